@@ -1,0 +1,26 @@
+/* Time. All deadlines are absolute, in nanoseconds of a clock that goes on while the machine is suspended. */
+#ifndef PLOCK_CLOCK_H
+#define PLOCK_CLOCK_H
+
+#include <stdint.h>
+
+typedef int64_t plock_ns;
+
+#define PLOCK_MICROSECOND ((plock_ns)1000)
+#define PLOCK_MILLISECOND ((plock_ns)1000000)
+#define PLOCK_SECOND ((plock_ns)1000000000)
+#define PLOCK_NEVER INT64_MAX
+
+/* CLOCK_BOOTTIME where the system has it, else CLOCK_MONOTONIC. */
+plock_ns plock_now(void);
+
+/* For tests: all of the engine reads its time here. NULL puts the real clock back. */
+void plock_clock_replace(plock_ns (*clock)(void));
+
+/* moment + span, without running over the end of time. */
+plock_ns plock_after(plock_ns moment, plock_ns span);
+
+/* Milliseconds to hand to poll(2) until the deadline, rounded up; 0 when it has passed, -1 for PLOCK_NEVER. */
+int plock_poll_timeout(plock_ns deadline);
+
+#endif

@@ -1,0 +1,87 @@
+/* A lease: a time-bounded hold of one key, and the operation that is under way on it. */
+#ifndef PLOCK_LEASE_H
+#define PLOCK_LEASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plock/store.h"
+
+typedef struct plock_lease plock_lease;
+
+/* How an operation that is not finished wants to be woken. */
+typedef struct plock_want {
+    int fd;         /* -1: no descriptor, only the deadline */
+    short events;   /* POLLIN or POLLOUT */
+    plock_ns deadline;
+} plock_want;
+
+#define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */
+
+typedef struct plock_patience {
+    plock_ns ttl;       /* how long the lease is to last: 1 ms to PLOCK_TTL_MAX */
+    plock_ns wait;      /* how long to try; 0: one attempt */
+} plock_patience;
+
+/* Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). Copies the key and refers to the store. */
+PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store, const char *key, size_t length);
+
+/* Uses this owner instead of a fresh random token for each attempt, written to the store as it stands.
+ * Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty, or an operation is under way). */
+PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length);
+
+/* Each begins an operation and does no I/O; plock_lease_step carries it out.
+ * Return PLOCK_OK, or PLOCK_MISUSE where another operation is under way, the lease is (not) held or ttl is out of range. */
+PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience);
+PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease);
+PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
+
+/* Begins a release by owner (plock_lease_own) of something that this lease object did not acquire. Returns as above. */
+PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
+
+/* Advances the operation. Returns
+ *   PLOCK_AGAIN        not done: call again as *want says
+ *   PLOCK_TRY_FAILED   acquire only: an attempt failed (plock_lease_error tells how), another will follow: call again
+ *   PLOCK_OK           done
+ *   PLOCK_REFUSED      acquire with wait 0: somebody else holds it
+ *   PLOCK_TIMED_OUT    acquire with patience: it ended, after a refusal or after a failure (that plock_lease_error still tells)
+ *   PLOCK_NOT_OWNER    release, extend: it was not ours any more
+ *   any other          the store's failure; plock_lease_error has the words. */
+PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_want *want);
+
+/* The operation under way has less time than it thought: it ends by the deadline. */
+void plock_lease_hurry(plock_lease *lease, plock_ns deadline);
+
+/* Gives up the operation under way. What an acquire or a release may have left on the server is released in the
+ * background. Harmless where nothing is under way. */
+void plock_lease_cancel(plock_lease *lease);
+
+/* Leaves a lease that was acquired with plock_lease_own to whoever knows its owner: freeing it does not release it. */
+void plock_lease_leave(plock_lease *lease);
+
+/* Frees the lease, without I/O: one that is still held, or that an unfinished operation may hold, is handed to the native
+ * thread, which releases it; not so in a forked child. NULL is allowed. */
+void plock_lease_free(plock_lease *lease);
+
+/* Held as far as this process can tell without asking: acquired, not released, its time not over, not inherited by fork. */
+bool plock_lease_valid(const plock_lease *lease);
+bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
+const char *plock_lease_key(const plock_lease *lease, size_t *length);
+const char *plock_lease_owner(const plock_lease *lease, size_t *length);
+int64_t plock_lease_fence(const plock_lease *lease); /* strictly growing for a key; 0 where none was acquired */
+plock_ns plock_lease_ttl(const plock_lease *lease);
+plock_ns plock_lease_acquired_at(const plock_lease *lease); /* before the request left */
+plock_ns plock_lease_valid_until(const plock_lease *lease); /* acquired_at + ttl - drift */
+const plock_error *plock_lease_error(const plock_lease *lease);
+
+/* Waits as want says. Returns PLOCK_OK when it is ready or the deadline has come, PLOCK_INTERRUPTED to stop. */
+typedef plock_status (*plock_wait)(void *context, const plock_want *want);
+
+/* The one loop that waits: steps and waits until the operation is done or the wait is interrupted; then the caller may
+ * call it again (nothing is lost) or plock_lease_cancel. Returns what plock_lease_step or the wait returned. */
+PLOCK_MUST_USE plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context);
+
+/* A plain poll(2), for programs without an event loop. context is not used. */
+plock_status plock_wait_poll(void *context, const plock_want *want);
+
+#endif

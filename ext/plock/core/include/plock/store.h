@@ -1,0 +1,27 @@
+/* A store: one Redis, its pool of connections and what the process remembers about it. Shared by all threads. */
+#ifndef PLOCK_STORE_H
+#define PLOCK_STORE_H
+
+#include "plock/config.h"
+
+typedef struct plock_store plock_store;
+
+/* Once per process, before anything else; safe to repeat. plock_store_open does it, too. */
+void plock_initialize(void);
+
+/* Takes the config over, also where it fails. Does no I/O. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *config);
+
+const plock_config *plock_store_config(const plock_store *store);
+
+/* Closes the idle connections; those in use close when their operation ends. A closed store opens again by being used. */
+void plock_store_disconnect(plock_store *store);
+
+/* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
+void plock_store_close(plock_store *store);
+
+/* Waits until what goes on in the background (releases that nobody waits for) is done, at most until the deadline, and
+ * ends the native thread. For the end of the process. */
+void plock_drain(plock_ns deadline);
+
+#endif

@@ -1,0 +1,24 @@
+/* What plock_config holds; read by those who connect. */
+#ifndef PLOCK__CONFIG_H
+#define PLOCK__CONFIG_H
+
+#include "plock/config.h"
+
+typedef enum plock_scheme { PLOCK_TCP, PLOCK_TLS_OVER_TCP, PLOCK_UNIX } plock_scheme;
+typedef enum plock_encoding { PLOCK_PLAIN, PLOCK_MARSHAL } plock_encoding;
+
+struct plock_config {
+    plock_scheme scheme;
+    char *host;              /* TCP; an IPv6 literal without its brackets */
+    char port[6];            /* as text, as getaddrinfo wants it */
+    char *path;              /* Unix socket */
+    char *username, *password, *database; /* NULL: not given */
+    char *ca_file, *ca_path, *cert, *key, *server_name;
+    bool unverified;
+    plock_encoding encoding;
+    unsigned pool_size;
+    plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;
+    char *display;
+};
+
+#endif

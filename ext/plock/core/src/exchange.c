@@ -1,0 +1,153 @@
+#include "exchange.h"
+
+#include "failure.h"
+#include "process.h"
+
+void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline) {
+    *exchange = (plock_exchange){
+        .state = PLOCK__TAKING, .store = store, .request = *request, .deadline = deadline, .generation = plock__generation()};
+}
+
+static plock_ns sooner(plock_ns deadline, plock_ns span) {
+    const plock_ns other = plock_after(plock_now(), span);
+    return other < deadline ? other : deadline;
+}
+
+/* "URL: what happened" */
+static plock_status name_the_store(plock_exchange *exchange, plock_status status, plock_error *error) {
+    if (error->status != status) (void)plock__fail_plainly(error, status);
+    const plock_error cause = *error;
+    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(exchange->store->config), cause.message);
+}
+
+static void let_go(plock_exchange *exchange, bool usable) {
+    /* After a fork the parent's counts are not this process's. */
+    if (exchange->generation != plock__generation()) exchange->waits = false;
+    plock__pool_leave(&exchange->store->pool, &exchange->waits);
+    if (exchange->connection) plock__pool_give(&exchange->store->pool, exchange->connection, usable);
+    exchange->connection = NULL;
+    exchange->state = PLOCK__EXCHANGE_NONE;
+}
+
+static plock_status send_script(plock_connection *connection, const plock_request *request, plock_error *error) {
+    const plock_script *script = plock__script(request->script);
+    if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
+    const char *words[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {"EVALSHA", script->sha1, request->keys == 1 ? "1" : "2"};
+    size_t lengths[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {7, PLOCK__SHA1_HEX, 1};
+    int count = 3;
+    for (unsigned i = 0; i < request->keys + request->arguments; i++, count++) {
+        words[count] = request->texts[i].bytes;
+        lengths[count] = request->texts[i].length;
+    }
+    return plock__connection_send(connection, count, words, lengths, error);
+}
+
+static plock_status load_script(plock_connection *connection, plock_script_id id, plock_error *error) {
+    const plock_script *script = plock__script(id);
+    if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
+    const char *words[] = {"SCRIPT", "LOAD", script->text};
+    const size_t lengths[] = {6, 4, script->length};
+    return plock__connection_send(connection, 3, words, lengths, error);
+}
+
+/* --- the steps; each moves the state on, or says why not --- */
+
+static plock_status take_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
+    plock_status status = plock__pool_take(&exchange->store->pool, &exchange->connection, &exchange->waits, want, error);
+    if (status) return status;
+    exchange->reused = exchange->connection;
+    if (!exchange->reused) {
+        status = plock__store_connect(exchange->store, &exchange->connection, error);
+        if (status) return status;
+        exchange->open_deadline = sooner(exchange->deadline, exchange->store->config->connect_timeout);
+    }
+    exchange->state = exchange->reused ? PLOCK__ASKING : PLOCK__OPENING;
+    return PLOCK_OK;
+}
+
+/* Of what is under way now; whoever hurries an exchange shortens only its own. */
+static plock_ns current_deadline(const plock_exchange *exchange) {
+    return exchange->state == PLOCK__OPENING && exchange->open_deadline < exchange->deadline ? exchange->open_deadline : exchange->deadline;
+}
+
+static plock_status open_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
+    const plock_status status = plock__connection_open(exchange->connection, current_deadline(exchange), want, error);
+    if (!status) exchange->state = PLOCK__ASKING;
+    return status;
+}
+
+static plock_status ask(plock_exchange *exchange, plock_error *error) {
+    exchange->left_at = plock_now();
+    exchange->deadline = sooner(exchange->deadline, exchange->store->config->command_timeout);
+    exchange->state = PLOCK__LISTENING;
+    return send_script(exchange->connection, &exchange->request, error);
+}
+
+/* The server does not know the script: SCRIPT LOAD and the same call again go out together. */
+static plock_status ask_again(plock_exchange *exchange, plock_error *error) {
+    exchange->loads = true;
+    const plock_status status = load_script(exchange->connection, exchange->request.script, error);
+    return status ? status : ask(exchange, error);
+}
+
+static plock_status read_answer(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
+    for (;;) { /* with client and server on one core the first try already finds the reply, mostly */
+        plock_status status = plock__connection_receive(exchange->connection, value, want, error);
+        if (status) return status;
+        const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's */
+        if ((*value)->type != PLOCK__ERROR) {
+            if (last) return PLOCK_OK;
+            continue;
+        }
+        status = plock__server_error(*value, error);
+        if (status != PLOCK_NOSCRIPT || exchange->loads) return status;
+        status = ask_again(exchange, error);
+        if (status) return status;
+    }
+}
+
+plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
+    *want = (plock_want){.fd = -1, .deadline = exchange->deadline};
+    error->status = PLOCK_OK;
+    plock_status status = PLOCK_OK;
+    if (exchange->state == PLOCK__TAKING) status = take_connection(exchange, want, error);
+    if (!status && exchange->state == PLOCK__OPENING) status = open_connection(exchange, want, error);
+    if (!status && exchange->state == PLOCK__ASKING) status = ask(exchange, error);
+    if (!status) status = read_answer(exchange, value, want, error);
+    if (status == PLOCK_OK) {
+        *error = (plock_error){PLOCK_OK, ""};
+        return PLOCK_OK;
+    }
+    if (status == PLOCK_AGAIN) {
+        const plock_ns deadline = current_deadline(exchange);
+        if (want->deadline > deadline) want->deadline = deadline;
+        if (plock_now() < deadline) return PLOCK_AGAIN;
+        /* The transport itself says when it could not connect; what then does not answer is the server, or TLS in front of it. */
+        status = plock__fail_plainly(error, exchange->state == PLOCK__TAKING ? PLOCK_SATURATED : PLOCK_SILENT);
+    }
+    status = name_the_store(exchange, status, error);
+    /* After a server that is no longer the right one, went away or fell silent, the other idle connections are no better. */
+    const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
+    if (status == PLOCK_READONLY || (gone && exchange->reused)) plock__pool_distrust(&exchange->store->pool);
+    if (status != PLOCK_SILENT) let_go(exchange, plock_status_keeps_connection(status)); /* silent: the caller cancels, and may undo */
+    return status;
+}
+
+void plock__exchange_finish(plock_exchange *exchange) {
+    let_go(exchange, true);
+}
+
+void plock__exchange_cancel(plock_exchange *exchange, const plock_request *undo) {
+    if (exchange->state == PLOCK__EXCHANGE_NONE) return;
+    plock_connection *connection = exchange->connection;
+    if (undo && exchange->state == PLOCK__LISTENING && connection && exchange->generation == plock__generation() &&
+        plock__connection_flushed(connection)) {
+        plock_error ignored;
+        (void)send_script(connection, undo, &ignored); /* what it cannot do, a release on another connection does */
+    }
+    let_go(exchange, false);
+}
+
+bool plock__exchange_left(const plock_exchange *exchange) {
+    return exchange->left_at != 0;
+}

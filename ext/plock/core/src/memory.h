@@ -1,0 +1,25 @@
+/* All memory of the engine comes from here, so that a test can let the n-th allocation fail. */
+#ifndef PLOCK__MEMORY_H
+#define PLOCK__MEMORY_H
+
+#include <stddef.h>
+
+void *plock__allocate(size_t size);              /* zeroed; NULL when there is none */
+void *plock__resize(void *memory, size_t size);  /* NULL when there is none: the old block is still there */
+void plock__free(void *memory);
+char *plock__copy(const char *text, size_t length); /* terminated; NULL when there is no memory */
+
+/* Overwrites in a way that the compiler does not remove. */
+void plock__wipe(void *memory, size_t size);
+
+/* Wipes a terminated string, then frees it. NULL is allowed. */
+void plock__free_secret(char *text);
+
+#ifdef PLOCK_TESTING
+/* The n-th allocation from now fails (1: the next one), once; 0: none does. Returns how many there were since the last call. */
+unsigned long plock__fail_allocation(unsigned long n);
+/* Blocks that are allocated and not freed. */
+long plock__live_allocations(void);
+#endif
+
+#endif

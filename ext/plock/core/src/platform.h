@@ -1,0 +1,32 @@
+/* What the system has. PLOCK_PORTABLE switches the Linux calls off, so that the fallbacks are compiled and tested here. */
+#ifndef PLOCK__PLATFORM_H
+#define PLOCK__PLATFORM_H
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#if defined(__linux__) && !defined(PLOCK_PORTABLE)
+#define PLOCK__EVENTFD 1
+#define PLOCK__GETTID 1
+#endif
+
+#if defined(CLOCK_BOOTTIME) && !defined(PLOCK_PORTABLE)
+#define PLOCK__CLOCK CLOCK_BOOTTIME
+#else
+#define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this one goes on during sleep */
+#endif
+
+#if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK) && !defined(PLOCK_PORTABLE)
+#define PLOCK__SOCKET_FLAGS (SOCK_CLOEXEC | SOCK_NONBLOCK)
+#else
+#define PLOCK__SOCKET_FLAGS 0
+#endif
+
+#if defined(MSG_NOSIGNAL)
+#define PLOCK__SEND_FLAGS MSG_NOSIGNAL
+#else
+#define PLOCK__SEND_FLAGS 0 /* there SO_NOSIGPIPE is set on the socket */
+#endif
+
+#endif

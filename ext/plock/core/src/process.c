@@ -1,0 +1,94 @@
+#include "process.h"
+
+#include "platform.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef PLOCK__GETTID
+#include <sys/syscall.h>
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint generation = 1;
+
+void plock__enter(void) {
+    (void)pthread_mutex_lock(&lock);
+}
+
+void plock__leave(void) {
+    (void)pthread_mutex_unlock(&lock);
+}
+
+unsigned plock__generation(void) {
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* --- fork --- */
+
+static plock__child_handler handlers[8]; /* more than there are modules with something to forget (initialize.c) */
+static unsigned handler_count;
+
+void plock__on_fork(plock__child_handler handler) {
+    handlers[handler_count++] = handler;
+}
+
+static void in_child(void) {
+    atomic_fetch_add(&generation, 1);
+    for (unsigned i = 0; i < handler_count; i++) handlers[i]();
+    plock__leave();
+}
+
+int plock__watch_forks(void) {
+    return pthread_atfork(plock__enter, plock__leave, in_child);
+}
+
+/* --- identity --- */
+
+static uint64_t thread_number(void) {
+#if defined(PLOCK__GETTID)
+    return (uint64_t)syscall(SYS_gettid);
+#elif defined(__APPLE__)
+    uint64_t number = 0;
+    (void)pthread_threadid_np(NULL, &number);
+    return number;
+#else
+    return (uint64_t)(uintptr_t)pthread_self();
+#endif
+}
+
+const char *plock__identity(size_t *length) {
+    static _Thread_local struct {
+        unsigned generation;
+        size_t length;
+        char text[128];
+    } known;
+    if (known.generation != plock__generation()) {
+        char host[65] = "";
+        if (gethostname(host, sizeof host - 1) || !*host) memcpy(host, "unknown", sizeof "unknown");
+        for (char *c = host; *c; c++)
+            if (*c <= ' ' || *c > '~') *c = '_';
+        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host, (long)getpid(), (unsigned long long)thread_number());
+        known.length = written > 0 ? (size_t)written : 0; /* 64 + 2 × 20 + 2 always fits */
+        known.generation = plock__generation();
+    }
+    *length = known.length;
+    return known.text;
+}
+
+/* --- native threads --- */
+
+int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* a new thread inherits the mask */
+    if (failed) return failed;
+    failed = pthread_create(thread, NULL, body, argument);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}

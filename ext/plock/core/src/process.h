@@ -1,0 +1,29 @@
+/* This process: its lock, its fork generation, who it is. */
+#ifndef PLOCK__PROCESS_H
+#define PLOCK__PROCESS_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+/* One mutex for all shared lists of the engine. It is held for some instructions at a time, never across a wait, a system
+ * call that may block, or a call into another library; being only one, it is easily carried across fork(). */
+void plock__enter(void);
+void plock__leave(void);
+
+/* Grows by one in each forked child. What was made in another generation is the parent's and is not ours to use. */
+unsigned plock__generation(void);
+
+/* Registers what is to happen in a forked child, with the lock held: close descriptors, forget threads. pthread_atfork
+ * catches the forks that bypass Ruby's Process._fork, such as daemon(3). Both are for initialize.c. */
+typedef void (*plock__child_handler)(void);
+void plock__on_fork(plock__child_handler handler);
+int plock__watch_forks(void); /* 0 or an errno */
+
+/* "host pid thread" of the calling thread, for the owner record; host has no blanks. Less than 128 bytes, good
+ * until the thread asks again. */
+const char *plock__identity(size_t *length);
+
+/* A thread that takes no signals (they belong to the host program's threads). 0 or an errno. */
+int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
+
+#endif

@@ -1,0 +1,40 @@
+#include "random.h"
+
+#include "memory.h"
+#include "process.h"
+
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <string.h>
+
+enum { DRAWN = 1024 }; /* one call of RAND_bytes costs about as much for a thousand bytes as for sixteen */
+
+static _Thread_local struct {
+    unsigned generation; /* a child must not hand out what its parent drew */
+    size_t left;
+    unsigned char bytes[DRAWN];
+} drawn;
+
+plock_status plock__random(void *bytes, size_t length) {
+    if (length > drawn.left || drawn.generation != plock__generation()) {
+        drawn.left = 0;
+        ERR_clear_error();
+        if (RAND_bytes(drawn.bytes, DRAWN) != 1) {
+            ERR_clear_error();
+            return PLOCK_CRYPTO;
+        }
+        drawn.left = DRAWN;
+        drawn.generation = plock__generation();
+    }
+    unsigned char *from = drawn.bytes + (DRAWN - drawn.left);
+    memcpy(bytes, from, length);
+    plock__wipe(from, length);
+    drawn.left -= length;
+    return PLOCK_OK;
+}
+
+int64_t plock__random_between(int64_t low, int64_t high) {
+    uint32_t number = 0;
+    if (high <= low || plock__random(&number, sizeof number)) return low;
+    return low + (int64_t)(number % (uint64_t)(high - low + 1));
+}

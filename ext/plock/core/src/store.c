@@ -1,0 +1,98 @@
+#include "store.h"
+
+#include "failure.h"
+#include "memory.h"
+#include "process.h"
+
+plock_status plock_store_open(plock_store **out, plock_config *config) {
+    plock_initialize();
+    plock_store *store = plock__allocate(sizeof *store);
+    *out = store;
+    if (!store) {
+        plock_config_free(config);
+        return PLOCK_NO_MEMORY;
+    }
+    store->references = 1;
+    store->config = config;
+    store->resolver = (plock_resolver){.host = config->host, .port = config->port};
+    plock__pool_start(&store->pool, config->pool_size);
+    return PLOCK_OK;
+}
+
+const plock_config *plock_store_config(const plock_store *store) {
+    return store->config;
+}
+
+void plock_store_disconnect(plock_store *store) {
+    plock__pool_distrust(&store->pool);
+}
+
+plock_store *plock__store_retain(plock_store *store) {
+    plock__enter();
+    store->references++;
+    plock__leave();
+    return store;
+}
+
+void plock_store_close(plock_store *store) {
+    if (!store) return;
+    plock__enter();
+    const bool last = --store->references == 0;
+    plock__leave();
+    if (!last) return;
+    plock__pool_clear(&store->pool);
+    plock__resolver_clear(&store->resolver);
+    plock__tls_context_free(store->tls);
+    plock_config_free(store->config);
+    plock__free(store);
+}
+
+/* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at once one result is dropped. */
+static plock_status tls_of(plock_store *store, struct ssl_ctx_st **tls, plock_error *error) {
+    plock__enter();
+    *tls = store->tls;
+    plock__leave();
+    if (*tls) return PLOCK_OK;
+    struct ssl_ctx_st *made;
+    const plock_status status = plock__tls_context(&made, store->config, error);
+    if (status) return status;
+    plock__enter();
+    if (!store->tls) {
+        store->tls = made;
+        made = NULL;
+    }
+    *tls = store->tls;
+    plock__leave();
+    plock__tls_context_free(made);
+    return PLOCK_OK;
+}
+
+static plock_status make_transport(plock_store *store, plock_transport **transport, plock_error *error) {
+#ifdef PLOCK_TESTING
+    if (store->make_transport) {
+        *transport = store->make_transport(store);
+        return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    }
+#endif
+    if (store->config->scheme != PLOCK_TLS_OVER_TCP) {
+        *transport = plock__socket_transport(store->config, &store->resolver);
+    } else {
+        struct ssl_ctx_st *tls;
+        const plock_status status = tls_of(store, &tls, error);
+        if (status) return status;
+        *transport = plock__tls_transport(store->config, &store->resolver, tls);
+    }
+    return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+}
+
+plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error) {
+    plock_transport *transport = NULL;
+    plock_status status = make_transport(store, &transport, error);
+    if (!status) {
+        *connection = plock__connection_new(store->config, transport);
+        if (!*connection) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    }
+    if (status) plock__pool_give_room(&store->pool);
+    else plock__pool_add(&store->pool, *connection);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* What plock_store holds; used by the exchange. */
+#ifndef PLOCK__STORE_H
+#define PLOCK__STORE_H
+
+#include "config.h"
+#include "plock/store.h"
+#include "pool.h"
+#include "resolver.h"
+
+struct plock_store {
+    unsigned references; /* under the lock */
+    plock_config *config;
+    plock_resolver resolver;
+    plock_pool pool;
+    struct ssl_ctx_st *tls; /* made at the first connection */
+#ifdef PLOCK_TESTING
+    plock_transport *(*make_transport)(plock_store *); /* NULL: what the config says */
+#endif
+};
+
+plock_store *plock__store_retain(plock_store *store);
+
+/* A connection that has not been opened yet, in the pool's list. Takes the room that plock__pool_take granted, or gives it
+ * back. PLOCK_OK, PLOCK_BAD_CONFIG (TLS files) or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error);
+
+#endif

@@ -1,0 +1,16 @@
+#ifndef PLOCK__WAKER_H
+#define PLOCK__WAKER_H
+
+#include "plock/waker.h"
+
+/* In a forked child: an eventfd is shared with the parent, so every descriptor is closed; they are opened when next taken. */
+void plock__wakers_in_child(void);
+
+/* For other modules' handlers in a forked child, where the lock is held: the same as plock_waker_give. */
+void plock__waker_put_back(plock_waker *waker);
+
+#ifdef PLOCK_TESTING
+void plock__forget_wakers(void); /* frees them all; none may be in use */
+#endif
+
+#endif

@@ -1,0 +1,267 @@
+/* Patience: looking again at a lock that is held, trying again where the store failed, and when it ends. */
+#include "fake.h"
+#include "test.h"
+
+#include <string.h>
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_ns began;
+
+static void begin(const char *url) {
+    fake_clock_start();
+    store = fake_store(url);
+    lease = fake_lease(store);
+    began = plock_now();
+}
+
+static void end(void) {
+    fake_end(lease, store);
+}
+
+static void answer_always(fake_peer *peer, const char *answer) {
+    for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
+}
+
+/* --- a lock that is held --- */
+
+static void patience_ends_exactly(void) {
+    static const plock_ns WAITS[] = {PLOCK_MILLISECOND, 7 * PLOCK_MILLISECOND, 33333333, 100 * PLOCK_MILLISECOND};
+    for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++) {
+        begin("redis://h");
+        answer_always(&fake_peers[0], FAKE_REFUSED);
+        CHECK_STATUS(fake_acquire(lease, WAITS[i]), PLOCK_TIMED_OUT);
+        CHECK_INT(plock_now(), began + WAITS[i]);
+        CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
+        CHECK_INT(fake_failed_tries, 0); /* a refusal is no failure */
+        end();
+    }
+}
+
+static void a_lock_that_becomes_free_is_acquired_while_waiting(void) {
+    begin("redis://h");
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = fake_peers[0].answers[2] = FAKE_REFUSED;
+    fake_peers[0].answers[3] = FAKE_HELD;
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    CHECK(plock_now() > began && plock_now() < began + 200 * PLOCK_MILLISECOND);
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    end();
+}
+
+static void it_looks_again_when_the_holders_time_is_over(void) {
+    begin("redis://h");
+    fake_peers[0].answers[0] = "*2\r\n:0\r\n:2\r\n"; /* 2 ms left, and the first pause may be longer */
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_OK);
+    CHECK(plock_now() <= began + 2 * PLOCK_MILLISECOND);
+    CHECK(plock_now() >= began + PLOCK_MILLISECOND);
+    end();
+}
+
+static void any_time_left_is_understood(void) {
+    static const char *const LEFT[] = {"*2\r\n:0\r\n:-1\r\n", "*2\r\n:0\r\n:-2\r\n", "*2\r\n:0\r\n:0\r\n", "*2\r\n:0\r\n:9223372036854775807\r\n",
+                                       "*2\r\n:0\r\n:-9223372036854775808\r\n", "*2\r\n:0\r\n:2147483647\r\n"};
+    for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
+        begin("redis://h");
+        fake_peers[0].answers[0] = LEFT[i];
+        fake_peers[0].obliging = true;
+        CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
+        CHECK(plock_now() >= began + PLOCK_MILLISECOND && plock_now() < began + 50 * PLOCK_MILLISECOND);
+        end();
+    }
+}
+
+/* Looks are spread out, so that many waiters do not come at the same moments, and not so often as to load the server. */
+static void looks_become_rarer_and_are_jittered(void) {
+    plock_want want;
+    plock_ns last_pause = 0;
+    bool alike = true;
+    begin("redis://h");
+    answer_always(&fake_peers[0], FAKE_REFUSED);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+    for (unsigned i = 0; i < FAKE_ANSWERS; i++) {
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        const plock_ns pause = want.deadline - plock_now();
+        CHECK_INT(want.fd, -1);
+        CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 65 * PLOCK_MILLISECOND);
+        if (i > 8) CHECK(pause >= 35 * PLOCK_MILLISECOND);
+        alike = alike && (i < 10 || pause == last_pause);
+        last_pause = pause;
+        fake_clock_pass(pause - 1);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* woken early, it waits on */
+        CHECK_INT(fake_commands_like("EVALSHA acquire"), i + 1);
+        fake_clock_pass(1);
+    }
+    CHECK(!alike);
+    end();
+}
+
+static void one_attempt_is_one_attempt(void) {
+    begin("redis://h");
+    answer_always(&fake_peers[0], FAKE_REFUSED);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
+    CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
+    end();
+}
+
+/* Each look is a request of its own, and what an earlier one may have left must not look like this one's. */
+static void each_attempt_has_a_token_of_its_own(void) {
+    char tokens[3][FAKE_COMMAND_ROOM], owner[64] = "";
+    size_t length;
+    begin("redis://h");
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = FAKE_REFUSED;
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)fake_word(fake_peers[0].commands[1 + i], 5, tokens[i]);
+        for (unsigned other = 0; other < i; other++) CHECK(strcmp(tokens[i], tokens[other]) != 0);
+    }
+    memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
+    CHECK_TEXT(owner, tokens[2]);
+    end();
+}
+
+/* --- a store that fails --- */
+
+static void each_failed_attempt_is_told_and_another_follows(void) {
+    plock_want want;
+    begin("redis://h");
+    fake_peers[0].connect_failure = PLOCK_CONNECT;
+    fake_peers[1].answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
+    fake_peers[1].obliging = true;
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* a pause comes first */
+    CHECK(want.deadline > plock_now());
+    CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_LOADING);
+    CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_OK);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    end();
+}
+
+static void what_does_not_pass_ends_it_at_once(void) {
+    static const struct { const char *answer; plock_status status; } ANSWERS[] = {
+        {"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", PLOCK_NOPERM},
+        {"-NOAUTH Authentication required.\r\n", PLOCK_NOAUTH},
+        {"-MOVED 3999 127.0.0.1:6381\r\n", PLOCK_MOVED},
+        {"-ERR something else\r\n", PLOCK_SERVER},
+        {"garbage\r\n", PLOCK_PROTOCOL},
+        {"*2147483647\r\n", PLOCK_PROTOCOL},
+    };
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        begin("redis://h");
+        fake_peers[0].answers[0] = ANSWERS[i].answer;
+        for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+        CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), ANSWERS[i].status);
+        CHECK_INT(plock_now(), began);
+        CHECK_INT(fake_failed_tries, 0);
+        CHECK(!plock_lease_valid(lease));
+        end();
+    }
+}
+
+static void after_failures_only_the_last_one_is_still_told(void) {
+    begin("redis://h");
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_CONNECT;
+    CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
+    CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: the fake says connect");
+    CHECK(fake_failed_tries >= 4 && fake_failed_tries <= 12); /* pauses grow from 10 to 250 ms */
+    CHECK_INT(fake_connections(), fake_failed_tries);
+    end();
+}
+
+static void with_one_attempt_a_failure_is_the_answer(void) {
+    begin("redis://h");
+    fake_peers[0].connect_failure = PLOCK_CONNECT;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_CONNECT);
+    CHECK_INT(plock_now(), began);
+    CHECK_INT(fake_connections(), 1);
+    end();
+}
+
+/* --- a store that is silent --- */
+
+static void the_first_attempt_always_has_its_time(void) {
+    static const plock_ns WAITS[] = {0, PLOCK_MILLISECOND, 199 * PLOCK_MILLISECOND};
+    for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++) {
+        begin("redis://h?attempt_timeout=0.2");
+        for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+        const plock_status status = fake_acquire(lease, WAITS[i]);
+        CHECK(status == PLOCK_SILENT || status == PLOCK_TIMED_OUT);
+        CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_SILENT);
+        CHECK_INT(plock_now(), began + 200 * PLOCK_MILLISECOND);
+        end();
+    }
+}
+
+static void no_server_makes_a_call_last_beyond_its_budget(void) {
+    static const plock_ns WAITS[] = {200 * PLOCK_MILLISECOND, 500 * PLOCK_MILLISECOND, 510 * PLOCK_MILLISECOND, 777 * PLOCK_MILLISECOND, 2 * PLOCK_SECOND};
+    static const plock_ns GRACE = 50 * PLOCK_MILLISECOND;
+    for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++)
+        for (int opening = 0; opening < 2; opening++) {
+            begin("redis://h");
+            for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].silent_greeting = opening;
+            const plock_status status = fake_acquire(lease, WAITS[i]);
+            CHECK(status == PLOCK_SILENT || status == PLOCK_TIMED_OUT);
+            CHECK(plock_now() >= began + WAITS[i] && plock_now() <= began + WAITS[i] + GRACE);
+            end();
+        }
+}
+
+/* --- less time than there was --- */
+
+static void an_operation_can_be_hurried(void) {
+    for (int opening = 0; opening < 2; opening++) {
+        begin("redis://h");
+        plock_want want;
+        fake_peers[0].silent_greeting = opening;
+        for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        plock_lease_hurry(lease, began + 20 * PLOCK_MILLISECOND);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_INT(want.deadline, began + 20 * PLOCK_MILLISECOND);
+        CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+        CHECK_INT(plock_now(), began + 20 * PLOCK_MILLISECOND);
+        end();
+    }
+}
+
+static void a_pause_can_be_hurried(void) {
+    begin("redis://h");
+    plock_want want;
+    answer_always(&fake_peers[0], FAKE_REFUSED);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
+    plock_lease_hurry(lease, began + PLOCK_SECOND); /* it does not become longer again */
+    CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + PLOCK_MILLISECOND);
+    end();
+}
+
+int main(void) {
+    RUN(patience_ends_exactly);
+    RUN(a_lock_that_becomes_free_is_acquired_while_waiting);
+    RUN(it_looks_again_when_the_holders_time_is_over);
+    RUN(any_time_left_is_understood);
+    RUN(looks_become_rarer_and_are_jittered);
+    RUN(one_attempt_is_one_attempt);
+    RUN(each_attempt_has_a_token_of_its_own);
+    RUN(each_failed_attempt_is_told_and_another_follows);
+    RUN(what_does_not_pass_ends_it_at_once);
+    RUN(after_failures_only_the_last_one_is_still_told);
+    RUN(with_one_attempt_a_failure_is_the_answer);
+    RUN(the_first_attempt_always_has_its_time);
+    RUN(no_server_makes_a_call_last_beyond_its_budget);
+    RUN(an_operation_can_be_hurried);
+    RUN(a_pause_can_be_hurried);
+    return test_end("lease waiting");
+}

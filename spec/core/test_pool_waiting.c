@@ -1,0 +1,156 @@
+/* Threads that wait for a connection of the same pool. */
+#include "fake.h"
+#include "test.h"
+
+#include "process.h"
+#include "store.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static plock_store *store;
+
+static void begin(const char *url) {
+    store = fake_store(url);
+}
+
+static void end(void) {
+    fake_end(NULL, store);
+}
+
+/* Waits in poll, as a real caller does, until it has a connection; NULL after 10 s. */
+static plock_connection *take_and_wait(atomic_int *waiting) {
+    plock_connection *connection = NULL;
+    plock_error error;
+    bool waits = false;
+    const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
+    for (;;) {
+        plock_want want = {.fd = -1, .deadline = deadline};
+        const plock_status status = plock__pool_take(&store->pool, &connection, &waits, &want, &error);
+        if (status != PLOCK_AGAIN) {
+            if (status || connection) return connection;
+            if (plock__store_connect(store, &connection, &error)) return NULL;
+            return plock__connection_open(connection, deadline, &want, &error) ? NULL : connection;
+        }
+        atomic_fetch_add(waiting, 1);
+        if (plock_now() >= deadline) {
+            plock__pool_leave(&store->pool, &waits);
+            return NULL;
+        }
+        struct pollfd polled = {.fd = want.fd, .events = want.events};
+        (void)poll(&polled, 1, plock_poll_timeout(deadline));
+    }
+}
+
+typedef struct waiter {
+    pthread_t thread;
+    atomic_int *waiting;
+    plock_connection *got;
+} waiter;
+
+static void *wait_in_thread(void *argument) {
+    waiter *w = argument;
+    w->got = take_and_wait(w->waiting);
+    return NULL;
+}
+
+static void check_waiting(unsigned expected) {
+    unsigned rounds = 0;
+    for (bool there = false; !there && test_patient(&rounds);) {
+        plock__enter();
+        there = store->pool.waiting == expected;
+        plock__leave();
+    }
+    plock__enter();
+    CHECK_INT(store->pool.waiting, expected);
+    plock__leave();
+}
+
+static void each_that_comes_back_wakes_somebody(void) {
+    enum { HELD = 3 };
+    begin("redis://h?pool_size=3");
+    atomic_int waiting = 0;
+    plock_connection *held[HELD];
+    waiter waiters[HELD];
+    for (int i = 0; i < HELD; i++) CHECK((held[i] = take_and_wait(&waiting)) != NULL);
+    for (int i = 0; i < HELD; i++) {
+        waiters[i] = (waiter){.waiting = &waiting};
+        CHECK(pthread_create(&waiters[i].thread, NULL, wait_in_thread, &waiters[i]) == 0);
+    }
+    check_waiting(HELD);
+    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, held[i], i != 1); /* one of them is of no more use */
+    for (int i = 0; i < HELD; i++) {
+        CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        CHECK(waiters[i].got != NULL);
+        for (int other = 0; other < i; other++) CHECK(waiters[i].got != waiters[other].got);
+    }
+    check_waiting(0);
+    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, waiters[i].got, true);
+    CHECK_INT(fake_connections(), HELD + 1);
+    end();
+}
+
+enum { THREADS = 8, ROUNDS = 300, CONNECTIONS = 2 };
+static atomic_int in_use, most;
+
+static void *use_often(void *argument) {
+    waiter *w = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        plock_connection *connection = take_and_wait(w->waiting);
+        if (!CHECK(connection != NULL)) break;
+        const int now = atomic_fetch_add(&in_use, 1) + 1;
+        for (int seen = atomic_load(&most); now > seen && !atomic_compare_exchange_weak(&most, &seen, now);) continue;
+        if (i % 16 == 0) (void)poll(NULL, 0, 0); /* let others in between */
+        atomic_fetch_sub(&in_use, 1);
+        plock__pool_give(&store->pool, connection, true);
+    }
+    return NULL;
+}
+
+static void many_threads_share_few_connections(void) {
+    begin("redis://h?pool_size=2");
+    atomic_int waiting = 0;
+    waiter waiters[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        waiters[i] = (waiter){.waiting = &waiting};
+        CHECK(pthread_create(&waiters[i].thread, NULL, use_often, &waiters[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+    CHECK(atomic_load(&most) <= CONNECTIONS);
+    CHECK(fake_connections() <= CONNECTIONS);
+    CHECK_INT(store->pool.waiting, 0);
+    end();
+}
+
+/* The lease's own view: who waits for a connection in vain is told so, and the pool forgets him. */
+static void waiting_ends_at_the_deadline(void) {
+    begin("redis://h?pool_size=1");
+    fake_clock_start();
+    atomic_int waiting = 0;
+    plock_connection *held = take_and_wait(&waiting);
+    plock_lease *lease;
+    CHECK_STATUS(plock_lease_new(&lease, store, "k", 1), PLOCK_OK);
+    const plock_ns before = plock_now();
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);
+    CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
+    CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: every connection of the pool was busy");
+    CHECK_INT(store->pool.waiting, 0);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    plock_want want;
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_INT(store->pool.waiting, 1);
+    plock_lease_free(lease);
+    CHECK_INT(store->pool.waiting, 0);
+    plock__pool_give(&store->pool, held, true);
+    end();
+}
+
+int main(void) {
+    RUN(each_that_comes_back_wakes_somebody);
+    RUN(many_threads_share_few_connections);
+    RUN(waiting_ends_at_the_deadline);
+    return test_end("pool waiting");
+}

@@ -1,0 +1,168 @@
+/* Replies that no honest server sends: a protocol error at once, whatever they announce. */
+#include "test.h"
+
+#include "memory.h"
+#include "reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { SPARE_BYTES = 64 * 1024 * 1024 };
+
+/* Feeds all of it, in pieces, and reads until something other than a whole reply comes out. */
+static plock_status fate(const char *bytes, size_t length, size_t piece, plock_error *error) {
+    plock_reader *reader = plock__reader_new();
+    plock_status status = PLOCK_AGAIN;
+    for (size_t at = 0; at < length && status == PLOCK_AGAIN; at += piece) {
+        const plock_value *values;
+        status = plock__reader_feed(reader, bytes + at, length - at < piece ? length - at : piece, error);
+        do {
+            if (!status) status = plock__reader_next(reader, &values, error);
+        } while (!status);
+    }
+    plock__reader_free(reader);
+    return status;
+}
+
+static void check_refused(const char *bytes, size_t length) {
+    for (size_t piece = 1; piece <= 4096; piece *= 8) {
+        plock_error error = {PLOCK_OK, ""};
+        if (!CHECK_STATUS(fate(bytes, length, piece, &error), PLOCK_PROTOCOL)) CHECK_TEXT(bytes, "refused");
+        CHECK_STATUS(error.status, PLOCK_PROTOCOL);
+        CHECK_HAS(error.message, "answer");
+    }
+}
+
+static void what_announces_too_much_is_refused_at_once(void) {
+    static const char *const HEADERS[] = {
+        "*2147483647\r\n", "*257\r\n", "*-5\r\n", "*-2147483648\r\n", "*2\r\n:1\r\n*2147483647\r\n", "*1\r\n*-5\r\n",
+        "$1073741824\r\n", "$1073741824", "$2147483647\r\n", "$9223372036854775807\r\n", "$99999999999999999999999999\r\n", "$16385\r\n", "$163850",
+        "*2\r\n:1\r\n$1073741824\r\n", "*2\r\n$3\r\nabc\r\n$536870912\r\n",
+    };
+    for (unsigned i = 0; i < sizeof HEADERS / sizeof *HEADERS; i++) check_refused(HEADERS[i], strlen(HEADERS[i]));
+}
+
+/* The reader has thrown away what it has read of a long reply: that must not hide the announcement from us. */
+static void a_long_beginning_does_not_hide_an_announcement(void) {
+    char bytes[2048] = "*2\r\n$1200\r\n";
+    const size_t head = strlen(bytes);
+    memset(bytes + head, 'x', 1200);
+    strcpy(bytes + head + 1200, "\r\n$1073741824\r\n");
+    check_refused(bytes, strlen(bytes));
+}
+
+static void what_is_not_the_protocol_is_refused(void) {
+    static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n", "\r\n", "\x15\x03\x01\x02", "OK\r\n", "*1\r\nx\r\n", "?", "=3\r\n", "!5\r\nerror\r\n"};
+    for (unsigned i = 0; i < sizeof GARBAGE / sizeof *GARBAGE; i++) check_refused(GARBAGE[i], strlen(GARBAGE[i]));
+    check_refused("\0\0\0\0", 4);
+}
+
+/* Which of these the reader takes for nil and which it refuses differs between versions of hiredis; none is a value. */
+static void a_length_that_is_none_gives_no_value(void) {
+    static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
+    for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
+        plock_reader *reader = plock__reader_new();
+        const plock_value *values;
+        plock_error error;
+        CHECK_STATUS(plock__reader_feed(reader, LENGTHS[i], strlen(LENGTHS[i]), &error), PLOCK_OK);
+        const plock_status status = plock__reader_next(reader, &values, &error);
+        CHECK(status == PLOCK_PROTOCOL || (status == PLOCK_OK && (values->type == PLOCK__NIL || values->length == 0)));
+        plock__reader_free(reader);
+    }
+}
+
+static void arrays_nest_only_so_deep(void) {
+    char bytes[256] = "";
+    for (int depth = 0; depth < PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
+    strcat(bytes, ":1\r\n");
+    plock_error error;
+    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN); /* read, and more awaited */
+    *bytes = 0;
+    for (int depth = 0; depth <= PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
+    strcat(bytes, ":1\r\n");
+    check_refused(bytes, strlen(bytes));
+    *bytes = 0;
+    for (int depth = 0; depth < 40; depth++) strcat(bytes, "*1\r\n");
+    check_refused(bytes, strlen(bytes));
+}
+
+static void values_are_counted_over_all_arrays(void) {
+    char bytes[8192] = "*2\r\n";
+    plock_error error;
+    for (int half = 0; half < 2; half++) {
+        strcat(bytes, "*126\r\n");
+        for (int i = 0; i < 126; i++) strcat(bytes, ":1\r\n");
+    }
+    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN); /* 255 values */
+    strcpy(bytes, "*2\r\n");
+    for (int half = 0; half < 2; half++) {
+        strcat(bytes, "*127\r\n");
+        for (int i = 0; i < 127; i++) strcat(bytes, ":1\r\n");
+    }
+    check_refused(bytes, strlen(bytes)); /* 257 */
+}
+
+static void check_endless(const char *head, char filling) {
+    static char bytes[4 * PLOCK__REPLY_BYTES_MAX];
+    memset(bytes, filling, sizeof bytes);
+    memcpy(bytes, head, strlen(head));
+    check_refused(bytes, sizeof bytes);
+}
+
+static void a_reply_without_end_is_refused(void) {
+    check_endless("+OK", 'x');
+    check_endless("-ERR ", 'x');
+    check_endless(":", '1');
+    check_endless("$", '0');
+    check_endless("*", '0');
+    check_endless("*2\r\n+OK\r\n+", 'x');
+}
+
+static void a_reply_just_within_the_cap_is_read(void) {
+    static char bytes[PLOCK__REPLY_BYTES_MAX] = "$16000\r\n";
+    plock_error error;
+    memset(bytes + 8, 'x', 16000);
+    memcpy(bytes + 8 + 16000, "\r\n", 2);
+    CHECK_STATUS(fate(bytes, 8 + 16002, 4096, &error), PLOCK_AGAIN);
+}
+
+static void a_reader_that_has_refused_stays_refusing(void) {
+    plock_reader *reader = plock__reader_new();
+    const plock_value *values;
+    plock_error error;
+    CHECK_STATUS(plock__reader_feed(reader, "*2147483647\r\n", 13, &error), PLOCK_OK);
+    CHECK_STATUS(plock__reader_next(reader, &values, &error), PLOCK_PROTOCOL);
+    CHECK(plock__reader_feed(reader, ":1\r\n", 4, &error) != PLOCK_AGAIN);
+    CHECK_STATUS(plock__reader_next(reader, &values, &error), PLOCK_PROTOCOL);
+    plock__reader_free(reader);
+}
+
+/* All of the above with hardly any memory to be had: what is announced is never reserved. */
+static void refuse_in_little_memory(void *context) {
+    (void)context;
+    struct rusage before, after;
+    CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+    what_announces_too_much_is_refused_at_once();
+    a_reply_without_end_is_refused();
+    CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+    CHECK((after.ru_maxrss - before.ru_maxrss) * 1024L < SPARE_BYTES);
+}
+
+static void a_hostile_reply_costs_no_memory(void) {
+    test_in_child(refuse_in_little_memory, NULL);
+}
+
+int main(void) {
+    RUN(what_announces_too_much_is_refused_at_once);
+    RUN(a_long_beginning_does_not_hide_an_announcement);
+    RUN(what_is_not_the_protocol_is_refused);
+    RUN(a_length_that_is_none_gives_no_value);
+    RUN(arrays_nest_only_so_deep);
+    RUN(values_are_counted_over_all_arrays);
+    RUN(a_reply_without_end_is_refused);
+    RUN(a_reply_just_within_the_cap_is_read);
+    RUN(a_reader_that_has_refused_stays_refusing);
+    RUN(a_hostile_reply_costs_no_memory);
+    return test_end("reply hostile");
+}
