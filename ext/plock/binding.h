@@ -1,0 +1,51 @@
+/* What the files of the binding know of one another. It turns Ruby values into calls of the engine and statuses into
+ * exceptions, and decides how to wait; it holds no policy. */
+#ifndef PLOCK_BINDING_H
+#define PLOCK_BINDING_H
+
+#include <ruby.h>
+#include <ruby/encoding.h>
+
+#include "plock.h"
+
+extern VALUE binding_plock; /* module Plock */
+
+void binding_init_errors(void);
+void binding_init_digest(void);
+void binding_init_waiting(void);
+void binding_init_store(void);
+void binding_init_lease(void);
+
+/* --- binding_errors.c --- */
+
+/* A new exception of the class that the status belongs to, with the status as its code. */
+VALUE binding_exception(plock_status status, const char *message);
+NORETURN(void binding_raise(plock_status status, const plock_error *error));
+
+/* --- binding_waiting.c --- */
+
+/* Drives the operation under way, without the GVL, or through the Fiber scheduler. Where an interrupt raises, the operation is
+ * given up (the engine sees to what it left on the server) and the exception goes on its way. */
+plock_status binding_drive(plock_lease *lease);
+
+/* The same for a release: interrupts are deferred until it is done, then raised by binding_resume. */
+typedef struct binding_deferred {
+    int state; /* of rb_protect; 0: nothing was deferred */
+    VALUE error;
+} binding_deferred;
+plock_status binding_drive_deferring(plock_lease *lease, binding_deferred *deferred);
+void binding_resume(const binding_deferred *deferred);
+
+/* --- plock.c --- */
+
+/* The moment by which a release has to be done because the process ends, and Ruby its threads; PLOCK_NEVER: it does not.
+ * Calls no Ruby method: that would raise what is pending. */
+plock_ns binding_farewell(void);
+
+/* --- binding_lease.c --- */
+
+/* A Plock::Lease for the key, with nothing held. */
+VALUE binding_lease_new(plock_store *store, VALUE key);
+plock_lease *binding_lease(VALUE object);
+
+#endif

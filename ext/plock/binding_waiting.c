@@ -1,0 +1,171 @@
+/* How Ruby waits: under a Fiber scheduler through rb_io_wait, so that other fibers run; else without the GVL in poll(2), with
+ * a waker that Thread#kill, Thread#raise, Timeout and signals ring. */
+#include "binding.h"
+
+#include <ruby/io.h>
+#include <ruby/thread.h>
+#ifdef HAVE_RUBY_FIBER_SCHEDULER_H
+#include <ruby/fiber/scheduler.h>
+#endif
+
+#include <errno.h>
+#include <poll.h>
+
+/* One drive's worth of waiting. */
+typedef struct waiting {
+    plock_waker *waker; /* taken at the first wait; NULL where there is no descriptor left for one */
+    bool deferring;     /* interrupts are left pending */
+    binding_deferred raised;
+} waiting;
+
+/* Calls Ruby; what it raises is kept, and ends the wait. */
+static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument) {
+    (void)rb_protect(function, argument, &w->raised.state);
+    if (!w->raised.state) return PLOCK_OK;
+    w->raised.error = rb_errinfo();
+    return PLOCK_INTERRUPTED;
+}
+
+/* --- without the GVL --- */
+
+typedef struct region {
+    const plock_want *want;
+    plock_waker *waker;
+    bool interrupted;
+} region;
+
+static void *poll_region(void *argument) {
+    region *r = argument;
+    struct pollfd polled[2] = {{.fd = r->want->fd, .events = r->want->events}, {.fd = -1, .events = POLLIN}};
+    if (r->waker) polled[1].fd = plock_waker_descriptor(r->waker);
+    const int ready = poll(polled, 2, plock_poll_timeout(r->want->deadline));
+    r->interrupted = ready < 0 ? errno == EINTR : polled[1].revents != 0;
+    return NULL;
+}
+
+static void ring(void *waker) {
+    plock_waker_ring(waker);
+}
+
+static VALUE check_interrupts(VALUE unused) {
+    rb_thread_check_ints();
+    return unused;
+}
+
+/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. An interrupt that is already pending then
+ * means that the region does not run at all.
+ * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby starts a thread at every call, to run ring() from; but that may run in a signal
+ * handler, for all it does is an atomic exchange and a write(2). */
+static plock_status wait_without_gvl(waiting *w, const plock_want *want) {
+    if (!w->waker) w->waker = plock_waker_take();
+    region r = {.want = want, .waker = w->waker, .interrupted = true};
+    if (w->waker) rb_nogvl(poll_region, &r, ring, w->waker, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
+    else rb_nogvl(poll_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL); /* a signal that Ruby repeats: slower, but no descriptor */
+    if (!r.interrupted) return PLOCK_OK;
+    if (w->waker) (void)plock_waker_hush(w->waker);
+    if (w->deferring) return PLOCK_INTERRUPTED;
+    return guarded(w, check_interrupts, Qnil); /* also runs signal handlers */
+}
+
+/* --- under a Fiber scheduler --- */
+
+#ifdef HAVE_RB_FIBER_SCHEDULER_CURRENT
+
+static VALUE scheduler_of_fiber(void) {
+    return rb_fiber_scheduler_current();
+}
+
+static VALUE wait_in_scheduler(VALUE argument) {
+    const plock_want *want = (const plock_want *)argument;
+    const plock_ns left = want->deadline - plock_now();
+    VALUE seconds = want->deadline == PLOCK_NEVER ? Qnil : DBL2NUM(left > 0 ? (double)left / (double)PLOCK_SECOND : 0.0);
+    if (want->fd < 0) return rb_fiber_scheduler_kernel_sleep(rb_fiber_scheduler_current(), seconds);
+    VALUE options = rb_hash_new();
+    rb_hash_aset(options, ID2SYM(rb_intern("autoclose")), Qfalse);
+    VALUE arguments[] = {INT2NUM(want->fd), options};
+    VALUE io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 2, arguments, RB_PASS_KEYWORDS);
+    rb_io_wait(io, INT2NUM(want->events & POLLOUT ? RUBY_IO_WRITABLE : RUBY_IO_READABLE), seconds);
+    RB_GC_GUARD(io);
+    return Qnil;
+}
+
+#else
+
+static VALUE scheduler_of_fiber(void) {
+    return Qnil;
+}
+
+static VALUE wait_in_scheduler(VALUE argument) {
+    return argument;
+}
+
+#endif
+
+static plock_status binding_wait(void *context, const plock_want *want) {
+    waiting *w = context;
+    if (NIL_P(scheduler_of_fiber())) return wait_without_gvl(w, want);
+    return guarded(w, wait_in_scheduler, (VALUE)want);
+}
+
+/* --- driving --- */
+
+plock_status binding_drive(plock_lease *lease) {
+    waiting w = {0};
+    const plock_status status = plock_drive(lease, binding_wait, &w);
+    plock_waker_give(w.waker);
+    if (w.raised.state) {
+        plock_lease_cancel(lease);
+        rb_jump_tag(w.raised.state);
+    }
+    return status;
+}
+
+/* Thread.handle_interrupt(Object => :never) { drive }: asked for only when an interrupt has come, since most releases see none. */
+static VALUE never;
+
+typedef struct masked {
+    plock_lease *lease;
+    plock_status status;
+    waiting waiting;
+} masked;
+
+static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+    (void)unused;
+    masked *m = (masked *)argument;
+    m->status = plock_drive(m->lease, binding_wait, &m->waiting);
+    return Qnil;
+}
+
+static VALUE mask_and_drive(VALUE argument) {
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, drive_masked, argument);
+}
+
+plock_status binding_drive_deferring(plock_lease *lease, binding_deferred *deferred) {
+    masked m = {.lease = lease, .waiting = {.deferring = true}};
+    plock_lease_hurry(lease, binding_farewell()); /* Ruby may end this thread because the process ends */
+    m.status = plock_drive(lease, binding_wait, &m.waiting);
+    if (m.status == PLOCK_INTERRUPTED && !m.waiting.raised.state) {
+        m.waiting.deferring = false;
+        plock_lease_hurry(lease, binding_farewell()); /* or it does so now */
+        (void)rb_protect(mask_and_drive, (VALUE)&m, &deferred->state); /* raises what was pending as it leaves the mask */
+        if (deferred->state) deferred->error = rb_errinfo();
+    }
+    /* A signal's handler, or a fiber's scheduler, that raised: the native thread goes on with the release. */
+    if (m.waiting.raised.state) *deferred = m.waiting.raised;
+    if (m.status == PLOCK_INTERRUPTED) plock_lease_cancel(lease);
+    plock_waker_give(m.waiting.waker);
+    return m.status;
+}
+
+void binding_resume(const binding_deferred *deferred) {
+    if (!deferred->state) return;
+    if (rb_obj_is_kind_of(deferred->error, rb_eException)) rb_exc_raise(deferred->error);
+    rb_jump_tag(deferred->state);
+}
+
+void binding_init_waiting(void) {
+    never = rb_hash_new();
+    rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
+    rb_obj_freeze(never);
+    rb_gc_register_mark_object(never);
+}

@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+require_relative "plock/version"
+require_relative "plock/errors"
+require "plock/plock" # the extension
+require_relative "plock/store"
+
+# Leases on shared resources among threads, processes and machines: one engine in C, several ways in.
+#
+# * {Plock::Store} is a place where locks live: one Redis, with its pool of connections.
+# * {Parse::Lock} (`require "parse/lock"`) is the first front door.
+#
+# @!method self.digest(message, secret = nil)
+#   @param message [String] its bytes are what counts, not its encoding
+#   @param secret [String, nil]
+#   @return [String] 64 lower-case hexadecimal digits: HMAC-SHA256 with a secret, plain SHA-256 without
+#   @example
+#     Plock.digest("") # => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#
+# @!method self.store_key(prefix, key, secret = nil)
+#   @param prefix [String]
+#   @param key [String]
+#   @param secret [String, nil]
+#   @return [String] the prefix followed by {digest} of the key, in one allocation
+#
+# @!method self.token
+#   @return [String] a fresh owner token: a version 4 UUID from the system's random source, lower case, 36 bytes
+module Plock
+end

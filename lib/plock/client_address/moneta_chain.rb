@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+module Plock
+  class ClientAddress
+    # A Moneta store as the chain it is: proxies around an adapter. What matters to a lock is whether all of them leave
+    # the key alone, and what they make of its value.
+    class MonetaChain
+      # Proxies that change neither key nor value.
+      TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
+
+      # Moneta names a transformer's class by what it does: keys that are Strings pass through Marshal as they are.
+      TRANSFORMER = /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
+
+      # Longer than any real chain; a chain that bites its own tail ends here.
+      DEPTH = 32
+
+      private_constant :TRANSPARENT, :TRANSFORMER, :DEPTH
+
+      # @return [Object] the adapter at the bottom
+      attr_reader :adapter
+
+      # @param store [Object] a Moneta store, or anything with an `adapter`
+      def initialize(store)
+        @proxies = []
+        @adapter = store
+        while @adapter.respond_to?(:adapter) && (inner = @adapter.adapter) && !inner.equal?(@adapter)
+          @proxies << @adapter
+          @adapter = inner
+          break if @proxies.size == DEPTH
+        end
+      end
+
+      # @return [Boolean] is the adapter Moneta's own for Redis?
+      def redis?
+        @adapter.class.name == "Moneta::Adapters::Redis"
+      end
+
+      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil where keys are changed, or
+      #   values in another way
+      def encoding
+        values = @proxies.map { |proxy| value_encoding(proxy) }
+        return if values.include?(nil) || values.count(:marshal) > 1
+
+        values.include?(:marshal) ? :marshal : :plain
+      end
+
+      private
+
+      def value_encoding(proxy)
+        name = proxy.class.name
+        return :plain if TRANSPARENT.include?(name)
+
+        match = TRANSFORMER.match(name) or return
+        return unless proxy.instance_variable_get(:@prefix).to_s.empty?
+
+        match[:marshal] ? :marshal : :plain
+      end
+    end
+  end
+end

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require "openssl"
+require_relative "../errors"
+
+module Plock
+  class ClientAddress
+    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock would have to leave out, and
+    # that may matter to who is trusted, is refused rather than left out.
+    module TLSParameters
+      # Where a file's name is wanted; clients also take a certificate or a key that exists only in memory.
+      FILES = %i[ca_file ca_path cert key].freeze
+
+      # What plock demands in any case: TLS 1.2 or later.
+      MINIMAL_VERSIONS = [nil, :TLS1, :TLS1_1, :TLS1_2, OpenSSL::SSL::TLS1_VERSION, OpenSSL::SSL::TLS1_1_VERSION,
+                          OpenSSL::SSL::TLS1_2_VERSION].freeze
+
+      private_constant :FILES, :MINIMAL_VERSIONS
+
+      class << self
+        # @param parameters [Hash{Symbol, String => Object}]
+        # @return [Hash{Symbol => Object}]
+        # @raise [UnsupportedError]
+        def read(parameters)
+          parameters.each_with_object({}) do |(name, value), options|
+            next if value.nil?
+
+            name = name.to_sym
+            case name
+            when *FILES then options[name] = file(name, value)
+            when :verify_mode then options[:verify] = mode(value)
+            when :hostname, :server_name then options[:server_name] = value
+            when :verify_hostname then value || refuse("verify_hostname: false")
+            when :min_version then MINIMAL_VERSIONS.include?(value) || refuse("min_version: #{value.inspect}")
+            else refuse(name)
+            end
+          end
+        end
+
+        private
+
+        def file(name, value)
+          return value.to_path if value.respond_to?(:to_path)
+          return value if value.is_a?(String) && !value.include?("-----BEGIN")
+
+          refuse("#{name} that is not in a file")
+        end
+
+        def mode(value)
+          value == OpenSSL::SSL::VERIFY_NONE ? :none : :peer
+        end
+
+        def refuse(what)
+          raise UnsupportedError.new("plock cannot take over the client's TLS parameter #{what}", code: :unsupported)
+        end
+      end
+    end
+  end
+end

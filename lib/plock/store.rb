@@ -1,0 +1,188 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "client_address"
+
+module Plock
+  # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of connections to it. One store
+  # serves any number of threads and fibers. It connects when it is first used, reconnects by itself, and works again by
+  # itself after a fork, in both processes.
+  #
+  # @example
+  #   store = Plock::Store.open("redis://127.0.0.1:6379/1", pool_size: 4)
+  #   store.hold(Plock.store_key("app:", "invoice 7"), 3_000, 2.0, nil) { |lease| lease.fence }
+  #
+  # @!method hold(key, ttl_ms, wait, report)
+  #   Acquires the lock, runs the block, and releases the lock on every way out of the block.
+  #   @param key [String] the key in the store, as it stands
+  #   @param ttl_ms [Integer] milliseconds until the lock frees itself if nobody releases it
+  #   @param wait [Float] patience in seconds; 0.0 makes exactly one attempt
+  #   @param report [#call, nil] called as `report.call(:acquire, error)` for each attempt that failed in the store, and as
+  #     `report.call(:release, error)` where the release failed
+  #   @yieldparam lease [Lease]
+  #   @return [Object] the block's value
+  #   @raise [TimeoutError] not acquired within `wait`; the block has not run
+  #   @raise [Error] without a report, where the store failed: how
+  #
+  # @!method lock_acquire(key, owner, ttl)
+  #   One attempt to take the lock for `owner`.
+  #   @param key [String]
+  #   @param owner [String]
+  #   @param ttl [Integer] seconds
+  #   @return [Boolean] false where somebody holds it
+  #   @raise [Error] the store could not be asked
+  #
+  # @!method lock_release(key, owner)
+  #   Releases the lock if, and only if, `owner` holds it.
+  #   @param key [String]
+  #   @param owner [String]
+  #   @return [Boolean] was it held by `owner`?
+  #   @raise [Error] the store could not be asked
+  #
+  # @!method url
+  #   @return [String] without user and password
+  #
+  # @!method unverified?
+  #   @return [Boolean] is it TLS with `verify: :none`?
+  #
+  # @!method close
+  #   Closes the connections. A store that is used after that opens again.
+  #   @return [nil]
+  #
+  # @!method closed?
+  #   @return [Boolean]
+  class Store
+    SECONDS = (0.001..3600.0).freeze
+    POOL_SIZES = (1..1024).freeze
+    DATABASES = (0..999_999_999).freeze
+    ENCODINGS = %i[plain marshal].freeze
+    VERIFY_MODES = %i[peer none].freeze
+
+    # Each option and the method that checks its value and brings it into the engine's form.
+    OPTIONS = {
+      connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds, release_timeout: :seconds,
+      pool_size: :pool_size, username: :text, password: :text, database: :database,
+      ca_file: :file, ca_path: :file, cert: :file, key: :file, verify: :verify_mode, server_name: :text,
+      encoding: :encoding
+    }.freeze
+
+    private_constant :SECONDS, :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
+
+    class << self
+      # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first call that uses it.
+      #
+      # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
+      # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose address, credentials, TLS
+      # settings and database are taken over (see {ClientAddress}). Options go before what URL or client say; one that is
+      # nil is as good as absent.
+      #
+      # @param source [String, Object]
+      # @param options [Hash{Symbol => Object}]
+      # @option options [Numeric] :connect_timeout (0.5) seconds, 0.001 to 3600, for one connection: name, TLS and login
+      # @option options [Numeric] :command_timeout (0.5) seconds, 0.001 to 3600, for one command
+      # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first attempt of a call always has,
+      #   however short its patience
+      # @option options [Numeric] :release_timeout (0.5) seconds, 0.001 to 3600, that a release may take
+      # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
+      # @option options [String] :username
+      # @option options [String] :password
+      # @option options [Integer] :database 0 or more
+      # @option options [String, Pathname] :ca_file PEM file of the certificates to trust instead of the system's
+      # @option options [String, Pathname] :ca_path directory of such
+      # @option options [String, Pathname] :cert PEM file of the client's certificate
+      # @option options [String, Pathname] :key PEM file of its key
+      # @option options [Symbol] :verify (:peer) `:none` trusts whoever answers, which is warned of once for each address
+      # @option options [String] :server_name the name to ask for and to verify instead of the host's
+      # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's Marshal would, to share locks
+      #   with a Moneta store
+      # @return [Store]
+      # @raise [ArgumentError] an option of another name
+      # @raise [ConfigurationError] a URL or a value that cannot be right
+      # @raise [UnsupportedError] a client that plock cannot stand in for
+      # @raise [UnavailableError] a pool that has no client to lend at the moment
+      #
+      # @example
+      #   Plock::Store.open("rediss://locks.example:6380", username: "locks", password: secret, ca_file: "/etc/ssl/our.pem")
+      # @example
+      #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
+      def open(source, **options)
+        settings = check(options)
+        unless String === source
+          address = ClientAddress.of(source) or fail_with("cannot take the address of a Redis from this object")
+          source = address.url
+          settings = address.options.merge(settings)
+        end
+        connect(source, settings).tap { |store| warn_once_of(store) if store.unverified? }
+      end
+
+      private
+
+      # Once in each Ractor: there is no other place to remember it that all of them may write to.
+      def warn_once_of(store)
+        told = Ractor.current[:plock_unverified_stores] ||= {}
+        return if told[store.url]
+
+        told[store.url] = true
+        warn "[Plock] #{store.url} is used without verifying its certificate: whoever answers there is trusted."
+      end
+
+      def check(options)
+        options.each_with_object({}) do |(name, value), settings|
+          kind = OPTIONS.fetch(name) { raise ArgumentError, "unknown keyword: #{name.inspect}" }
+          settings[name] = __send__(:"check_#{kind}", name, value) unless value.nil?
+        end
+      end
+
+      def check_seconds(name, value)
+        fail_with("#{name} must be a number of seconds") unless value.is_a?(Numeric) && value.real?
+        within(SECONDS, name, value.to_f)
+      end
+
+      def check_pool_size(name, value)
+        within(POOL_SIZES, name, integer(name, value))
+      end
+
+      def check_database(name, value)
+        within(DATABASES, name, integer(name, value))
+      end
+
+      def check_verify_mode(name, value)
+        one_of(VERIFY_MODES, name, value)
+      end
+
+      def check_encoding(name, value)
+        one_of(ENCODINGS, name, value)
+      end
+
+      def check_file(name, value)
+        check_text(name, value.respond_to?(:to_path) ? value.to_path : value)
+      end
+
+      # Never says what the value is: it may be the password.
+      def check_text(name, value)
+        fail_with("#{name} must be a String, not empty and without NUL") unless text?(value)
+        value
+      end
+
+      def text?(value)
+        value.is_a?(String) && !value.empty? && !value.b.include?("\0")
+      end
+
+      def integer(name, value)
+        value.is_a?(Integer) ? value : fail_with("#{name} must be an Integer")
+      end
+
+      def within(range, name, value)
+        range.cover?(value) ? value : fail_with("#{name} must be from #{range.first} to #{range.last} (got #{value})")
+      end
+
+      def one_of(values, name, value)
+        values.include?(value) ? value : fail_with("#{name} must be one of #{values.inspect} (got #{value.inspect})")
+      end
+
+      def fail_with(message)
+        raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
+      end
+    end
+  end
+end
