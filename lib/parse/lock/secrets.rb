@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require_relative "application"
+require "securerandom"
+
+module Parse
+  module Lock
+    # The secret that keys are hashed with where a call does not bring its own.
+    module Secrets
+      VARIABLE = "PARSE_STACK_LOCK_SECRET"
+
+      private_constant :VARIABLE
+
+      @lock = ::Mutex.new
+
+      class << self
+        # @param source [String] who asks, for the warning
+        # @param process_local [Boolean] is the store seen by this process only?
+        # @return [String, nil] nil: none, keys are hashed without
+        def for(source, process_local)
+          secret = configured
+          return secret if secret && !secret.empty?
+          return generated if process_local
+
+          warn_once(source)
+          nil
+        end
+
+        # @return [String, nil] read afresh at each call
+        def configured
+          secret = Parse.synchronize_create_secret
+          secret ? secret.to_s : ENV[VARIABLE]
+        end
+
+        # @return [String] random; the same one as long as the process lives, or until {reset}
+        def generated
+          @generated || @lock.synchronize { @generated ||= SecureRandom.hex(32) }
+        end
+
+        # @param source [String]
+        # @return [void]
+        def warn_once(source)
+          return if @warned
+
+          @lock.synchronize do
+            return if @warned
+
+            @warned = true
+          end
+          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. Keys are hashed with plain " \
+               "SHA-256, so that processes agree on them. Two risks: (1) whoever reads this Redis can enumerate likely " \
+               "keys and tell which resources are locked; (2) whoever can write to it can plant a lock under a key that " \
+               "can be computed, and so pin the resource until the TTL ends. Three remedies: set #{VARIABLE}, or set " \
+               "Parse.synchronize_create_secret, to the same secret in every process; or point " \
+               "Parse.synchronize_create_store at a Redis database that nobody else writes to."
+        end
+
+        # @return [void]
+        def reset
+          @lock.synchronize { @generated = @warned = nil }
+        end
+      end
+    end
+  end
+end
