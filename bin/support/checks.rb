@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# What bin/test runs: Rake tasks, one after the other, to the last one whatever fails. A check without its tools is
+# skipped by name.
+
+require "terminal-table"
+require "timeout"
+require_relative "toolchain"
+
+module Checks
+  TIME_LIMIT_S = 900
+
+  Check = Struct.new(:task, :title, :missing, keyword_init: true) do
+    def self.all
+      [
+        *%i[gcc clang].map { |name| new(task: "lint:#{name}", title: "no warnings, #{name}", missing: without(name)) },
+        *%i[gcc clang].flat_map do |name|
+          [
+            new(task: "core:test:#{name}:plain", title: "core, #{name}", missing: without(name)),
+            new(task: "core:test:#{name}:portable", title: "core without Linux calls, #{name}", missing: without(name)),
+            new(task: "core:test:#{name}:address", title: "core, #{name}, ASan and UBSan", missing: without(name, "address,undefined")),
+            new(task: "core:test:#{name}:thread", title: "core, #{name}, TSan", missing: without(name, "thread"))
+          ]
+        end,
+        new(task: "core:fuzz", title: "fuzzing replies", missing: without(:clang, "fuzzer,address,undefined")),
+        new(task: "spec", title: "specs"),
+        new(task: "spec:portable", title: "specs without Linux calls"),
+        new(task: "valgrind", title: "specs under valgrind", missing: ("valgrind" unless Toolchain.which("valgrind"))),
+        new(task: "files", title: "the gem's list of files"),
+        new(task: "signatures", title: "signatures in sig/")
+      ]
+    end
+
+    def self.without(name, sanitizers = nil)
+      compiler = Toolchain.compiler(name)
+      return name.to_s unless compiler
+
+      "#{compiler} -fsanitize=#{sanitizers}" unless sanitizers.nil? || Toolchain.sanitizes?(compiler, sanitizers)
+    end
+
+    def run
+      return "skipped: no #{missing}" if missing
+
+      puts "", "== #{task}: #{title}"
+      pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task, in: File::NULL, pgroup: true)
+      status = Timeout.timeout(TIME_LIMIT_S) { Process.wait2(pid).last }
+      status.success? ? "passed" : "FAILED"
+    rescue Timeout::Error
+      "FAILED: cut off"
+    ensure
+      Process.kill(:KILL, -pid) if pid && status.nil?
+    end
+  end
+
+  module_function
+
+  def run(prefixes)
+    checks = Check.all
+    chosen = prefixes.empty? ? checks : checks.select { |check| check.task.start_with?(*prefixes) }
+    abort "no such check; there are #{checks.map(&:task).join(", ")}" if chosen.empty?
+
+    rows = chosen.map do |check|
+      start = now
+      [check.task, check.title, check.run, format("%.1f s", now - start)]
+    end
+    summarize(rows)
+    rows.none? { |_, _, outcome| outcome.start_with?("FAILED") }
+  end
+
+  def summarize(rows)
+    table = Terminal::Table.new(headings: ["check", "what", "outcome", "time"], rows: rows)
+    table.align_column(3, :right)
+    puts "", table
+    passed, failed, skipped = %w[passed FAILED skipped].map { |word| rows.count { |row| row[2].start_with?(word) } }
+    puts "checks: #{passed} passed, #{failed} failed, #{skipped} skipped"
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+end
+
+if ARGV == ["--list"]
+  Checks::Check.all.each { |check| puts "#{check.task.ljust(28)}#{check.title}" }
+else
+  $stdout.sync = true
+  exit Checks.run(ARGV)
+end

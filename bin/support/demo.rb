@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+require_relative "demo/contest"
+require_relative "demo/given_server"
+require_relative "demo/private_server"
+require_relative "demo/report"
+
+SIGNAL_STATUS = 128 # what shells add to a signal's number
+
+begin
+  url = ENV.fetch("PLOCK_URL", nil)
+  server = url ? Demo::GivenServer.new(url) : Demo::PrivateServer.new
+  report = Demo::Report.new(Demo::Contest.new(server).run)
+  puts report
+  exit report.sound?
+rescue Plock::Error, RedisClient::Error => e
+  abort "bin/demo: #{e.message}"
+rescue SignalException => e
+  exit SIGNAL_STATUS + e.signo
+end

@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require_relative "witness"
+
+module Demo
+  # A process that goes through the critical section again and again, and tells of each time on a pipe, from inside.
+  class Worker
+    # number, flags, nanoseconds waited, instant of entry (CLOCK_MONOTONIC is the same clock in all processes)
+    RECORD = "CCQ>Q>"
+    RECORD_BYTES = 18
+    OVERLAPPED = 1
+    STAYS = 2
+
+    STAY = "s"
+    STOP = "e"
+
+    # How long a section takes. The contest is for the lock, so not long.
+    WORK_S = 0.002
+
+    attr_reader :number, :pid
+
+    def initialize(number, lock, witness_path, events)
+      @number = number
+      @lock = lock
+      orders, @orders = IO.pipe
+      @pid = fork do
+        trap(:INT, "IGNORE") # a terminal sends it to every process; the demo itself tells the workers to stop
+        @orders.close
+        work(orders, Witness.new(witness_path), events)
+        exit!(true)
+      end
+      orders.close
+    end
+
+    # From its next entry on it stays inside.
+    def stay = @orders.write(STAY)
+
+    # Its next section is its last one, as it would be if the demo were gone and this pipe closed.
+    def stop = @orders.write(STOP)
+
+    def kill
+      Process.kill(:KILL, @pid) unless @status
+      wait
+    end
+
+    def wait = @status ||= Process.wait2(@pid).last
+
+    private
+
+    def work(orders, witness, events)
+      order = nil
+      while order.nil? || order == :wait_readable
+        asked = now
+        @lock.call do
+          entered = now
+          alone = witness.enter
+          order = orders.read_nonblock(1, exception: false) || STOP
+          flags = (alone ? 0 : OVERLAPPED) | (order == STAY ? STAYS : 0)
+          events.write([@number, flags, entered - asked, entered].pack(RECORD))
+          order == STAY ? sleep : sleep(WORK_S)
+          witness.leave
+        end
+      end
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+  end
+end

@@ -1,0 +1,102 @@
+# What plock is built and tested with, and what each package manager calls it. Sourced by bin/setup.
+
+ESSENTIAL="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl server"
+ANALYSIS="gcc clang sanitizers valgrind"
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+clang_command() {
+  for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 clang-13; do
+    if has "$name"; then echo "$name"; return; fi
+  done
+}
+
+has_clang() { [ -n "$(clang_command)" ]; }
+
+clang_major() { "$(clang_command)" -dumpversion | cut -d. -f1; }
+
+# True where clang links the program that a fuzz target is, sanitizers included.
+clang_sanitizes() {
+  has_clang || return 1
+  folder=$(mktemp -d)
+  echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n ? 0 : 0; }' >"$folder/probe.c"
+  "$(clang_command)" -fsanitize=fuzzer,address,undefined "$folder/probe.c" -o "$folder/probe" >/dev/null 2>&1
+  status=$?
+  rm -rf "$folder"
+  return $status
+}
+
+# What gems are fetched over HTTPS with; minimal systems come without.
+has_certificates() {
+  for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem \
+    /etc/pki/tls/certs/ca-bundle.crt /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem; do
+    if [ -n "$file" ] && [ -s "$file" ]; then return; fi
+  done
+  return 1
+}
+
+present() {
+  case $1 in
+    compiler) has cc && has make ;;
+    pkg-config | ruby | valgrind | gcc) has "$1" ;;
+    ruby-headers) has ruby && ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
+    bundler) has bundle ;;
+    certificates) has_certificates ;;
+    hiredis) has pkg-config && pkg-config --exists 'hiredis >= 0.14' ;;
+    openssl) has pkg-config && pkg-config --exists 'openssl >= 1.1.1' ;;
+    server) has redis-server ;;
+    clang) has_clang ;;
+    sanitizers) clang_sanitizes ;;
+  esac
+}
+
+absent() {
+  for thing in "$@"; do present "$thing" || echo "$thing"; done
+}
+
+package_manager() {
+  for name in apt-get dnf apk brew; do
+    if has "$name"; then echo "$name"; return; fi
+  done
+}
+
+# package MANAGER THING
+package() {
+  case $1:$2 in
+    apt-get:compiler) echo build-essential ;;
+    apt-get:ruby-headers) echo ruby-dev ;;
+    apt-get:bundler) echo ruby-bundler ;;
+    *:certificates) echo ca-certificates ;;
+    apt-get:hiredis) echo libhiredis-dev ;;
+    apt-get:openssl) echo libssl-dev ;;
+    apt-get:server) echo redis-server ;;
+    apt-get:sanitizers) if has_clang; then echo "libclang-rt-$(clang_major)-dev"; fi ;;
+    apt-get:valgrind) echo valgrind libc6-dbg ;;
+    dnf:compiler) echo gcc make ;;
+    dnf:pkg-config) echo pkgconf-pkg-config ;;
+    dnf:ruby-headers) echo ruby-devel ;;
+    dnf:bundler) echo rubygem-bundler ;;
+    dnf:hiredis) echo hiredis-devel ;;
+    dnf:openssl) echo openssl-devel ;;
+    apk:compiler) echo build-base ;;
+    apk:ruby-headers) echo ruby-dev ;;
+    apk:bundler) echo ruby-bundler ;;
+    apk:hiredis) echo hiredis-dev ;;
+    apk:openssl) echo openssl-dev ;;
+    brew:compiler) echo gcc make ;;
+    brew:ruby-headers | brew:bundler) echo ruby ;;
+    brew:openssl) echo openssl@3 ;;
+    brew:clang | brew:sanitizers) echo llvm ;;
+    apk:pkg-config | brew:pkg-config) echo pkgconf ;;
+    *:server) echo redis ;;
+    *:sanitizers) echo compiler-rt ;;
+    *) echo "$2" ;;
+  esac
+}
+
+# packages MANAGER THING…
+packages() {
+  manager=$1
+  shift
+  for thing in "$@"; do package "$manager" "$thing"; done | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/ $//'
+}

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+require "open3"
+require "tmpdir"
+
+# What this machine has to build and to check with.
+module Toolchain
+  NEWEST_CLANG = 21
+  OLDEST_CLANG = 13
+
+  module_function
+
+  # Debian's clang may be there under its numbered name only.
+  def clang = @clang ||= first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
+
+  # On macOS gcc is another name of clang, which makes the second look redundant, not wrong.
+  def gcc = @gcc ||= first_of("gcc", "cc")
+
+  def compiler(name) = public_send(name)
+
+  def first_of(*names) = names.find { |name| which(name) }
+
+  def which(name)
+    ENV.fetch("PATH").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, name) }.find do |path|
+      File.file?(path) && File.executable?(path)
+    end
+  end
+
+  # A compiler comes without its sanitizers' libraries on some systems: only a link tells.
+  def sanitizes?(compiler, sanitizers)
+    Dir.mktmpdir do |folder|
+      source = File.join(folder, "probe.c")
+      File.write(source, sanitizers.include?("fuzzer") ? FUZZ_PROBE : PROBE)
+      _, status = Open3.capture2e(compiler, "-fsanitize=#{sanitizers}", source, "-o", File.join(folder, "probe"))
+      status.success?
+    end
+  end
+
+  PROBE = "int main(void) { return 0; }\n"
+  FUZZ_PROBE = "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { (void)data; (void)size; return 0; }\n"
+end

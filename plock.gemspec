@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+require_relative "lib/plock/version"
+
+Gem::Specification.new do |spec|
+  spec.name = "plock"
+  spec.version = Plock::VERSION
+  spec.authors = ["the plock authors"]
+  spec.summary = "Distributed locks on Redis for Ruby, through a C core"
+  spec.description = "Parse::Lock and Plock: one holder at a time across processes and machines, on one Redis. " \
+                     "Hashing, tokens, protocol and timing are done in C; every call returns within its own budget."
+  spec.license = "MIT"
+
+  spec.required_ruby_version = ">= 3.1"
+  spec.require_paths = ["lib"]
+  spec.extensions = ["ext/plock/extconf.rb"]
+
+  # The name on rubygems.org belongs to another gem: this one is installed from a checkout or a Git source.
+  spec.metadata = { "allowed_push_host" => "https://localhost", "rubygems_mfa_required" => "true" }
+
+  # Checked against the tree by `rake files`, rewritten by `rake files:update`.
+  spec.files = %w[
+    CHANGELOG.md
+    LICENSE
+    README.md
+    ext/plock/binding.h
+    ext/plock/binding_digest.c
+    ext/plock/binding_errors.c
+    ext/plock/binding_lease.c
+    ext/plock/binding_store.c
+    ext/plock/binding_waiting.c
+    ext/plock/core/Makefile
+    ext/plock/core/include/plock.h
+    ext/plock/core/include/plock/clock.h
+    ext/plock/core/include/plock/config.h
+    ext/plock/core/include/plock/digest.h
+    ext/plock/core/include/plock/lease.h
+    ext/plock/core/include/plock/status.h
+    ext/plock/core/include/plock/store.h
+    ext/plock/core/include/plock/waker.h
+    ext/plock/core/scripts/acquire.lua
+    ext/plock/core/scripts/embed.awk
+    ext/plock/core/scripts/extend.lua
+    ext/plock/core/scripts/release.lua
+    ext/plock/core/src/clock.c
+    ext/plock/core/src/config.c
+    ext/plock/core/src/config.h
+    ext/plock/core/src/connection.c
+    ext/plock/core/src/connection.h
+    ext/plock/core/src/descriptor.h
+    ext/plock/core/src/digest.c
+    ext/plock/core/src/drive.c
+    ext/plock/core/src/exchange.c
+    ext/plock/core/src/exchange.h
+    ext/plock/core/src/failure.h
+    ext/plock/core/src/initialize.c
+    ext/plock/core/src/lease.c
+    ext/plock/core/src/memory.c
+    ext/plock/core/src/memory.h
+    ext/plock/core/src/platform.h
+    ext/plock/core/src/pool.c
+    ext/plock/core/src/pool.h
+    ext/plock/core/src/process.c
+    ext/plock/core/src/process.h
+    ext/plock/core/src/random.c
+    ext/plock/core/src/random.h
+    ext/plock/core/src/reply.c
+    ext/plock/core/src/reply.h
+    ext/plock/core/src/resolver.c
+    ext/plock/core/src/resolver.h
+    ext/plock/core/src/script.c
+    ext/plock/core/src/script.h
+    ext/plock/core/src/status.c
+    ext/plock/core/src/store.c
+    ext/plock/core/src/store.h
+    ext/plock/core/src/transport.h
+    ext/plock/core/src/transport_socket.c
+    ext/plock/core/src/transport_tls.c
+    ext/plock/core/src/waker.c
+    ext/plock/core/src/waker.h
+    ext/plock/core/src/worker.c
+    ext/plock/core/src/worker.h
+    ext/plock/depend
+    ext/plock/extconf.rb
+    ext/plock/plock.c
+    lib/parse/lock.rb
+    lib/parse/lock/application.rb
+    lib/parse/lock/arguments.rb
+    lib/parse/lock/attempts.rb
+    lib/parse/lock/degraded.rb
+    lib/parse/lock/errors.rb
+    lib/parse/lock/process_mutex.rb
+    lib/parse/lock/process_mutexes.rb
+    lib/parse/lock/secrets.rb
+    lib/parse/lock/store_resolver.rb
+    lib/parse/lock_backend.rb
+    lib/plock.rb
+    lib/plock/client_address.rb
+    lib/plock/client_address/moneta_chain.rb
+    lib/plock/client_address/tls_parameters.rb
+    lib/plock/errors.rb
+    lib/plock/store.rb
+    lib/plock/version.rb
+    sig/plock.rbs
+  ]
+end

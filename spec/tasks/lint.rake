@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+# Core, C tests and binding without a warning, from either compiler.
+
+require_relative "../../bin/support/toolchain"
+
+desc "Compile everything with gcc and clang, warnings being errors"
+task :lint
+
+%i[gcc clang].each do |name|
+  task "lint:#{name}" do
+    compiler = Toolchain.compiler(name) or abort "#{name} is not installed"
+    make_core("compile", compiler, WERROR: "1")
+
+    folder = "tmp/lint/#{name}"
+    mkdir_p folder
+    chdir(folder) do
+      sh({ "PLOCK_WERROR" => "1" }, RbConfig.ruby, "../../../ext/plock/extconf.rb")
+      sh "make", "CC=#{compiler}"
+    end
+  end
+  task lint: "lint:#{name}" if Toolchain.compiler(name)
+end
