@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+# The algorithm of the older Parse::Lock, written anew: SET NX EX through the redis gem, an EVAL with the whole
+# script at each release, and a look every 35 to 65 ms while somebody else holds the lock.
+module Bench
+  class OlderLock
+    PREFIX = "parse-stack:lock:v1:"
+    POLL = 0.05
+    JITTER = 0.015
+    RELEASE = <<~LUA
+      if redis.call("get", KEYS[1]) == ARGV[1] then
+        return redis.call("del", KEYS[1])
+      else
+        return 0
+      end
+    LUA
+
+    def initialize(redis, secret)
+      @redis = redis
+      @secret = secret
+    end
+
+    def acquire(key, ttl:, wait:)
+      store_key = PREFIX + OpenSSL::HMAC.hexdigest("SHA256", @secret, key)
+      owner = SecureRandom.uuid
+      await(store_key, owner, ttl, wait)
+      begin
+        yield owner
+      ensure
+        @redis.eval(RELEASE, keys: [store_key], argv: [owner])
+      end
+    end
+
+    private
+
+    def await(store_key, owner, ttl, wait)
+      deadline = clock + wait
+      until @redis.set(store_key, owner, ex: ttl, nx: true)
+        raise Failed, "not acquired within #{wait}s" if clock >= deadline
+
+        sleep(POLL + (((rand * 2) - 1) * JITTER))
+      end
+    end
+
+    def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
+
+Bench.contestant "older", label: "older Parse::Lock", role: :peer, gems: %w[redis redis-client] do |server|
+  require "openssl"
+  require "redis"
+  require "securerandom"
+
+  lock = Bench::OlderLock.new(Redis.new(url: server.url(:tcp)), Bench::SECRET)
+  -> { lock.acquire("bench:older", ttl: 10, wait: 2.0) { :held } }
+end

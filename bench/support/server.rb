@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+require "socket"
+require "tmpdir"
+require_relative "bench"
+require_relative "pinning"
+
+module Bench
+  # A private redis-server without persistence, on a free loopback port and a Unix socket in a temporary folder.
+  class Server
+    START_SECONDS = 10
+
+    attr_reader :address, :pid
+
+    def self.run(program)
+      server = new(program)
+      yield server
+    ensure
+      server&.stop
+    end
+
+    def initialize(program)
+      @folder = Dir.mktmpdir("plock-bench")
+      @address = Address.new(free_port, File.join(@folder, "redis.sock"))
+      @log = File.join(@folder, "redis.log")
+      @pid = Process.spawn(program, "--bind", "127.0.0.1", "--port", @address.port.to_s, "--unixsocket", @address.socket,
+                           "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", @folder, "--logfile", @log, pgroup: true)
+      await
+    rescue Errno::ENOENT
+      FileUtils.rm_rf(@folder)
+      raise Failed, "no #{program} on this system"
+    end
+
+    def place(placement) = Pinning.move(@pid, placement.server_core)
+
+    # "redis 7.0.15" or "valkey 8.0.1"
+    def version
+      info = query("INFO", "server")
+      valkey = info[/^valkey_version:(\S+)/, 1]
+      valkey ? "valkey #{valkey}" : "redis #{info[/^redis_version:(\S+)/, 1]}"
+    end
+
+    # Commands that clients sent while the block ran. Neither INFO commandstats nor total_commands_processed can tell them from what
+    # scripts call; MONITOR can, it marks those as coming from "lua". It slows the server, so nothing is timed meanwhile.
+    def count_commands
+      UNIXSocket.open(@address.socket) do |monitor|
+        ask(monitor, "MONITOR")
+        yield
+        mark = "end-of-count-#{Process.pid}"
+        query("ECHO", mark)
+        monitor.each_line.take_while { |line| !line.include?(mark) }.count { |line| !line.match?(/\A\+[\d.]+ \[\d+ lua\]/) }
+      end
+    end
+
+    def stop
+      if @pid
+        Process.kill(:TERM, @pid)
+        Process.wait(@pid)
+        @pid = nil
+      end
+    ensure
+      FileUtils.rm_rf(@folder)
+    end
+
+    private
+
+    def free_port
+      TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
+    end
+
+    def await
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + START_SECONDS
+      begin
+        query("PING")
+      rescue SystemCallError
+        log = File.exist?(@log) ? File.read(@log) : ""
+        late = Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        raise Failed, "the server did not start: #{log}" if late || Process.wait(@pid, Process::WNOHANG)
+
+        sleep 0.02
+        retry
+      end
+    end
+
+    def query(*words) = UNIXSocket.open(@address.socket) { |socket| ask(socket, *words) }
+
+    # The few replies needed here: a status or a bulk string.
+    def ask(socket, *words)
+      socket.write("*#{words.size}\r\n", *words.map { |word| "$#{word.bytesize}\r\n#{word}\r\n" })
+      head = socket.gets or raise Failed, "the server closed the connection"
+      case head[0]
+      when "+" then head[1..].chomp
+      when "$" then socket.read(Integer(head[1..]) + 2).chomp
+      else raise Failed, "the server says #{head.chomp}"
+      end
+    end
+  end
+end

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require_relative "table"
+
+module Bench
+  # What plock sets out to reach, held against what was measured. It informs; nothing fails by it.
+  class Targets
+    OF_FLOOR = { "one" => 0.75, "two" => 0.80 }.freeze # by placement
+    P99_OF_FLOOR = 2.0
+    OBJECTS = 6
+    COMMANDS = 2
+    GROWTH = 1024 * 1024 # bytes over a million pairs
+
+    # The columns in which no peer may be ahead, and which way is better.
+    AGAINST_PEERS = { "pairs/s" => [:rate, :max], "p50" => [:p50, :min], "p99" => [:p99, :min], "objects" => [:objects, :min] }.freeze
+
+    Check = Struct.new(:what, :found, :reached)
+
+    def initialize(placement, results)
+      @placement = placement
+      @plocks = results.select { |result| result.contestant.role == :plock }
+      @peers = results.select { |result| result.contestant.peer? }
+    end
+
+    def checks = @plocks.flat_map { |plock| own(plock) + against_peers(plock) }
+
+    def to_s = checks.map { |check| "- #{check.reached ? "reached" : "MISSED "}  #{check.what}: #{check.found}" }.join("\n")
+
+    private
+
+    def own(plock)
+      name = plock.contestant.name
+      list = [Check.new("#{name} p99 within #{P99_OF_FLOOR} of the floor's", format("%.2f", plock.p99_ratio), plock.p99_ratio <= P99_OF_FLOOR),
+              Check.new("#{name} at most #{OBJECTS} objects a pair", Table.number(plock.objects), plock.objects.round(1) <= OBJECTS),
+              Check.new("#{name} at most #{COMMANDS} commands a pair", Table.number(plock.commands), plock.commands.round(1) <= COMMANDS)]
+      if (least = OF_FLOOR[@placement.name])
+        list.unshift(Check.new("#{name} at least #{least} of the floor", format("%.2f", plock.ratio), plock.ratio >= least))
+      end
+      if plock.growth
+        list << Check.new("#{name} grows by less than 1 MiB over a million pairs", "#{plock.growth / 1024} KiB", plock.growth < GROWTH)
+      end
+      list
+    end
+
+    # Peers are measured over TCP, so only plock over TCP is set against them.
+    def against_peers(plock)
+      return [] if @peers.empty? || plock.contestant.transport != :tcp
+
+      AGAINST_PEERS.map do |column, (value, better)|
+        rival = @peers.public_send(:"#{better}_by", &value)
+        mine, theirs = [plock, rival].map(&value)
+        Check.new("#{plock.contestant.name} ahead of every peer in #{column}",
+                  "#{Table.number(mine)} against #{Table.number(theirs)} (#{rival.contestant.label})", better == :max ? mine > theirs : mine < theirs)
+      end
+    end
+  end
+end

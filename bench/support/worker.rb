@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+# The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Obeys lines on its standard input, as floor.c does,
+# and answers each with one line of JSON:
+#
+#   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
+#   count PAIRS         that many pairs, untimed; also says how many objects Ruby allocated for them
+
+require "json"
+require_relative "bench"
+
+module Bench
+  class Worker
+    MAX_SAMPLES = 200_000 # a slice ends when they are full; more would only give the garbage collector more to look at
+
+    def initialize(contestant, address)
+      @contestant = contestant
+      @pair = contestant.setup.call(address)
+      @took = Array.new(MAX_SAMPLES, 0)
+    end
+
+    def run
+      answer("versions" => versions)
+      $stdin.each_line do |line|
+        order, *arguments = line.split
+        case order
+        when "time" then answer(time(*arguments.map { |text| Float(text) }))
+        when "count" then answer(count(Integer(arguments.first)))
+        else raise Failed, "an order it does not know: #{line}"
+        end
+      end
+    end
+
+    private
+
+    # The clock is read once a pair and nothing is allocated between two readings, so the loop adds the same fraction of a
+    # microsecond to every contestant.
+    def time(warm, seconds)
+      finish = now + (warm * 1e9).to_i
+      held while now < finish
+
+      pairs = 0
+      start = at = now
+      finish = start + (seconds * 1e9).to_i
+      while at < finish && pairs < MAX_SAMPLES
+        before = at
+        held
+        at = now
+        @took[pairs] = at - before
+        pairs += 1
+      end
+      sorted = @took.first(pairs).sort!
+      { "pairs" => pairs, "seconds" => (at - start) / 1e9,
+        "p50_us" => sorted[pairs / 2] / 1e3, "p99_us" => sorted[pairs * 99 / 100] / 1e3 }
+    end
+
+    def count(pairs)
+      before = GC.stat(:total_allocated_objects)
+      left = pairs
+      while left.positive?
+        held
+        left -= 1
+      end
+      { "pairs" => pairs, "objects" => GC.stat(:total_allocated_objects) - before }
+    end
+
+    def held
+      @pair.call == :held or raise Failed, "the block was not entered"
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+
+    def versions
+      loaded = @contestant.gems.to_h { |name| [name, Gem.loaded_specs.fetch(name).version.to_s] }
+      loaded["plock"] = Plock::VERSION if @contestant.ours?
+      loaded
+    end
+
+    def answer(values)
+      $stdout.puts(JSON.generate(values))
+      $stdout.flush
+    end
+  end
+end
+
+if $PROGRAM_NAME == __FILE__
+  Signal.trap("INT", "SYSTEM_DEFAULT") # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
+  name, port, socket = ARGV
+  Bench::Worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run
+end
