@@ -42,6 +42,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
     ext/plock/core/scripts/release.lua
+    ext/plock/core/scripts/undo.lua
     ext/plock/core/src/clock.c
     ext/plock/core/src/config.c
     ext/plock/core/src/config.h

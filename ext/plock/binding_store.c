@@ -4,38 +4,20 @@
 
 /* --- Plock::Store as an object --- */
 
-typedef struct store_object {
-    plock_store *store;
-    bool closed;
-} store_object;
-
-static void store_free(void *data) {
-    store_object *object = data;
-    plock_store_close(object->store);
-    xfree(object);
-}
-
-static size_t store_size(const void *data) {
-    (void)data;
-    return sizeof(store_object);
+static void store_free(void *store) {
+    plock_store_close(store);
 }
 
 static const rb_data_type_t STORE = {
     .wrap_struct_name = "Plock::Store",
-    .function = {.dfree = store_free, .dsize = store_size},
+    .function = {.dfree = store_free},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-static store_object *object_of(VALUE self) {
+static plock_store *store_of(VALUE self) {
     return rb_check_typeddata(self, &STORE);
 }
 
-/* A closed store opens again by being used. */
-static plock_store *store_of(VALUE self) {
-    store_object *object = object_of(self);
-    object->closed = false;
-    return object->store;
-}
 
 /* --- opening --- */
 
@@ -69,8 +51,7 @@ static VALUE set_options(VALUE argument) {
  * checks and documents them. */
 static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     Check_Type(options, T_HASH);
-    store_object *object;
-    VALUE self = TypedData_Make_Struct(class, store_object, &STORE, object);
+    VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
     opening o = {.options = options};
     StringValue(url);
     if (memchr(RSTRING_PTR(url), 0, (size_t)RSTRING_LEN(url)))
@@ -82,8 +63,10 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     if (state || o.setting.status) plock_config_free(o.setting.config);
     if (state) rb_jump_tag(state);
     if (o.setting.status) binding_raise(o.setting.status, &o.setting.error);
-    status = plock_store_open(&object->store, o.setting.config);
+    plock_store *store;
+    status = plock_store_open(&store, o.setting.config);
     if (status) binding_raise(status, NULL);
+    DATA_PTR(self) = store;
     return self;
 }
 
@@ -97,8 +80,8 @@ static plock_ns nanoseconds(VALUE seconds) {
 
 static plock_ns ttl_in(VALUE number, plock_ns unit) {
     const double span = NUM2DBL(number) * (double)unit;
-    if (!(span >= (double)PLOCK_MILLISECOND && span <= (double)PLOCK_TTL_MAX))
-        rb_raise(rb_eArgError, "not a time to live from 1 ms to 366 days: %" PRIsVALUE, number);
+    if (!(span >= (double)PLOCK_TTL_MIN && span <= (double)PLOCK_TTL_MAX))
+        rb_raise(rb_eArgError, "not a time to live from 5 ms to 366 days: %" PRIsVALUE, number);
     return (plock_ns)span;
 }
 
@@ -184,6 +167,7 @@ static VALUE release(VALUE argument) {
  * lease is held and rb_ensure, which sees to its release. */
 static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE to) {
     rb_need_block();
+    StringValue(key);
     const plock_patience patience = {.ttl = ttl_in(ttl_ms, PLOCK_MILLISECOND), .wait = nanoseconds(wait)};
     holding h = {.lease = binding_lease_new(store_of(self), key), .report = to};
     plock_lease *lease = binding_lease(h.lease);
@@ -197,7 +181,7 @@ static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE t
 
 static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     VALUE object = binding_lease_new(store_of(self), key);
-    if (plock_config_marshals(plock_store_config(object_of(self)->store))) owner = rb_marshal_dump(owner, Qnil);
+    if (plock_config_marshals(plock_store_config(store_of(self)))) owner = rb_marshal_dump(owner, Qnil);
     StringValue(owner);
     const plock_status status = plock_lease_own(binding_lease(object), RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
     RB_GC_GUARD(owner);
@@ -235,27 +219,25 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
 
 /* The store's URL without user, password and options. */
 static VALUE store_url(VALUE self) {
-    return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(object_of(self)->store)));
+    return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(store_of(self))));
 }
 
 /* Is it TLS whose certificate is not verified? */
 static VALUE store_unverified(VALUE self) {
-    return plock_config_unverified(plock_store_config(object_of(self)->store)) ? Qtrue : Qfalse;
+    return plock_config_unverified(plock_store_config(store_of(self))) ? Qtrue : Qfalse;
 }
 
 static VALUE store_close(VALUE self) {
-    store_object *object = object_of(self);
-    plock_store_disconnect(object->store);
-    object->closed = true;
+    plock_store_disconnect(store_of(self));
     return Qnil;
 }
 
 static VALUE store_closed(VALUE self) {
-    return object_of(self)->closed ? Qtrue : Qfalse;
+    return plock_store_disconnected(store_of(self)) ? Qtrue : Qfalse;
 }
 
 static VALUE store_inspect(VALUE self) {
-    return rb_sprintf("#<Plock::Store %s>", plock_config_display(plock_store_config(object_of(self)->store)));
+    return rb_sprintf("#<Plock::Store %s>", plock_config_display(plock_store_config(store_of(self))));
 }
 
 void binding_init_store(void) {

@@ -107,7 +107,7 @@ static void a_lease_is_valid_for_its_time_less_drift(void) {
 
 static void the_time_to_live_is_sent_in_milliseconds(void) {
     static const struct { plock_ns ttl; const char *sent; } TTLS[] = {
-        {PLOCK_MILLISECOND, "1"}, {1999999, "1"}, {30 * PLOCK_SECOND, "30000"}, {86400 * PLOCK_SECOND, "86400000"}, {PLOCK_TTL_MAX, "31622400000"}};
+        {PLOCK_TTL_MIN, "5"}, {6999999, "6"}, {30 * PLOCK_SECOND, "30000"}, {86400 * PLOCK_SECOND, "86400000"}, {PLOCK_TTL_MAX, "31622400000"}};
     char word[FAKE_COMMAND_ROOM];
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) {
         begin("redis://h");

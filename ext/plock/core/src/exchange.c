@@ -94,15 +94,18 @@ static plock_status read_answer(plock_exchange *exchange, const plock_value **va
     for (;;) { /* with client and server on one core the first try already finds the reply, mostly */
         plock_status status = plock__connection_receive(exchange->connection, value, want, error);
         if (status) return status;
-        const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's */
+        const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
         if ((*value)->type != PLOCK__ERROR) {
             if (last) return PLOCK_OK;
             continue;
         }
-        status = plock__server_error(*value, error);
-        if (status != PLOCK_NOSCRIPT || exchange->loads) return status;
-        status = ask_again(exchange, error);
-        if (status) return status;
+        plock_error said;
+        status = plock__server_error(*value, &said);
+        if (status == PLOCK_NOSCRIPT && exchange->loading_failed) return error->status = exchange->loading_failed;
+        *error = said;
+        if (!last) exchange->loading_failed = status;
+        else if (status != PLOCK_NOSCRIPT || exchange->loads) return status;
+        else if ((status = ask_again(exchange, error))) return status;
     }
 }
 

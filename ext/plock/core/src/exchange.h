@@ -31,6 +31,7 @@ typedef struct plock_exchange {
     bool waits;          /* for a connection of the pool */
     bool reused;         /* the connection had been used before, so the server may have closed it since */
     bool loads;          /* SCRIPT LOAD was sent along: its reply comes first */
+    plock_status loading_failed; /* what the server said to that, if it was an error */
 } plock_exchange;
 
 void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline);

@@ -8,6 +8,7 @@
 #include "random.h"
 #include "worker.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,19 +24,22 @@ static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 50 * PLOCK_MILLISECOND;
 static const plock_ns FAIL_FIRST = 10 * PLOCK_MILLISECOND, FAIL_LAST = 250 * PLOCK_MILLISECOND;
 
-enum { MARSHAL_MAX = 48, IDENTITY_MAX = 128 };
+enum { MARSHAL_MAX = 48, IDENTITY_MAX = 128, NUMBER_MAX = 24 };
 
 struct plock_lease {
     plock_job job; /* for a release in the background; first, so that job and lease are one address */
     plock_store *store;
     plock_text key, companion, value; /* value: what stands in the store while we hold it */
+    plock_text record;                /* what the last acquire wrote into the companion about its owner */
     char *own_value;                  /* plock_lease_own's copy, with room for its record; NULL: a fresh token for each attempt */
-    char token[PLOCK_TOKEN_LENGTH], marshalled[MARSHAL_MAX], record[IDENTITY_MAX + MARSHAL_MAX], ttl_text[24];
+    bool undoes;                      /* its release is to take back an acquire by own_value, not what that owner has otherwise */
+    char token[PLOCK_TOKEN_LENGTH], marshalled[MARSHAL_MAX], token_record[IDENTITY_MAX + MARSHAL_MAX], ttl_text[NUMBER_MAX];
 
     unsigned generation; /* of the process that acquired it */
     bool held, letting_go; /* letting_go: the native thread has begun to release it */
     int64_t fence;
     plock_ns ttl, acquired_at, valid_until;
+    plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
 
     enum operation { NOTHING, ACQUIRING, RELEASING, EXTENDING } doing;
     bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once for each operation */
@@ -59,10 +63,10 @@ static void use_value(plock_lease *lease, const char *bytes, size_t length) {
 /* --- life --- */
 
 static plock_status begin(plock_lease *lease, enum operation doing, plock_ns budget);
-static plock_request release_request(const plock_lease *lease);
+static plock_request undo_request(const plock_lease *lease);
 
 static void cancel_exchange(plock_lease *lease) {
-    const plock_request undo = release_request(lease);
+    const plock_request undo = undo_request(lease);
     plock__exchange_cancel(&lease->exchange, lease->doing == ACQUIRING ? &undo : NULL);
     lease->doing = NOTHING;
 }
@@ -82,7 +86,7 @@ static plock_status background_step(plock_job *job, plock_want *want) {
 static void background_destroy(plock_job *job) {
     plock_lease *lease = (plock_lease *)(void *)job;
     cancel_exchange(lease);
-    plock_store_close(lease->store);
+    plock__store_release(lease->store);
     plock__free(lease->own_value);
     plock__free(lease);
 }
@@ -111,7 +115,7 @@ plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *
 
 plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length) {
     if (lease->doing || lease->held || length == 0) return PLOCK_MISUSE;
-    char *copy = plock__allocate(length + IDENTITY_MAX + length);
+    char *copy = plock__allocate(length + IDENTITY_MAX + NUMBER_MAX + length);
     if (!copy) return PLOCK_NO_MEMORY;
     memcpy(copy, owner, length);
     plock__free(lease->own_value);
@@ -123,7 +127,7 @@ plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t lengt
 /* May this lease have something on the server that is this process's to release? */
 static bool owes_release(const plock_lease *lease) {
     if (lease->generation != plock__generation()) return false;
-    if (lease->held) return plock_now() < lease->acquired_at + lease->ttl;
+    if (lease->held) return plock_now() < lease->gone_by;
     if (lease->doing == RELEASING) return true;
     /* An acquire that pauses between two attempts has nothing there. */
     return lease->doing == ACQUIRING && lease->exchange.state != PLOCK__EXCHANGE_NONE && plock__exchange_left(&lease->exchange);
@@ -133,27 +137,37 @@ static bool owes_release(const plock_lease *lease) {
 static void release_in_background(const plock_lease *lease) {
     plock_lease *copy;
     if (plock_lease_new(&copy, lease->store, lease->key.bytes, lease->key.length)) return;
-    if (plock_lease_own(copy, lease->value.bytes, lease->value.length)) background_destroy(&copy->job);
-    else plock__worker_submit(&copy->job);
+    if (plock_lease_own(copy, lease->value.bytes, lease->value.length)) {
+        background_destroy(&copy->job);
+        return;
+    }
+    copy->undoes = lease->undoes;
+    if (copy->undoes) copy->record = text(memcpy(copy->own_value + copy->value.length, lease->record.bytes, lease->record.length), lease->record.length);
+    plock__worker_submit(&copy->job);
 }
 
 void plock_lease_free(plock_lease *lease) {
     if (!lease) return;
+    plock__begin_step();
     if (owes_release(lease)) plock__worker_submit(&lease->job);
     else background_destroy(&lease->job);
+    plock__end_step();
 }
 
 /* --- requests and their answers --- */
 
-/* "host pid thread value", for whoever asks who holds the lock. */
-static plock_text owner_record(plock_lease *lease) {
+/* "host pid thread value", for whoever asks who holds the lock. Where the caller brings the owner, and may do so again, each
+ * acquire has a number: "host pid thread.number owner". */
+static void write_record(plock_lease *lease) {
+    static atomic_ulong number;
     size_t length;
     const char *identity = plock__identity(&length);
-    char *record = lease->own_value ? lease->own_value + lease->value.length : lease->record;
+    char *record = lease->own_value ? lease->own_value + lease->value.length : lease->token_record;
     memcpy(record, identity, length);
+    if (lease->own_value) length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", atomic_fetch_add(&number, 1));
     record[length++] = ' ';
     memcpy(record + length, lease->value.bytes, lease->value.length);
-    return text(record, length + lease->value.length);
+    lease->record = text(record, length + lease->value.length);
 }
 
 static plock_text ttl_text(plock_lease *lease) {
@@ -164,20 +178,36 @@ static plock_text ttl_text(plock_lease *lease) {
 static plock_request acquire_request(plock_lease *lease) {
     const bool again = lease->own_value && lease->doubt;
     return (plock_request){PLOCK__ACQUIRE, 2, again ? 4 : 3,
-                           {lease->key, lease->companion, lease->value, ttl_text(lease), owner_record(lease), text("again", 5)}};
+                           {lease->key, lease->companion, lease->value, ttl_text(lease), lease->record, text("again", 5)}};
 }
 
 static plock_request release_request(const plock_lease *lease) {
     return (plock_request){PLOCK__RELEASE, 1, 1, {lease->key, lease->value}};
 }
 
+/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
+static plock_request undo_request(const plock_lease *lease) {
+    return lease->undoes ? (plock_request){PLOCK__UNDO, 2, 2, {lease->key, lease->companion, lease->value, lease->record}} : release_request(lease);
+}
+
 static plock_request extend_request(plock_lease *lease) {
     return (plock_request){PLOCK__EXTEND, 1, 2, {lease->key, lease->value, ttl_text(lease)}};
 }
 
-static void date(plock_lease *lease) {
+/* Until when a lease may be relied on that was asked for at this moment. */
+static plock_ns reliable(const plock_lease *lease, plock_ns asked_at) {
+    return asked_at + lease->new_ttl - lease->new_ttl / DRIFT_DIVISOR - DRIFT_FIXED;
+}
+
+/* The server may have it until this ttl from now is over. */
+static void may_last(plock_lease *lease, plock_ns now) {
+    if (lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
+}
+
+static void date(plock_lease *lease, plock_ns now) {
     lease->ttl = lease->new_ttl;
-    lease->valid_until = lease->exchange.left_at + lease->ttl - lease->ttl / DRIFT_DIVISOR - DRIFT_FIXED;
+    lease->valid_until = reliable(lease, lease->exchange.left_at);
+    lease->gone_by = now + lease->ttl;
 }
 
 static plock_status not_ours(plock_error *error) {
@@ -203,9 +233,13 @@ static plock_status read_acquired(plock_lease *lease, const plock_value *answer,
     }
     lease->fence = read_number(answer);
     if (!lease->fence) return not_ours(&lease->error);
+    const plock_ns now = plock_now();
+    /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
+    if (now >= reliable(lease, lease->exchange.left_at)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
     lease->acquired_at = lease->exchange.left_at;
     lease->held = true;
-    date(lease);
+    lease->undoes = false;
+    date(lease, now);
     return PLOCK_OK;
 }
 
@@ -225,12 +259,17 @@ static plock_status finish(plock_lease *lease, plock_status status) {
 
 /* A token that may have reached the server in a request without an answer is never used again: that request could still
  * be carried out after a release. */
-static plock_status fresh_token(plock_lease *lease) {
-    if (lease->own_value) return PLOCK_OK;
+static plock_status renew_value(plock_lease *lease) {
+    if (lease->own_value) {
+        if (!lease->undoes) write_record(lease); /* one for all attempts: any of them may be the one to undo */
+        lease->undoes = true;
+        return PLOCK_OK;
+    }
     const plock_status status = plock_token(lease->token);
     if (status) return plock__fail_plainly(&lease->error, status);
     if (lease->store->config->encoding == PLOCK_PLAIN) {
         use_value(lease, lease->token, PLOCK_TOKEN_LENGTH);
+        write_record(lease);
         return PLOCK_OK;
     }
     /* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as SecureRandom.uuid has it.
@@ -238,6 +277,7 @@ static plock_status fresh_token(plock_lease *lease) {
     const int length = snprintf(lease->marshalled, sizeof lease->marshalled, "\x04\bI\"%c%.*s\x06:\x06" "EF", PLOCK_TOKEN_LENGTH + 5,
                                 PLOCK_TOKEN_LENGTH, lease->token);
     use_value(lease, lease->marshalled, (size_t)length);
+    write_record(lease);
     return PLOCK_OK;
 }
 
@@ -247,7 +287,7 @@ static plock_status attempt(plock_lease *lease) {
     plock_ns deadline = lease->deadline;
     switch (lease->doing) {
     case ACQUIRING: {
-        const plock_status status = fresh_token(lease);
+        const plock_status status = renew_value(lease);
         if (status) return status;
         request = acquire_request(lease);
         if (deadline < now + LAST_ATTEMPT) deadline = now + LAST_ATTEMPT;
@@ -255,9 +295,10 @@ static plock_status attempt(plock_lease *lease) {
     }
     case EXTENDING:
         request = extend_request(lease);
+        if (lease->valid_until > reliable(lease, now)) lease->valid_until = reliable(lease, now); /* it may shorten it, answered or not */
         break;
     default:
-        request = release_request(lease);
+        request = undo_request(lease);
         deadline = now + (deadline - now) / 2; /* so that a connection that has gone silent leaves time for another */
         break;
     }
@@ -292,10 +333,11 @@ static bool in_doubt(const plock_lease *lease, plock_status status) {
 /* The attempt has failed: PLOCK_AGAIN to go on at once or after a pause, TRY_FAILED to say so first, or the end. */
 static plock_status failed(plock_lease *lease, plock_status status) {
     const bool acquiring = lease->doing == ACQUIRING, doubt = in_doubt(lease, status);
-    const plock_request undo = release_request(lease);
+    const plock_request undo = undo_request(lease);
     plock__exchange_cancel(&lease->exchange, acquiring ? &undo : NULL);
     lease->doubt = lease->doubt || doubt;
     const plock_ns now = plock_now();
+    if (lease->doing == EXTENDING && doubt) may_last(lease, now);
     if (status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline) {
         if (acquiring && doubt && !lease->own_value) release_in_background(lease);
         lease->reconnected = true; /* the server closed an idle connection: that is nobody's failure */
@@ -312,6 +354,7 @@ static plock_status failed(plock_lease *lease, plock_status status) {
 static plock_status answered(plock_lease *lease, const plock_value *answer) {
     plock_ns left = PLOCK_NEVER;
     const plock_status status = lease->doing == ACQUIRING ? read_acquired(lease, answer, &left) : read_ours(lease, answer);
+    if (status == PLOCK_SILENT || status == PLOCK_PROTOCOL) return failed(lease, status);
     plock__exchange_finish(&lease->exchange);
     if (status == PLOCK_REFUSED) {
         const plock_ns remaining = lease->patience_ends - plock_now();
@@ -319,7 +362,7 @@ static plock_status answered(plock_lease *lease, const plock_value *answer) {
         if (remaining > 0) return pause_for(lease, LOOK_FIRST, LOOK_LAST, left < remaining / 2 ? left : remaining / 2);
         return finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
     }
-    if (lease->doing == EXTENDING && !status) date(lease);
+    if (lease->doing == EXTENDING && !status) date(lease, plock_now());
     if (lease->doing == EXTENDING && status == PLOCK_NOT_OWNER) lease->held = false;
     return finish(lease, status);
 }
@@ -363,12 +406,14 @@ static plock_status begin(plock_lease *lease, enum operation doing, plock_ns bud
 }
 
 static bool is_ttl(plock_ns ttl) {
-    return ttl >= PLOCK_MILLISECOND && ttl <= PLOCK_TTL_MAX;
+    return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
 }
 
 plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience) {
     if (lease->doing || lease->held || !is_ttl(patience->ttl) || patience->wait < 0) return PLOCK_MISUSE;
+    plock__pool_use(&lease->store->pool);
     lease->generation = plock__generation();
+    lease->undoes = false;
     lease->new_ttl = patience->ttl;
     lease->patient = patience->wait > 0;
     lease->patience_ends = plock_after(plock_now(), patience->wait);
@@ -384,6 +429,8 @@ plock_status plock_lease_release(plock_lease *lease) {
 
 plock_status plock_lease_release_owned(plock_lease *lease) {
     if (lease->doing || lease->held || !lease->own_value) return PLOCK_MISUSE;
+    plock__pool_use(&lease->store->pool);
+    lease->undoes = false;
     return begin(lease, RELEASING, lease->store->config->release_timeout);
 }
 
@@ -400,8 +447,10 @@ void plock_lease_hurry(plock_lease *lease, plock_ns deadline) {
 }
 
 void plock_lease_cancel(plock_lease *lease) {
+    plock__begin_step();
     if (owes_release(lease) && !lease->held) release_in_background(lease);
     cancel_exchange(lease);
+    plock__end_step();
 }
 
 void plock_lease_leave(plock_lease *lease) {

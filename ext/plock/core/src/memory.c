@@ -36,12 +36,6 @@ void *plock__allocate(size_t size) {
     return memory;
 }
 
-void *plock__resize(void *memory, size_t size) {
-    void *grown = fails() ? NULL : realloc(memory, size);
-    COUNT(grown && !memory ? grown : NULL, 1);
-    return grown;
-}
-
 void plock__free(void *memory) {
     COUNT(memory, -1);
     free(memory);

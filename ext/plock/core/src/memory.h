@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-void *plock__allocate(size_t size);              /* zeroed; NULL when there is none */
-void *plock__resize(void *memory, size_t size);  /* NULL when there is none: the old block is still there */
+void *plock__allocate(size_t size);                 /* zeroed; NULL when there is none */
 void plock__free(void *memory);
 char *plock__copy(const char *text, size_t length); /* terminated; NULL when there is no memory */
 

@@ -11,7 +11,7 @@ static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
 static plock_pool *pools;
 
 void plock__pool_start(plock_pool *pool, unsigned limit) {
-    *pool = (plock_pool){.limit = limit};
+    pool->limit = limit;
     plock__enter();
     pool->next = pools;
     if (pools) pools->previous = pool;
@@ -144,7 +144,8 @@ void plock__pool_leave(plock_pool *pool, bool *waits) {
 
 void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable) {
     plock__enter();
-    const bool keep = usable && plock__connection_at_rest(connection) && connection->epoch == pool->epoch;
+    const bool keep = usable && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
+                      !atomic_load(&pool->closed);
     if (keep) {
         connection->idle_since = plock_now();
         connection->next_idle = pool->idle;
@@ -166,6 +167,19 @@ void plock__pool_distrust(plock_pool *pool) {
         list = connection->next_idle;
         discard(pool, connection);
     }
+}
+
+void plock__pool_close(plock_pool *pool) {
+    atomic_store(&pool->closed, true);
+    plock__pool_distrust(pool);
+}
+
+bool plock__pool_closed(const plock_pool *pool) {
+    return atomic_load(&pool->closed);
+}
+
+void plock__pool_use(plock_pool *pool) {
+    if (atomic_load_explicit(&pool->closed, memory_order_relaxed)) atomic_store(&pool->closed, false);
 }
 
 /* The child keeps the structures and none of the descriptors: what is idle goes, and what was in use by threads that

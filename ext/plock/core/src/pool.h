@@ -5,6 +5,8 @@
 #include "connection.h"
 #include "waker.h"
 
+#include <stdatomic.h>
+
 typedef struct plock_pool plock_pool;
 
 struct plock_pool {
@@ -12,6 +14,7 @@ struct plock_pool {
     plock_connection *idle, *all;
     unsigned limit, open, waiting;
     unsigned epoch;       /* grows when what is idle is no longer trusted */
+    atomic_bool closed;   /* nothing is kept until somebody uses it again */
     plock_waker *freed;   /* rung when there is room and somebody waits; NULL until somebody does */
 };
 
@@ -30,6 +33,11 @@ void plock__pool_leave(plock_pool *pool, bool *waits);
 
 /* Gives a connection back. It is kept if usable and in a known state, else closed. */
 void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable);
+
+/* Keeps nothing any more, until plock__pool_use. */
+void plock__pool_close(plock_pool *pool);
+bool plock__pool_closed(const plock_pool *pool);
+void plock__pool_use(plock_pool *pool);
 
 /* Nothing that was opened before now is used again: the idle are closed, those in use when they come back. */
 void plock__pool_distrust(plock_pool *pool);

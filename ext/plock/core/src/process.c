@@ -15,6 +15,7 @@
 #endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t steps = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_uint generation = 1;
 
 void plock__enter(void) {
@@ -29,6 +30,14 @@ unsigned plock__generation(void) {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
+void plock__begin_step(void) {
+    (void)pthread_rwlock_rdlock(&steps);
+}
+
+void plock__end_step(void) {
+    (void)pthread_rwlock_unlock(&steps);
+}
+
 /* --- fork --- */
 
 static plock__child_handler handlers[8]; /* more than there are modules with something to forget (initialize.c) */
@@ -38,14 +47,25 @@ void plock__on_fork(plock__child_handler handler) {
     handlers[handler_count++] = handler;
 }
 
+static void before_fork(void) {
+    (void)pthread_rwlock_wrlock(&steps);
+    plock__enter();
+}
+
+static void in_parent(void) {
+    plock__leave();
+    (void)pthread_rwlock_unlock(&steps);
+}
+
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
     plock__leave();
+    steps = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER; /* it may remember the parent's thread as its holder */
 }
 
 int plock__watch_forks(void) {
-    return pthread_atfork(plock__enter, plock__leave, in_child);
+    return pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* --- identity --- */

@@ -10,6 +10,11 @@
 void plock__enter(void);
 void plock__leave(void);
 
+/* Around what changes leases, connections and pools, on any thread: a fork waits until nobody is in between, so that the
+ * child finds them whole. Never nested, never across a wait. Taken before the lock. */
+void plock__begin_step(void);
+void plock__end_step(void);
+
 /* Grows by one in each forked child. What was made in another generation is the parent's and is not ours to use. */
 unsigned plock__generation(void);
 

@@ -20,7 +20,7 @@ static name_service *service = getaddrinfo;
 struct plock_lookup {
     unsigned references, generation;
     bool done;
-    int failure; /* of getaddrinfo */
+    int failure, error_number; /* of getaddrinfo; the number where that is EAI_SYSTEM */
     plock_addresses found;
     plock_waker *waker; /* rung when done, and never hushed: all waiters see it */
     plock_resolver *resolver; /* for the thread: who to tell; NULL when the store is gone */
@@ -73,23 +73,28 @@ static int look_up(const char *host, const char *port, plock_addresses *found) {
     return found->count ? 0 : EAI_NONAME;
 }
 
+static void finish(plock_lookup *lookup, int failure, int error_number, const plock_addresses *found) {
+    plock__enter();
+    lookup->found = *found;
+    lookup->failure = failure;
+    lookup->error_number = error_number;
+    lookup->done = true;
+    if (lookup->resolver && lookup->resolver->running == lookup) lookup->resolver->running = NULL;
+    plock__leave();
+    plock_waker_ring(lookup->waker);
+    release(lookup);
+}
+
 static void *run(void *argument) {
     plock_lookup *lookup = argument;
     plock_addresses found = {0};
     const int failure = look_up(lookup->host, lookup->port, &found);
-    plock__enter();
-    lookup->found = found;
-    lookup->failure = failure;
-    lookup->done = true;
-    if (lookup->resolver) lookup->resolver->running = NULL;
-    plock__leave();
-    plock_waker_ring(lookup->waker);
-    release(lookup);
+    finish(lookup, failure, errno, &found);
     return NULL;
 }
 
-/* A lookup with one reference for the caller and one for the thread that has been started; NULL with error. */
-static plock_lookup *start(plock_resolver *resolver, plock_error *error) {
+/* With one reference, the caller's; NULL with error. */
+static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     plock_lookup *lookup = plock__allocate(sizeof *lookup);
     if (lookup) {
         lookup->references = 1;
@@ -109,48 +114,62 @@ static plock_lookup *start(plock_resolver *resolver, plock_error *error) {
         release(lookup);
         return NULL;
     }
-    plock__enter();
-    lookup->references++;
-    resolver->running = lookup;
-    plock__leave();
-    pthread_t thread;
-    const int failed = plock__start_thread(&thread, run, lookup);
-    if (failed) {
-        plock__enter();
-        resolver->running = NULL;
-        plock__leave();
-        (void)plock__fail_errno(error, PLOCK_RESOLVE, "starting a thread to look up the host", failed);
-        release(lookup);
-        release(lookup);
-        return NULL;
-    }
-    (void)pthread_detach(thread);
     return lookup;
 }
 
 static plock_lookup *join(plock_resolver *resolver) {
-    plock__enter();
     plock_lookup *lookup = resolver->running;
     if (lookup && lookup->generation != plock__generation()) { /* its thread stayed in the parent: its reference is left behind */
         resolver->running = NULL;
         lookup = NULL;
     }
     if (lookup) lookup->references++;
+    return lookup;
+}
+
+/* The lookup that runs for this endpoint, or `made`, which then runs; *joins says which. */
+static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *made, bool *joins) {
+    plock__enter();
+    plock_lookup *lookup = join(resolver);
+    *joins = lookup;
+    if (!lookup && made) {
+        lookup = resolver->running = made;
+        made->references++; /* the thread's */
+    }
     plock__leave();
     return lookup;
 }
 
-static plock_status report(int failure, const plock_resolver *resolver, plock_error *error) {
+/* Joins the lookup that runs for this endpoint, or starts one; NULL with error. */
+static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
+    bool joins;
+    plock_lookup *lookup = join_or_publish(resolver, NULL, &joins);
+    if (lookup) return lookup;
+    plock_lookup *made = new_lookup(resolver, error);
+    if (!made) return NULL;
+    lookup = join_or_publish(resolver, made, &joins);
+    if (joins) { /* another thread was quicker */
+        release(made);
+        return lookup;
+    }
+    pthread_t thread;
+    const int failed = plock__start_thread(&thread, run, lookup);
+    if (failed) finish(lookup, EAI_SYSTEM, failed, &(plock_addresses){0});
+    else (void)pthread_detach(thread);
+    return lookup;
+}
+
+static plock_status report(int failure, int error_number, const plock_resolver *resolver, plock_error *error) {
     if (!failure) return PLOCK_OK;
     if (failure == EAI_MEMORY) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (failure == EAI_SYSTEM) return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
     return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s", resolver->host, gai_strerror(failure));
 }
 
 plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_want *want, plock_error *error) {
     if (!*lookup) {
         if (read_literal(resolver->host, resolver->port, found)) return PLOCK_OK;
-        *lookup = join(resolver);
-        if (!*lookup) *lookup = start(resolver, error);
+        *lookup = begin(resolver, error);
         if (!*lookup) return error->status;
     }
     plock__enter();
@@ -162,9 +181,9 @@ plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plo
         return PLOCK_AGAIN;
     }
     *found = (*lookup)->found;
-    const int failure = (*lookup)->failure;
+    const int failure = (*lookup)->failure, error_number = (*lookup)->error_number;
     plock__abandon_lookup(lookup);
-    return report(failure, resolver, error);
+    return report(failure, error_number, resolver, error);
 }
 
 void plock__abandon_lookup(plock_lookup **lookup) {

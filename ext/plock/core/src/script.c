@@ -11,6 +11,7 @@ static plock_script scripts[PLOCK__SCRIPTS] = {
     [PLOCK__ACQUIRE] = {plock_script_acquire, sizeof plock_script_acquire - 1, {0}},
     [PLOCK__RELEASE] = {plock_script_release, sizeof plock_script_release - 1, {0}},
     [PLOCK__EXTEND] = {plock_script_extend, sizeof plock_script_extend - 1, {0}},
+    [PLOCK__UNDO] = {plock_script_undo, sizeof plock_script_undo - 1, {0}},
 };
 static bool named;
 

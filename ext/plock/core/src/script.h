@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-typedef enum plock_script_id { PLOCK__ACQUIRE, PLOCK__RELEASE, PLOCK__EXTEND, PLOCK__SCRIPTS } plock_script_id;
+typedef enum plock_script_id { PLOCK__ACQUIRE, PLOCK__RELEASE, PLOCK__EXTEND, PLOCK__UNDO, PLOCK__SCRIPTS } plock_script_id;
 
 enum { PLOCK__SHA1_HEX = 40 };
 

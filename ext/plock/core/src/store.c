@@ -24,7 +24,13 @@ const plock_config *plock_store_config(const plock_store *store) {
 }
 
 void plock_store_disconnect(plock_store *store) {
-    plock__pool_distrust(&store->pool);
+    plock__begin_step();
+    plock__pool_close(&store->pool);
+    plock__end_step();
+}
+
+bool plock_store_disconnected(const plock_store *store) {
+    return plock__pool_closed(&store->pool);
 }
 
 plock_store *plock__store_retain(plock_store *store) {
@@ -34,8 +40,7 @@ plock_store *plock__store_retain(plock_store *store) {
     return store;
 }
 
-void plock_store_close(plock_store *store) {
-    if (!store) return;
+void plock__store_release(plock_store *store) {
     plock__enter();
     const bool last = --store->references == 0;
     plock__leave();
@@ -45,6 +50,13 @@ void plock_store_close(plock_store *store) {
     plock__tls_context_free(store->tls);
     plock_config_free(store->config);
     plock__free(store);
+}
+
+void plock_store_close(plock_store *store) {
+    if (!store) return;
+    plock__begin_step();
+    plock__store_release(store);
+    plock__end_step();
 }
 
 /* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at once one result is dropped. */

@@ -18,7 +18,9 @@ struct plock_store {
 #endif
 };
 
+/* Counting who refers to it; plock_store_close is the release for those outside, and not for within a step. */
 plock_store *plock__store_retain(plock_store *store);
+void plock__store_release(plock_store *store);
 
 /* A connection that has not been opened yet, in the pool's list. Takes the room that plock__pool_take granted, or gives it
  * back. PLOCK_OK, PLOCK_BAD_CONFIG (TLS files) or PLOCK_NO_MEMORY. */

@@ -100,8 +100,15 @@ static plock_status load_trust(SSL_CTX *context, const plock_config *config, plo
     return PLOCK_OK;
 }
 
+/* OpenSSL would ask for the passphrase of a key on the terminal, and wait. */
+static int no_passphrase(char *buffer, int size, int writing, void *context) {
+    (void)buffer, (void)size, (void)writing, (void)context;
+    return 0;
+}
+
 static plock_status load_identity(SSL_CTX *context, const plock_config *config, plock_error *error) {
     if (!config->cert && !config->key) return PLOCK_OK;
+    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
     if (!config->cert) return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
     if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1) return bad_file(error, "cert");
     if (SSL_CTX_use_PrivateKey_file(context, config->key ? config->key : config->cert, SSL_FILETYPE_PEM) != 1) return bad_file(error, "key");

@@ -42,7 +42,8 @@ static bool more_to_do(bool *stop) {
 
 static void step_all(struct pollfd *polled, nfds_t *count, plock_ns *deadline) {
     plock_job **link = &active;
-    for (unsigned n = 0; *link && n < AT_ONCE; n++) {
+    plock__begin_step();
+    while (*link && *count <= AT_ONCE) {
         plock_job *job = *link;
         plock_want want = {.fd = -1, .deadline = PLOCK_NEVER};
         if (job->step(job, &want) != PLOCK_AGAIN) {
@@ -54,14 +55,17 @@ static void step_all(struct pollfd *polled, nfds_t *count, plock_ns *deadline) {
         if (want.deadline < *deadline) *deadline = want.deadline;
         link = &job->next;
     }
+    plock__end_step();
 }
 
 static void *work(void *argument) {
     (void)argument;
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
+            plock__begin_step();
             destroy_all(active);
             active = NULL;
+            plock__end_step();
             continue;
         }
         struct pollfd polled[AT_ONCE + 1] = {{.fd = plock_waker_descriptor(bell), .events = POLLIN}};
@@ -94,7 +98,7 @@ void plock__worker_submit(plock_job *job) {
         bell = made;
         made = NULL;
     }
-    if (running || start()) {
+    if (running || (stopping && bell) || start()) { /* while it is being stopped jobs wait for its successor */
         append(&submitted, job);
         plock_waker_ring(bell);
     } else {
@@ -108,6 +112,11 @@ void plock__worker_submit(plock_job *job) {
 void plock_drain(plock_ns deadline) {
     plock_waker *waker = plock_waker_take();
     plock__enter();
+    if (stopping || ended) { /* another thread is at it */
+        plock__leave();
+        plock_waker_give(waker);
+        return;
+    }
     ended = waker;
     while (running && waker && plock_now() < deadline) {
         plock__leave();
@@ -119,15 +128,20 @@ void plock_drain(plock_ns deadline) {
     stopping = true;
     if (running && bell) plock_waker_ring(bell);
     const bool join = joinable;
+    const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    if (join) (void)pthread_join(thread, NULL); /* it never blocks but in poll, and has just been woken from that */
+    if (join) (void)pthread_join(ending, NULL); /* it never blocks but in poll, and has just been woken from that */
     plock__enter();
     stopping = false;
     plock_job *dead = inherited;
     inherited = NULL;
-    plock_waker *given = bell;
-    bell = NULL;
+    if (submitted && !start()) {
+        append(&dead, submitted);
+        submitted = NULL;
+    }
+    plock_waker *given = running ? NULL : bell;
+    if (!running) bell = NULL;
     plock__leave();
     plock_waker_give(waker);
     plock_waker_give(given);

@@ -16,10 +16,11 @@ typedef struct plock_want {
     plock_ns deadline;
 } plock_want;
 
+#define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter one is over before it can be relied on */
 #define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */
 
 typedef struct plock_patience {
-    plock_ns ttl;       /* how long the lease is to last: 1 ms to PLOCK_TTL_MAX */
+    plock_ns ttl;       /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;      /* how long to try; 0: one attempt */
 } plock_patience;
 

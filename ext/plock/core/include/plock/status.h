@@ -20,7 +20,6 @@
     X(NO_MEMORY, MEMORY, FINAL, DROPS, "out of memory")                                                               \
     X(MISUSE, MISUSE, FINAL, KEEPS, "called in the wrong state or with a value out of range")                         \
     X(BAD_CONFIG, CONFIGURATION, FINAL, KEEPS, "the configuration is not usable")                                     \
-    X(CLOSED_STORE, MISUSE, FINAL, KEEPS, "the store has been closed")                                                \
     X(CRYPTO, UNAVAILABLE, FINAL, KEEPS, "the cryptographic library failed")                                          \
     X(RESOLVE, UNAVAILABLE, RETRY, DROPS, "the host name could not be resolved")                                      \
     X(CONNECT, UNAVAILABLE, RETRY, DROPS, "no connection could be made")                                              \

@@ -14,8 +14,10 @@ PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *
 
 const plock_config *plock_store_config(const plock_store *store);
 
-/* Closes the idle connections; those in use close when their operation ends. A closed store opens again by being used. */
+/* Closes the idle connections; those in use close when their operation ends, and so do those of what goes on in the background.
+ * The next acquire, or release by owner, opens the store again. */
 void plock_store_disconnect(plock_store *store);
+bool plock_store_disconnected(const plock_store *store);
 
 /* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
 void plock_store_close(plock_store *store);

@@ -1,0 +1,354 @@
+/* Host names: found, not found, found too late; and never more than one thread for an endpoint. */
+#include "fake.h"
+#include "test.h"
+
+#include "memory.h"
+#include "process.h"
+#include "resolver.h"
+#include "store.h"
+#include "waker.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* --- a name service that the test plays: it answers when the gate is open --- */
+
+static int gate[2]; /* a pipe: whoever finds a byte in it may go on */
+static atomic_int asked, failure;
+
+static int slow_service(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+    char byte;
+    (void)host;
+    atomic_fetch_add(&asked, 1);
+    if (read(gate[0], &byte, 1) != 1) return EAI_FAIL;
+    const int failed = atomic_load(&failure);
+    return failed ? failed : getaddrinfo("127.0.0.1", port, hints, list);
+}
+
+static void open_gate(int times) {
+    for (int i = 0; i < times; i++) CHECK(write(gate[1], "x", 1) == 1);
+}
+
+static plock_resolver resolver;
+static plock_addresses found;
+static plock_want want;
+static plock_error error;
+
+static void begin(const char *host) {
+    CHECK(pipe(gate) == 0);
+    atomic_store(&asked, 0);
+    atomic_store(&failure, 0);
+    resolver = (plock_resolver){.host = host, .port = "6379"};
+    plock__replace_name_service(slow_service);
+}
+
+static plock_status step(plock_lookup **lookup) {
+    want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
+    return plock__resolve(&resolver, lookup, &found, &want, &error);
+}
+
+static plock_status wait_for(plock_lookup **lookup) {
+    plock_status status;
+    while ((status = step(lookup)) == PLOCK_AGAIN) {
+        struct pollfd polled = {.fd = want.fd, .events = want.events};
+        CHECK_INT(poll(&polled, 1, 10000), 1);
+    }
+    return status;
+}
+
+/* Blocks in use, those of wakers that wait for their next use not counted. */
+static long blocks_in_use(void) {
+    enum { WAKERS_MAX = 16 };
+    plock_waker *wakers[WAKERS_MAX];
+    long before, taken = 0;
+    do { /* unused ones come first; then a new one is made */
+        before = plock__live_allocations();
+        wakers[taken++] = plock_waker_take();
+    } while (plock__live_allocations() == before && taken < WAKERS_MAX);
+    const long in_use = plock__live_allocations() - taken;
+    while (taken > 0) plock_waker_give(wakers[--taken]);
+    return in_use;
+}
+
+/* The thread of a lookup is nobody's to join. What tells that it is gone is that it has given everything back. */
+static void wait_for_threads(void) {
+    unsigned rounds = 0;
+    while (blocks_in_use() > 0 && test_patient(&rounds)) continue;
+    CHECK_INT(blocks_in_use(), 0);
+}
+
+static void end(void) {
+    plock__resolver_clear(&resolver);
+    wait_for_threads();
+    plock__forget_wakers();
+    plock__replace_name_service(NULL);
+    CHECK_INT(plock__live_allocations(), 0);
+    CHECK(close(gate[0]) == 0 && close(gate[1]) == 0);
+}
+
+static void check_found(const char *expected) {
+    char host[NI_MAXHOST] = "", port[16] = "", text[NI_MAXHOST + 24];
+    const plock_address *address = &found.list[0];
+    if (!CHECK(found.count > 0)) return;
+    (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(text, sizeof text, "%s %s", host, port);
+    CHECK_TEXT(text, expected);
+}
+
+/* --- answers --- */
+
+static void an_address_needs_no_name_service(void) {
+    static const struct { const char *host, *address; } LITERALS[] = {
+        {"127.0.0.1", "127.0.0.1 6379"}, {"10.255.0.1", "10.255.0.1 6379"}, {"::1", "::1 6379"}, {"2001:db8::7", "2001:db8::7 6379"}};
+    for (unsigned i = 0; i < sizeof LITERALS / sizeof *LITERALS; i++) {
+        plock_lookup *lookup = NULL;
+        begin(LITERALS[i].host);
+        CHECK_STATUS(step(&lookup), PLOCK_OK);
+        CHECK(lookup == NULL);
+        CHECK_INT(found.count, 1);
+        check_found(LITERALS[i].address);
+        CHECK_INT(atomic_load(&asked), 0);
+        end();
+    }
+}
+
+static void a_name_is_looked_up_by_another_thread(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+    CHECK(lookup != NULL && want.fd >= 0);
+    CHECK_INT(want.events, POLLIN);
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* woken too early */
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK(lookup == NULL);
+    check_found("127.0.0.1 6379");
+    CHECK_INT(atomic_load(&asked), 1);
+    CHECK(step(&lookup) == PLOCK_AGAIN); /* an answer is not kept: the address may point elsewhere now */
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK_INT(atomic_load(&asked), 2);
+    end();
+}
+
+static void a_name_that_is_not_found_is_named(void) {
+    plock_lookup *lookup = NULL;
+    begin("nowhere.example");
+    atomic_store(&failure, EAI_NONAME);
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_RESOLVE);
+    CHECK(lookup == NULL);
+    CHECK_HAS(error.message, "the host name nowhere.example could not be resolved: ");
+    CHECK_HAS(error.message, gai_strerror(EAI_NONAME));
+    end();
+}
+
+static void a_name_service_without_memory_says_so(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    atomic_store(&failure, EAI_MEMORY);
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_NO_MEMORY);
+    end();
+}
+
+/* --- at most one thread for an endpoint --- */
+
+static void who_asks_meanwhile_joins(void) {
+    plock_lookup *first = NULL, *second = NULL;
+    begin("store.example");
+    CHECK_STATUS(step(&first), PLOCK_AGAIN);
+    CHECK_STATUS(step(&second), PLOCK_AGAIN);
+    CHECK(first == second);
+    open_gate(1);
+    CHECK_STATUS(wait_for(&first), PLOCK_OK);
+    found.count = 0;
+    CHECK_STATUS(wait_for(&second), PLOCK_OK);
+    check_found("127.0.0.1 6379");
+    CHECK_INT(atomic_load(&asked), 1);
+    end();
+}
+
+enum { THREADS = 6, ROUNDS = 40 };
+static pthread_barrier_t barrier;
+
+static void *ask_at_once(void *argument) {
+    plock_lookup *lookup = NULL;
+    plock_addresses addresses;
+    plock_error words;
+    plock_want wanted = {.fd = -1, .deadline = PLOCK_NEVER};
+    (void)argument;
+    (void)pthread_barrier_wait(&barrier);
+    plock_status status = plock__resolve(&resolver, &lookup, &addresses, &wanted, &words);
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    (void)pthread_barrier_wait(&barrier); /* all have asked, none has been answered */
+    while (status == PLOCK_AGAIN) {
+        struct pollfd polled = {.fd = wanted.fd, .events = wanted.events};
+        CHECK_INT(poll(&polled, 1, 10000), 1);
+        status = plock__resolve(&resolver, &lookup, &addresses, &wanted, &words);
+    }
+    CHECK_STATUS(status, PLOCK_OK);
+    return NULL;
+}
+
+static void many_that_ask_at_once_start_one_thread(void) {
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        begin("store.example");
+        CHECK(pthread_barrier_init(&barrier, NULL, THREADS + 1) == 0);
+        for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, ask_at_once, NULL) == 0);
+        (void)pthread_barrier_wait(&barrier);
+        (void)pthread_barrier_wait(&barrier);
+        open_gate(THREADS); /* as many as could have been started, so that a second one is counted and not waited for */
+        for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK_INT(atomic_load(&asked), 1);
+        CHECK(pthread_barrier_destroy(&barrier) == 0);
+        end();
+    }
+}
+
+/* --- too late --- */
+
+static void who_no_longer_waits_leaves_the_thread_alone(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+    plock__abandon_lookup(&lookup);
+    CHECK(lookup == NULL);
+    plock__abandon_lookup(&lookup);
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* the next one joins what is still running */
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK_INT(atomic_load(&asked), 1);
+    end();
+}
+
+static void a_lookup_may_outlive_its_store(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+    plock__abandon_lookup(&lookup);
+    plock__resolver_clear(&resolver);
+    memset(&resolver, 0xa5, sizeof resolver); /* its memory is somebody else's now */
+    plock_resolver after;
+    memcpy(&after, &resolver, sizeof after);
+    open_gate(1);
+    wait_for_threads();
+    CHECK(!memcmp(&after, &resolver, sizeof after));
+    resolver = (plock_resolver){0};
+    end();
+}
+
+/* As a caller sees it: the name takes too long, the lease is told at its deadline, and the thread goes on alone. */
+static void a_slow_name_does_not_make_a_call_late(void) {
+    plock_config *config;
+    plock_store *store;
+    begin("unused.example");
+    fake_clock_start();
+    CHECK_STATUS(plock_config_new(&config, "redis://store.example?connect_timeout=0.1", &error), PLOCK_OK);
+    CHECK_STATUS(plock_store_open(&store, config), PLOCK_OK);
+    plock_lease *lease = fake_lease(store);
+    for (int i = 0; i < 3; i++) {
+        const plock_ns before = plock_now();
+        CHECK_STATUS(fake_acquire(lease, 0), PLOCK_RESOLVE);
+        CHECK_INT(plock_now() - before, 100 * PLOCK_MILLISECOND);
+        CHECK_HAS(plock_lease_error(lease)->message, "the host name store.example could not be resolved in time");
+    }
+    for (unsigned rounds = 0; atomic_load(&asked) < 1 && test_patient(&rounds);) continue;
+    CHECK_INT(atomic_load(&asked), 1); /* three calls, one thread */
+    plock_lease_free(lease);
+    plock_store_close(store);
+    fake_clock_stop();
+    open_gate(1);
+    end();
+}
+
+/* --- what the system does not give --- */
+
+static void without_memory_nothing_is_started(void) {
+    for (unsigned long n = 1;; n++) {
+        plock_lookup *lookup = NULL;
+        begin("store.example");
+        (void)plock__fail_allocation(n);
+        const plock_status status = step(&lookup);
+        (void)plock__fail_allocation(0);
+        if (status != PLOCK_NO_MEMORY) {
+            CHECK_STATUS(status, PLOCK_AGAIN);
+            CHECK_INT(n, 5); /* the lookup, its two texts and the waker */
+            open_gate(1);
+            CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+            end();
+            break;
+        }
+        CHECK(lookup == NULL);
+        CHECK_INT(atomic_load(&asked), 0);
+        end();
+    }
+}
+
+static void without_a_descriptor_it_is_told(void) {
+    struct rlimit limit, none;
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    none = limit;
+    none.rlim_cur = 3;
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const plock_status status = step(&lookup);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK_STATUS(status, PLOCK_DESCRIPTORS);
+    CHECK(lookup == NULL);
+    CHECK_INT(atomic_load(&asked), 0);
+    end();
+}
+
+/* --- fork --- */
+
+static void ask_in_child(void *context) {
+    plock_lookup *lookup = NULL;
+    (void)context;
+    CHECK(pipe(gate) == 0); /* the parent's thread reads from the other one */
+    const int before = atomic_load(&asked);
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* the parent's thread is not here to answer: it is asked anew */
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK_INT(atomic_load(&asked), before + 1);
+}
+
+static void a_child_does_not_wait_for_its_parents_thread(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+    for (unsigned rounds = 0; atomic_load(&asked) < 1 && test_patient(&rounds);) continue;
+    test_in_child(ask_in_child, NULL);
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK_INT(atomic_load(&asked), 1);
+    end();
+}
+
+int main(void) {
+    plock_initialize();
+    RUN(an_address_needs_no_name_service);
+    RUN(a_name_is_looked_up_by_another_thread);
+    RUN(a_name_that_is_not_found_is_named);
+    RUN(a_name_service_without_memory_says_so);
+    RUN(who_asks_meanwhile_joins);
+    RUN(many_that_ask_at_once_start_one_thread);
+    RUN(who_no_longer_waits_leaves_the_thread_alone);
+    RUN(a_lookup_may_outlive_its_store);
+    RUN(a_slow_name_does_not_make_a_call_late);
+    RUN(without_memory_nothing_is_started);
+    RUN(without_a_descriptor_it_is_told);
+    RUN(a_child_does_not_wait_for_its_parents_thread);
+    return test_end("resolver");
+}

@@ -1,0 +1,296 @@
+/* The native thread: what nobody waits for any more is carried on, and ends in time. */
+#include "fake.h"
+#include "test.h"
+
+#include "memory.h"
+#include "process.h"
+#include "waker.h"
+#include "worker.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A job that is done after so many steps, or when its descriptor is readable, however often it is stepped until then. */
+typedef struct counted_job {
+    plock_job job; /* first, so that both are one address */
+    int steps_left, fd;
+} counted_job;
+
+static bool readable(int fd) {
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    return poll(&polled, 1, 0) == 1;
+}
+
+static atomic_int stepped, destroyed;
+static atomic_bool in_step;
+static pthread_t stepped_by;
+
+static plock_status step(plock_job *job, plock_want *want) {
+    counted_job *counted = (counted_job *)(void *)job;
+    stepped_by = pthread_self();
+    atomic_fetch_add(&stepped, 1);
+    if (counted->fd >= 0 ? readable(counted->fd) : --counted->steps_left == 0) return PLOCK_OK;
+    want->fd = counted->fd;
+    want->events = POLLIN;
+    if (counted->fd < 0) want->deadline = plock_now();
+    return PLOCK_AGAIN;
+}
+
+static void destroy(plock_job *job) {
+    atomic_fetch_add(&destroyed, 1);
+    free(job);
+}
+
+static plock_job *make_job(int steps, int fd) {
+    counted_job *counted = calloc(1, sizeof *counted);
+    if (!counted) abort();
+    *counted = (counted_job){.job = {NULL, step, destroy}, .steps_left = steps, .fd = fd};
+    return &counted->job;
+}
+
+static plock_job *steps(int count) {
+    return make_job(count, -1);
+}
+
+static plock_job *waits_for(int fd) {
+    return make_job(0, fd);
+}
+
+static void begin(void) {
+    atomic_store(&stepped, 0);
+    atomic_store(&destroyed, 0);
+}
+
+static void end(void) {
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+static void check_destroyed(int expected) {
+    for (unsigned rounds = 0; atomic_load(&destroyed) < expected && test_patient(&rounds);) continue;
+    CHECK_INT(atomic_load(&destroyed), expected);
+}
+
+/* --- work --- */
+
+static void a_job_is_stepped_by_another_thread_until_it_is_done(void) {
+    begin();
+    plock__worker_submit(steps(5));
+    check_destroyed(1);
+    CHECK_INT(atomic_load(&stepped), 5);
+    CHECK(!pthread_equal(stepped_by, pthread_self()));
+    end();
+}
+
+static void many_jobs_go_on_side_by_side(void) {
+    enum { JOBS = 300 }; /* more than are stepped at a time */
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    for (int i = 0; i < JOBS; i++) plock__worker_submit(waits_for(ends[0]));
+    for (unsigned rounds = 0; atomic_load(&stepped) < 2 && test_patient(&rounds);) continue;
+    CHECK_INT(atomic_load(&destroyed), 0); /* they wait for the pipe, and none of them for another */
+    CHECK(write(ends[1], "x", 1) == 1);
+    check_destroyed(JOBS);
+    CHECK(atomic_load(&stepped) >= JOBS);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void a_new_job_is_begun_while_others_wait(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock__worker_submit(waits_for(ends[0]));
+    for (unsigned rounds = 0; atomic_load(&stepped) < 1 && test_patient(&rounds);) continue;
+    plock__worker_submit(steps(1));
+    check_destroyed(1);
+    plock_drain(plock_now());
+    check_destroyed(2);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+/* The thread ends with its last job; the next one starts another. */
+static void it_comes_back_after_it_has_ended(void) {
+    begin();
+    for (int i = 1; i <= 20; i++) {
+        plock__worker_submit(steps(2));
+        check_destroyed(i);
+    }
+    end();
+}
+
+static void no_thread_means_that_the_job_is_dropped_at_once(void) {
+    begin();
+    plock__forget_wakers();
+    (void)plock__fail_allocation(1); /* the bell */
+    plock__worker_submit(steps(5));
+    (void)plock__fail_allocation(0);
+    CHECK_INT(atomic_load(&destroyed), 1);
+    CHECK_INT(atomic_load(&stepped), 0);
+    plock__worker_submit(steps(5)); /* and the next one is carried out */
+    check_destroyed(2);
+    CHECK_INT(atomic_load(&stepped), 5);
+    end();
+}
+
+/* --- the end of the process --- */
+
+static void draining_waits_for_what_is_under_way(void) {
+    begin();
+    for (int i = 0; i < 10; i++) plock__worker_submit(steps(50));
+    plock_drain(plock_now() + 10 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 10);
+    CHECK_INT(atomic_load(&stepped), 500);
+    end();
+}
+
+static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
+    static const plock_ns GRACE = 5 * PLOCK_SECOND; /* a loaded machine may be slow, but this is not for ever */
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock__worker_submit(waits_for(ends[0]));
+    const plock_ns deadline = plock_now() + 30 * PLOCK_MILLISECOND;
+    plock_drain(deadline);
+    CHECK(plock_now() >= deadline && plock_now() < deadline + GRACE);
+    CHECK_INT(atomic_load(&destroyed), 1);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void draining_nothing_takes_no_time(void) {
+    begin();
+    const plock_ns before = plock_now();
+    plock_drain(before + 60 * PLOCK_SECOND);
+    plock_drain(before + 60 * PLOCK_SECOND);
+    CHECK(plock_now() < before + 30 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 0);
+    end();
+}
+
+static void after_draining_it_works_again(void) {
+    begin();
+    plock__worker_submit(steps(2));
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    plock__worker_submit(steps(2));
+    check_destroyed(2);
+    CHECK_INT(atomic_load(&stepped), 4);
+    end();
+}
+
+enum { SUBMITTERS = 3, JOBS_EACH = 200 };
+
+static void *submit_many(void *argument) {
+    (void)argument;
+    for (int i = 0; i < JOBS_EACH; i++) plock__worker_submit(steps(1));
+    return NULL;
+}
+
+/* At the end of a process other threads may still let go of leases. With time enough none of their releases is dropped. */
+static void draining_while_others_submit_loses_nothing(void) {
+    pthread_t threads[SUBMITTERS];
+    begin();
+    for (int i = 0; i < SUBMITTERS; i++) CHECK(pthread_create(&threads[i], NULL, submit_many, NULL) == 0);
+    for (int i = 0; i < 100; i++) plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    for (int i = 0; i < SUBMITTERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), SUBMITTERS * JOBS_EACH);
+    CHECK_INT(atomic_load(&stepped), SUBMITTERS * JOBS_EACH);
+    end();
+}
+
+/* --- fork --- */
+
+static void look_in_child(void *context) {
+    (void)context;
+    const int before = atomic_load(&stepped);
+    plock__worker_submit(steps(3));
+    check_destroyed(2); /* the parent's job has been given up, without a step; the child's own is done */
+    CHECK_INT(atomic_load(&stepped), before + 3);
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+static void the_parents_jobs_are_not_the_childs(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock__worker_submit(waits_for(ends[0]));
+    for (unsigned rounds = 0; atomic_load(&stepped) < 1 && test_patient(&rounds);) continue;
+    test_in_child(look_in_child, NULL);
+    CHECK_INT(atomic_load(&destroyed), 0);
+    CHECK(write(ends[1], "x", 1) == 1);
+    check_destroyed(1); /* the parent's goes on */
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void drain_in_child(void *context) {
+    (void)context;
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 1);
+}
+
+static void a_child_can_drain_what_it_inherited(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock__worker_submit(waits_for(ends[0]));
+    for (unsigned rounds = 0; atomic_load(&stepped) < 1 && test_patient(&rounds);) continue;
+    test_in_child(drain_in_child, NULL);
+    plock_drain(plock_now());
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static plock_status long_step(plock_job *job, plock_want *want) {
+    (void)job;
+    atomic_store(&in_step, true);
+    for (volatile int i = 0; i < 20000; i++) continue;
+    atomic_store(&in_step, false);
+    want->deadline = plock_now();
+    return PLOCK_AGAIN;
+}
+
+static void check_whole(void *context) {
+    (void)context;
+    CHECK(!atomic_load(&in_step));
+}
+
+/* Half a step would leave a connection that is freed but not forgotten to the child. */
+static void a_fork_never_comes_in_the_middle_of_a_step(void) {
+    enum { FORKS = 60 };
+    begin();
+    plock_job *job = steps(0);
+    job->step = long_step;
+    plock__worker_submit(job);
+    for (int i = 0; i < FORKS; i++) test_in_child(check_whole, NULL);
+    plock_drain(plock_now());
+    CHECK_INT(atomic_load(&destroyed), 1);
+    end();
+}
+
+int main(void) {
+    plock_initialize();
+    RUN(a_job_is_stepped_by_another_thread_until_it_is_done);
+    RUN(many_jobs_go_on_side_by_side);
+    RUN(a_new_job_is_begun_while_others_wait);
+    RUN(it_comes_back_after_it_has_ended);
+    RUN(no_thread_means_that_the_job_is_dropped_at_once);
+    RUN(draining_waits_for_what_is_under_way);
+    RUN(draining_ends_at_its_deadline_and_drops_the_rest);
+    RUN(draining_nothing_takes_no_time);
+    RUN(after_draining_it_works_again);
+    RUN(draining_while_others_submit_loses_nothing);
+    RUN(the_parents_jobs_are_not_the_childs);
+    RUN(a_child_can_drain_what_it_inherited);
+    RUN(a_fork_never_comes_in_the_middle_of_a_step);
+    return test_end("worker");
+}
