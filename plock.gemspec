@@ -38,6 +38,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
     ext/plock/core/include/plock/waker.h
+    ext/plock/core/include/plock/want.h
     ext/plock/core/scripts/acquire.lua
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
@@ -58,6 +59,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/lease.c
     ext/plock/core/src/memory.c
     ext/plock/core/src/memory.h
+    ext/plock/core/src/owner.c
+    ext/plock/core/src/owner.h
     ext/plock/core/src/platform.h
     ext/plock/core/src/pool.c
     ext/plock/core/src/pool.h
@@ -74,6 +77,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/status.c
     ext/plock/core/src/store.c
     ext/plock/core/src/store.h
+    ext/plock/core/src/text.h
     ext/plock/core/src/transport.h
     ext/plock/core/src/transport_socket.c
     ext/plock/core/src/transport_tls.c

@@ -28,13 +28,9 @@ NORETURN(void binding_raise(plock_status status, const plock_error *error));
  * given up (the engine sees to what it left on the server) and the exception goes on its way. */
 plock_status binding_drive(plock_lease *lease);
 
-/* The same for a release: interrupts are deferred until it is done, then raised by binding_resume. */
-typedef struct binding_deferred {
-    int state; /* of rb_protect; 0: nothing was deferred */
-    VALUE error;
-} binding_deferred;
-plock_status binding_drive_deferring(plock_lease *lease, binding_deferred *deferred);
-void binding_resume(const binding_deferred *deferred);
+/* The same for a release: interrupts are deferred until it is done and its end has been told (NULL: to nobody), then raised. */
+typedef void binding_told(void *context, plock_status status);
+plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context);
 
 /* --- plock.c --- */
 

@@ -15,7 +15,9 @@ static const rb_data_type_t STORE = {
 };
 
 static plock_store *store_of(VALUE self) {
-    return rb_check_typeddata(self, &STORE);
+    plock_store *store = rb_check_typeddata(self, &STORE);
+    if (!store) rb_raise(rb_eArgError, "uninitialized Plock::Store");
+    return store;
 }
 
 
@@ -64,8 +66,8 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     if (state) rb_jump_tag(state);
     if (o.setting.status) binding_raise(o.setting.status, &o.setting.error);
     plock_store *store;
-    status = plock_store_open(&store, o.setting.config);
-    if (status) binding_raise(status, NULL);
+    status = plock_store_open(&store, o.setting.config, &o.setting.error);
+    if (status) binding_raise(status, &o.setting.error);
     DATA_PTR(self) = store;
     return self;
 }
@@ -146,20 +148,18 @@ static VALUE yield_lease(VALUE lease) {
     return rb_yield(lease);
 }
 
+static void report_release(void *context, plock_status status) {
+    const holding *h = context;
+    if (!status || status == PLOCK_NOT_OWNER || NIL_P(h->report)) return;
+    VALUE exception = binding_exception(status, plock_lease_error(binding_lease(h->lease))->message);
+    rb_funcall(h->report, id_call, 2, ID2SYM(id_release), exception);
+}
+
 /* In the child of a fork inside the block this does nothing: the lease is the parent's. */
 static VALUE release(VALUE argument) {
-    const holding *h = (const holding *)argument;
+    holding *h = (holding *)argument;
     plock_lease *lease = binding_lease(h->lease);
-    if (plock_lease_release(lease)) return Qnil;
-    binding_deferred deferred = {.error = Qnil};
-    const plock_status status = binding_drive_deferring(lease, &deferred);
-    if (status && status != PLOCK_NOT_OWNER && status != PLOCK_INTERRUPTED && !NIL_P(h->report)) {
-        const report r = {h->report, ID2SYM(id_release), binding_exception(status, plock_lease_error(lease)->message)};
-        int state = 0;
-        (void)rb_protect(call_report, (VALUE)&r, &state);
-        if (state && !deferred.state) rb_jump_tag(state);
-    }
-    binding_resume(&deferred);
+    if (!plock_lease_release(lease)) (void)binding_drive_deferring(lease, report_release, h);
     return Qnil;
 }
 
@@ -207,9 +207,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_release_owned(lease);
-    binding_deferred deferred = {.error = Qnil};
-    if (!status) status = binding_drive_deferring(lease, &deferred);
-    binding_resume(&deferred);
+    if (!status) status = binding_drive_deferring(lease, NULL, NULL);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;

@@ -15,15 +15,13 @@
 typedef struct waiting {
     plock_waker *waker; /* taken at the first wait; NULL where there is no descriptor left for one */
     bool deferring;     /* interrupts are left pending */
-    binding_deferred raised;
+    int raised;         /* the state of rb_protect when Ruby code raised; then no other may run before rb_jump_tag */
 } waiting;
 
-/* Calls Ruby; what it raises is kept, and ends the wait. */
+/* Calls Ruby; what it raises ends the wait, and goes on in finish. */
 static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument) {
-    (void)rb_protect(function, argument, &w->raised.state);
-    if (!w->raised.state) return PLOCK_OK;
-    w->raised.error = rb_errinfo();
-    return PLOCK_INTERRUPTED;
+    (void)rb_protect(function, argument, &w->raised);
+    return w->raised ? PLOCK_INTERRUPTED : PLOCK_OK;
 }
 
 /* --- without the GVL --- */
@@ -109,58 +107,63 @@ static plock_status binding_wait(void *context, const plock_want *want) {
 
 /* --- driving --- */
 
+/* What Ruby code raised meanwhile goes on its way; the native thread sees to what the operation left on the server. */
+static void finish(plock_lease *lease, waiting *w) {
+    plock_waker_give(w->waker);
+    w->waker = NULL;
+    if (!w->raised) return;
+    plock_lease_cancel(lease);
+    rb_jump_tag(w->raised);
+}
+
 plock_status binding_drive(plock_lease *lease) {
     waiting w = {0};
     const plock_status status = plock_drive(lease, binding_wait, &w);
-    plock_waker_give(w.waker);
-    if (w.raised.state) {
-        plock_lease_cancel(lease);
-        rb_jump_tag(w.raised.state);
-    }
+    finish(lease, &w);
     return status;
 }
-
-/* Thread.handle_interrupt(Object => :never) { drive }: asked for only when an interrupt has come, since most releases see none. */
-static VALUE never;
 
 typedef struct masked {
     plock_lease *lease;
     plock_status status;
-    waiting waiting;
+    binding_told *told;
+    void *context;
 } masked;
+
+static void drive_to_its_end(masked *m, bool deferring) {
+    waiting w = {.deferring = deferring};
+    plock_lease_hurry(m->lease, binding_farewell()); /* Ruby may end this thread because the process ends */
+    m->status = plock_drive(m->lease, binding_wait, &w);
+    finish(m->lease, &w);
+    if (m->status != PLOCK_INTERRUPTED && m->told) m->told(m->context, m->status);
+}
 
 static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     (void)unused;
-    masked *m = (masked *)argument;
-    m->status = plock_drive(m->lease, binding_wait, &m->waiting);
+    drive_to_its_end((masked *)argument, false);
     return Qnil;
 }
+
+/* Thread.handle_interrupt(Object => :never) { … }: asked for only when an interrupt has come, since most releases see none.
+ * It raises what was pending as its block ends. */
+static VALUE never;
 
 static VALUE mask_and_drive(VALUE argument) {
     return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, drive_masked, argument);
 }
 
-plock_status binding_drive_deferring(plock_lease *lease, binding_deferred *deferred) {
-    masked m = {.lease = lease, .waiting = {.deferring = true}};
-    plock_lease_hurry(lease, binding_farewell()); /* Ruby may end this thread because the process ends */
-    m.status = plock_drive(lease, binding_wait, &m.waiting);
-    if (m.status == PLOCK_INTERRUPTED && !m.waiting.raised.state) {
-        m.waiting.deferring = false;
-        plock_lease_hurry(lease, binding_farewell()); /* or it does so now */
-        (void)rb_protect(mask_and_drive, (VALUE)&m, &deferred->state); /* raises what was pending as it leaves the mask */
-        if (deferred->state) deferred->error = rb_errinfo();
-    }
-    /* A signal's handler, or a fiber's scheduler, that raised: the native thread goes on with the release. */
-    if (m.waiting.raised.state) *deferred = m.waiting.raised;
-    if (m.status == PLOCK_INTERRUPTED) plock_lease_cancel(lease);
-    plock_waker_give(m.waiting.waker);
-    return m.status;
+/* Where not even that could be called, or not to its end, the native thread goes on with the release. */
+static VALUE give_up(VALUE argument) {
+    const masked *m = (const masked *)argument;
+    if (m->status == PLOCK_INTERRUPTED) plock_lease_cancel(m->lease);
+    return Qnil;
 }
 
-void binding_resume(const binding_deferred *deferred) {
-    if (!deferred->state) return;
-    if (rb_obj_is_kind_of(deferred->error, rb_eException)) rb_exc_raise(deferred->error);
-    rb_jump_tag(deferred->state);
+plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context) {
+    masked m = {.lease = lease, .told = told, .context = context};
+    drive_to_its_end(&m, true);
+    if (m.status == PLOCK_INTERRUPTED) rb_ensure(mask_and_drive, (VALUE)&m, give_up, (VALUE)&m);
+    return m.status;
 }
 
 void binding_init_waiting(void) {

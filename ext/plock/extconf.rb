@@ -2,7 +2,7 @@
 
 # Configures the extension plock/plock: the binding here and the core below it, compiled into one library.
 #
-#   --disable-linux-calls   without eventfd, timerfd and CLOCK_BOOTTIME: compiles what stands in for them elsewhere
+#   --disable-linux-calls   without eventfd and CLOCK_BOOTTIME: compiles what stands in for them elsewhere
 #   PLOCK_WERROR=1          warnings are errors (the project's own checks set it; an installation must not fail on one)
 
 require "mkmf"
@@ -53,7 +53,6 @@ end
 def linux_calls?
   enable_config("linux-calls", true) &&
     have_func("eventfd", "sys/eventfd.h") &&
-    have_func("timerfd_create", "sys/timerfd.h") &&
     have_const("CLOCK_BOOTTIME", "time.h")
 end
 

@@ -68,7 +68,7 @@ static bool is_greeting(const char *command) {
 
 static void add_word(char *command, const char *word, size_t length) {
     static const char *const NAMES[PLOCK__SCRIPTS] = {
-        [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend"};
+        [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend", [PLOCK__UNDO] = "undo"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
         const plock_script *script = plock__script((plock_script_id)id);
         const bool hash = length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX);
@@ -239,6 +239,27 @@ void fake_end(plock_lease *lease, plock_store *store) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
+/* Blocks in use, those of wakers that wait for their next use not counted. */
+static long blocks_in_use(void) {
+    enum { WAKERS_MAX = 16 };
+    plock_waker *wakers[WAKERS_MAX];
+    long before, taken = 0;
+    do { /* unused ones come first; then a new one is made */
+        before = plock__live_allocations();
+        wakers[taken++] = plock_waker_take();
+    } while (plock__live_allocations() == before && taken < WAKERS_MAX);
+    const long in_use = plock__live_allocations() - taken;
+    while (taken > 0) plock_waker_give(wakers[--taken]);
+    return in_use;
+}
+
+void fake_settle(void) {
+    unsigned rounds = 0;
+    while (blocks_in_use() > 0 && test_patient(&rounds)) continue;
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
 void fake_transport_for(plock_store *store) {
     store->make_transport = make;
 }
@@ -248,7 +269,7 @@ plock_store *fake_store(const char *url) {
     plock_config *config;
     plock_store *store;
     fake_reset();
-    if (plock_config_new(&config, url, &error) || plock_store_open(&store, config)) return NULL;
+    if (plock_config_new(&config, url, &error) || plock_store_open(&store, config, &error)) return NULL;
     fake_transport_for(store);
     return store;
 }

@@ -71,6 +71,9 @@ unsigned fake_connections(void);
  * background is done soon; then everything is given back, and that is checked. NULLs are allowed. */
 void fake_end(plock_lease *lease, plock_store *store);
 
+/* Waits until threads that are nobody's to join have given everything back, and checks that. */
+void fake_settle(void);
+
 /* A store at this URL with the fake behind it; all peers start anew. NULL where there is no memory. */
 plock_store *fake_store(const char *url);
 void fake_reset(void);

@@ -11,12 +11,14 @@
 static void check_refused(const char *url, const char *part) {
     plock_config *config = (plock_config *)(void *)&config;
     plock_error error = {PLOCK_OK, ""};
-    if (!CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_BAD_CONFIG)) {
+    plock_status status = plock_config_new(&config, url, &error);
+    if (!status) status = plock__config_check(config, &error);
+    else CHECK(config == NULL);
+    plock_config_free(config);
+    if (!CHECK_STATUS(status, PLOCK_BAD_CONFIG)) {
         CHECK_TEXT(url, "refused");
-        plock_config_free(config);
         return;
     }
-    CHECK(config == NULL);
     CHECK_STATUS(error.status, PLOCK_BAD_CONFIG);
     CHECK_HAS(error.message, part);
     CHECK_LACKS(error.message, CANARY);

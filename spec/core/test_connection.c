@@ -86,7 +86,7 @@ static void a_refused_greeting_has_its_status(void) {
         {"redis://a:x@h", {"-ERR wrong number of arguments for 'auth' command\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
         {"redis://:x@h", {"-LOADING Redis is loading the dataset in memory\r\n", "+OK\r\n"}, PLOCK_LOADING},
         {"redis://h/99", {"-ERR DB index is out of range\r\n", "+OK\r\n"}, PLOCK_BAD_CONFIG},
-        {"redis://h/1", {"-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_BAD_CONFIG},
+        {"redis://h/1", {"-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_MOVED},
         {"redis://h/1", {"-NOPERM this user has no permissions to run the 'select' command\r\n", "+OK\r\n"}, PLOCK_NOPERM},
         {"redis://:x@h/1", {"+OK\r\n", "-NOAUTH Authentication required.\r\n", "+OK\r\n"}, PLOCK_NOAUTH},
         {"redis://h", {"HTTP/1.1 400 Bad Request\r\n"}, PLOCK_PROTOCOL},

@@ -128,7 +128,7 @@ static void a_value_may_be_written_as_marshal_writes_it(void) {
     fake_reset();
     CHECK_STATUS(plock_config_new(&config, "redis://h", &error), PLOCK_OK);
     CHECK_STATUS(plock_config_set(config, "encoding", "marshal", &error), PLOCK_OK);
-    CHECK_STATUS(plock_store_open(&store, config), PLOCK_OK);
+    CHECK_STATUS(plock_store_open(&store, config, &error), PLOCK_OK);
     fake_transport_for(store);
     lease = fake_lease(store);
     fake_peers[0].answers[0] = FAKE_HELD;

@@ -148,7 +148,7 @@ static void starting_one_leaves_the_callers_signals_as_they_were(void) {
 }
 
 int main(void) {
-    plock_initialize();
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_process_is_known_by_host_pid_and_thread);
     RUN(each_thread_has_a_number_of_its_own);
     RUN(a_child_is_another_generation_and_forgets);

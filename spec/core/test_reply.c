@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, 'e"…"' error, 'a2' array. */
+/* The values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, '+"…"' status, 'e"…"' error, 'a2' array. */
 static const char *shown(const plock_value *values, char *text, size_t size) {
     size_t used = 0, left = 1;
     *text = 0;
@@ -18,6 +18,7 @@ static const char *shown(const plock_value *values, char *text, size_t size) {
         case PLOCK__NIL: n = snprintf(to, room, " n"); break;
         case PLOCK__INTEGER: n = snprintf(to, room, " i%lld", (long long)value->integer); break;
         case PLOCK__STRING: n = snprintf(to, room, " s\"%.*s\"", (int)value->length, value->text); break;
+        case PLOCK__DONE: n = snprintf(to, room, " +\"%.*s\"", (int)value->length, value->text); break;
         case PLOCK__ERROR: n = snprintf(to, room, " e\"%.*s\"", (int)value->length, value->text); break;
         case PLOCK__ARRAY:
             n = snprintf(to, room, " a%zu", value->length);
@@ -30,8 +31,8 @@ static const char *shown(const plock_value *values, char *text, size_t size) {
 }
 
 static const struct sample { const char *bytes, *shown; } SAMPLES[] = {
-    {"+OK\r\n", "s\"OK\""},
-    {"+\r\n", "s\"\""},
+    {"+OK\r\n", "+\"OK\""},
+    {"+\r\n", "+\"\""},
     {"-ERR no\r\n", "e\"ERR no\""},
     {"-\r\n", "e\"\""},
     {":0\r\n", "i0"},

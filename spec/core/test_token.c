@@ -119,7 +119,7 @@ static void a_random_number_keeps_to_its_range(void) {
 }
 
 int main(void) {
-    plock_initialize(); /* as every program does that forks */
+    CHECK_STATUS(plock_initialize(), PLOCK_OK); /* as every program does that forks */
     RUN(a_token_is_a_uuid_of_version_4);
     RUN(no_token_comes_twice);
     RUN(threads_draw_different_tokens);

@@ -200,7 +200,7 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
 }
 
 int main(void) {
-    plock_initialize();
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_ring_is_heard_until_it_is_hushed);
     RUN(ringing_twice_is_ringing_once);
     RUN(a_ring_in_the_middle_of_a_hush_does_not_silence_the_next);

@@ -278,7 +278,7 @@ static void a_fork_never_comes_in_the_middle_of_a_step(void) {
 }
 
 int main(void) {
-    plock_initialize();
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_job_is_stepped_by_another_thread_until_it_is_done);
     RUN(many_jobs_go_on_side_by_side);
     RUN(a_new_job_is_begun_while_others_wait);

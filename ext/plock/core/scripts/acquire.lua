@@ -17,7 +17,7 @@ local fence = t[1] .. string.sub('00000' .. t[2], -6)
 local record = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. ARGV[3]
 local last = call('SET', KEYS[2], fence .. record, 'PX', '86400000', 'GET')
 if last and string.sub(last, 1, 16) >= fence then
-  fence = string.format('%.0f', tonumber(string.match(last, '^%d+')) + 1)
+  fence = string.format('%.0f', (string.match(last, '^%d+') or fence) + 1)
   call('SET', KEYS[2], fence .. record, 'PX', '86400000')
 end
 return fence

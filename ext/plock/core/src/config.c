@@ -30,10 +30,13 @@ static plock_status make_display(plock_config *config) {
         parts[n++] = config->database;
     }
     for (size_t i = 0; i < n; i++) length += strlen(parts[i]);
+    char *display = plock__allocate(length + 1);
+    if (!display) return PLOCK_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) strcat(display, parts[i]); /* all of it was measured above */
+    for (char *c = display; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold anything, a line feed too */
     plock__free(config->display);
-    config->display = plock__allocate(length + 1);
-    if (!config->display) return PLOCK_NO_MEMORY;
-    for (size_t i = 0; i < n; i++) strcat(config->display, parts[i]); /* all of it was measured above */
+    config->display = display;
     return PLOCK_OK;
 }
 
@@ -175,7 +178,6 @@ static plock_status parse_user(plock_config *config, char *text, plock_error *er
     if (password && strchr(password, ':')) return wrong(error, "the password has an unescaped character" UNESCAPED);
     plock_status status = *text ? set_decoded(config, "username", text, error) : PLOCK_OK;
     if (!status && password && *password) status = set_decoded(config, "password", password, error);
-    if (!status && config->username && !config->password) status = wrong(error, "a user without a password");
     return status;
 }
 
@@ -296,6 +298,12 @@ plock_status plock_config_new(plock_config **out, const char *url, plock_error *
 
 const char *plock_config_display(const plock_config *config) {
     return config->display;
+}
+
+plock_status plock__config_check(const plock_config *config, plock_error *error) {
+    if (config->username && !config->password) return plock__fail(error, PLOCK_BAD_CONFIG, "username: given without password");
+    if (config->key && !config->cert) return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
+    return PLOCK_OK;
 }
 
 bool plock_config_unverified(const plock_config *config) {

@@ -21,4 +21,7 @@ struct plock_config {
     char *display;
 };
 
+/* When all is set: do the options go together? Returns PLOCK_OK or PLOCK_BAD_CONFIG. */
+PLOCK_MUST_USE plock_status plock__config_check(const plock_config *config, plock_error *error);
+
 #endif

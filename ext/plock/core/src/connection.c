@@ -168,11 +168,9 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     connection->greeting &= ~answered;
     if (value->type != PLOCK__ERROR) return PLOCK_OK;
     const plock_status status = plock__server_error(value, error);
-    if (answered == SETNAME) /* the name is for CLIENT LIST only; not every user may set it */
-        return status == PLOCK_NOAUTH ? PLOCK_NOAUTH : PLOCK_OK;
-    if (answered == AUTH && status == PLOCK_SERVER) error->status = PLOCK_WRONGPASS;
-    if (answered == SELECT && status == PLOCK_SERVER) error->status = PLOCK_BAD_CONFIG; /* no such database */
-    return error->status;
+    if (answered == SETNAME && (status == PLOCK_NOPERM || status == PLOCK_SERVER)) return PLOCK_OK; /* the name is for CLIENT LIST only */
+    /* Some servers repeat the command that they do not understand, and here that holds the password. */
+    return answered == AUTH ? plock__fail(error, status, "%s (to AUTH)", plock_status_text(status)) : status;
 }
 
 plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_want *want, plock_error *error) {

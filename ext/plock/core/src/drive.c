@@ -1,15 +1,11 @@
 #include "plock/lease.h"
 
-#include "process.h"
-
 #include <poll.h>
 
 plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
     for (;;) {
         plock_want want;
-        plock__begin_step();
         plock_status status = plock_lease_step(lease, &want);
-        plock__end_step();
         if (status != PLOCK_AGAIN) return status;
         status = wait(context, &want);
         if (status) return status;

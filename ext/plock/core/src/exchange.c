@@ -29,11 +29,14 @@ static void let_go(plock_exchange *exchange, bool usable) {
     exchange->state = PLOCK__EXCHANGE_NONE;
 }
 
-static plock_status send_script(plock_connection *connection, const plock_request *request, plock_error *error) {
+enum how { BY_NAME, BY_TEXT };
+
+static plock_status send_script(plock_connection *connection, const plock_request *request, enum how how, plock_error *error) {
     const plock_script *script = plock__script(request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const char *words[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {"EVALSHA", script->sha1, request->keys == 1 ? "1" : "2"};
-    size_t lengths[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {7, PLOCK__SHA1_HEX, 1};
+    const char *words[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {how == BY_NAME ? "EVALSHA" : "EVAL", how == BY_NAME ? script->sha1 : script->text,
+                                                                     request->keys == 1 ? "1" : "2"};
+    size_t lengths[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {how == BY_NAME ? 7 : 4, how == BY_NAME ? PLOCK__SHA1_HEX : script->length, 1};
     int count = 3;
     for (unsigned i = 0; i < request->keys + request->arguments; i++, count++) {
         words[count] = request->texts[i].bytes;
@@ -80,7 +83,7 @@ static plock_status ask(plock_exchange *exchange, plock_error *error) {
     exchange->left_at = plock_now();
     exchange->deadline = sooner(exchange->deadline, exchange->store->config->command_timeout);
     exchange->state = PLOCK__LISTENING;
-    return send_script(exchange->connection, &exchange->request, error);
+    return send_script(exchange->connection, &exchange->request, BY_NAME, error);
 }
 
 /* The server does not know the script: SCRIPT LOAD and the same call again go out together. */
@@ -146,7 +149,8 @@ void plock__exchange_cancel(plock_exchange *exchange, const plock_request *undo)
     if (undo && exchange->state == PLOCK__LISTENING && connection && exchange->generation == plock__generation() &&
         plock__connection_flushed(connection)) {
         plock_error ignored;
-        (void)send_script(connection, undo, &ignored); /* what it cannot do, a release on another connection does */
+        /* Nobody will hear that the server does not know the script. What this cannot do, a release on another connection does. */
+        (void)send_script(connection, undo, BY_TEXT, &ignored);
     }
     let_go(exchange, false);
 }

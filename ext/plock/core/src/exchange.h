@@ -5,13 +5,9 @@
 
 #include "script.h"
 #include "store.h"
+#include "text.h"
 
 enum { PLOCK__KEYS_MAX = 2, PLOCK__ARGUMENTS_MAX = 4 };
-
-typedef struct plock_text {
-    const char *bytes;
-    size_t length;
-} plock_text;
 
 /* What to call. The texts must outlive the exchange. */
 typedef struct plock_request {

@@ -12,7 +12,7 @@ plock_status plock__fail(plock_error *error, plock_status status, const char *fo
 /* With the text that the list of statuses has. */
 plock_status plock__fail_plainly(plock_error *error, plock_status status);
 
-/* "doing: what the system says". Running out of descriptors or memory becomes the status of that name. */
+/* "doing: what the system says". Running out of descriptors becomes the status of that name. */
 plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing, int code);
 
 #endif

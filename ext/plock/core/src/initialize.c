@@ -5,14 +5,17 @@
 #include "waker.h"
 #include "worker.h"
 
+static int failure;
+
 static void initialize(void) {
     plock__on_fork(plock__wakers_in_child);
     plock__on_fork(plock__pools_in_child);
     plock__on_fork(plock__worker_in_child);
-    (void)plock__watch_forks(); /* can fail for want of memory only, and then nothing else will work either */
+    failure = plock__watch_forks();
 }
 
-void plock_initialize(void) {
+plock_status plock_initialize(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, initialize);
+    return failure ? PLOCK_NO_MEMORY : PLOCK_OK;
 }

@@ -1,14 +1,13 @@
 #include "plock/lease.h"
 
-#include "plock/digest.h"
 #include "exchange.h"
 #include "failure.h"
 #include "memory.h"
+#include "owner.h"
 #include "process.h"
 #include "random.h"
 #include "worker.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,16 +23,13 @@ static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 50 * PLOCK_MILLISECOND;
 static const plock_ns FAIL_FIRST = 10 * PLOCK_MILLISECOND, FAIL_LAST = 250 * PLOCK_MILLISECOND;
 
-enum { MARSHAL_MAX = 48, IDENTITY_MAX = 128, NUMBER_MAX = 24 };
-
 struct plock_lease {
     plock_job job; /* for a release in the background; first, so that job and lease are one address */
     plock_store *store;
-    plock_text key, companion, value; /* value: what stands in the store while we hold it */
-    plock_text record;                /* what the last acquire wrote into the companion about its owner */
-    char *own_value;                  /* plock_lease_own's copy, with room for its record; NULL: a fresh token for each attempt */
-    bool undoes;                      /* its release is to take back an acquire by own_value, not what that owner has otherwise */
-    char token[PLOCK_TOKEN_LENGTH], marshalled[MARSHAL_MAX], token_record[IDENTITY_MAX + MARSHAL_MAX], ttl_text[NUMBER_MAX];
+    plock_text key, companion;
+    plock_owner owner;
+    bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
+    char ttl_text[24];
 
     unsigned generation; /* of the process that acquired it */
     bool held, letting_go; /* letting_go: the native thread has begun to release it */
@@ -52,17 +48,10 @@ struct plock_lease {
     char names[]; /* key and companion */
 };
 
-static plock_text text(const char *bytes, size_t length) {
-    return (plock_text){bytes, length};
-}
-
-static void use_value(plock_lease *lease, const char *bytes, size_t length) {
-    lease->value = text(bytes, length);
-}
-
 /* --- life --- */
 
 static plock_status begin(plock_lease *lease, enum operation doing, plock_ns budget);
+static plock_status step(plock_lease *lease, plock_want *want);
 static plock_request undo_request(const plock_lease *lease);
 
 static void cancel_exchange(plock_lease *lease) {
@@ -80,14 +69,14 @@ static plock_status background_step(plock_job *job, plock_want *want) {
         const plock_status status = begin(lease, RELEASING, lease->store->config->release_timeout);
         if (status) return status;
     }
-    return plock_lease_step(lease, want);
+    return step(lease, want);
 }
 
 static void background_destroy(plock_job *job) {
     plock_lease *lease = (plock_lease *)(void *)job;
     cancel_exchange(lease);
     plock__store_release(lease->store);
-    plock__free(lease->own_value);
+    plock__owner_clear(&lease->owner);
     plock__free(lease);
 }
 
@@ -100,9 +89,9 @@ plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *
     if (!lease) return PLOCK_NO_MEMORY;
     char *to = lease->names;
     memcpy(to, key, length);
-    lease->key = text(to, length);
+    lease->key = plock__text(to, length);
     to += length;
-    lease->companion = text(to, length + around);
+    lease->companion = plock__text(to, length + around);
     memcpy(to, BEFORE, sizeof BEFORE - 1);
     memcpy(to + sizeof BEFORE - 1, key, length);
     memcpy(to + sizeof BEFORE - 1 + length, AFTER, sizeof AFTER - 1);
@@ -114,14 +103,7 @@ plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *
 }
 
 plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length) {
-    if (lease->doing || lease->held || length == 0) return PLOCK_MISUSE;
-    char *copy = plock__allocate(length + IDENTITY_MAX + NUMBER_MAX + length);
-    if (!copy) return PLOCK_NO_MEMORY;
-    memcpy(copy, owner, length);
-    plock__free(lease->own_value);
-    lease->own_value = copy;
-    use_value(lease, copy, length);
-    return PLOCK_OK;
+    return lease->doing || lease->held ? PLOCK_MISUSE : plock__owner_bring(&lease->owner, plock__text(owner, length));
 }
 
 /* May this lease have something on the server that is this process's to release? */
@@ -137,13 +119,9 @@ static bool owes_release(const plock_lease *lease) {
 static void release_in_background(const plock_lease *lease) {
     plock_lease *copy;
     if (plock_lease_new(&copy, lease->store, lease->key.bytes, lease->key.length)) return;
-    if (plock_lease_own(copy, lease->value.bytes, lease->value.length)) {
-        background_destroy(&copy->job);
-        return;
-    }
     copy->undoes = lease->undoes;
-    if (copy->undoes) copy->record = text(memcpy(copy->own_value + copy->value.length, lease->record.bytes, lease->record.length), lease->record.length);
-    plock__worker_submit(&copy->job);
+    if (plock__owner_copy(&copy->owner, &lease->owner)) background_destroy(&copy->job);
+    else plock__worker_submit(&copy->job);
 }
 
 void plock_lease_free(plock_lease *lease) {
@@ -156,42 +134,28 @@ void plock_lease_free(plock_lease *lease) {
 
 /* --- requests and their answers --- */
 
-/* "host pid thread value", for whoever asks who holds the lock. Where the caller brings the owner, and may do so again, each
- * acquire has a number: "host pid thread.number owner". */
-static void write_record(plock_lease *lease) {
-    static atomic_ulong number;
-    size_t length;
-    const char *identity = plock__identity(&length);
-    char *record = lease->own_value ? lease->own_value + lease->value.length : lease->token_record;
-    memcpy(record, identity, length);
-    if (lease->own_value) length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", atomic_fetch_add(&number, 1));
-    record[length++] = ' ';
-    memcpy(record + length, lease->value.bytes, lease->value.length);
-    lease->record = text(record, length + lease->value.length);
-}
-
 static plock_text ttl_text(plock_lease *lease) {
     const int digits = snprintf(lease->ttl_text, sizeof lease->ttl_text, "%lld", (long long)(lease->new_ttl / PLOCK_MILLISECOND));
-    return text(lease->ttl_text, (size_t)digits);
+    return plock__text(lease->ttl_text, (size_t)digits);
 }
 
 static plock_request acquire_request(plock_lease *lease) {
-    const bool again = lease->own_value && lease->doubt;
+    const bool again = lease->owner.brought && lease->doubt;
     return (plock_request){PLOCK__ACQUIRE, 2, again ? 4 : 3,
-                           {lease->key, lease->companion, lease->value, ttl_text(lease), lease->record, text("again", 5)}};
+                           {lease->key, lease->companion, lease->owner.value, ttl_text(lease), lease->owner.record, plock__text("again", 5)}};
 }
 
 static plock_request release_request(const plock_lease *lease) {
-    return (plock_request){PLOCK__RELEASE, 1, 1, {lease->key, lease->value}};
+    return (plock_request){PLOCK__RELEASE, 1, 1, {lease->key, lease->owner.value}};
 }
 
 /* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
 static plock_request undo_request(const plock_lease *lease) {
-    return lease->undoes ? (plock_request){PLOCK__UNDO, 2, 2, {lease->key, lease->companion, lease->value, lease->record}} : release_request(lease);
+    return lease->undoes ? (plock_request){PLOCK__UNDO, 2, 2, {lease->key, lease->companion, lease->owner.value, lease->owner.record}} : release_request(lease);
 }
 
 static plock_request extend_request(plock_lease *lease) {
-    return (plock_request){PLOCK__EXTEND, 1, 2, {lease->key, lease->value, ttl_text(lease)}};
+    return (plock_request){PLOCK__EXTEND, 1, 2, {lease->key, lease->owner.value, ttl_text(lease)}};
 }
 
 /* Until when a lease may be relied on that was asked for at this moment. */
@@ -259,25 +223,13 @@ static plock_status finish(plock_lease *lease, plock_status status) {
 
 /* A token that may have reached the server in a request without an answer is never used again: that request could still
  * be carried out after a release. */
-static plock_status renew_value(plock_lease *lease) {
-    if (lease->own_value) {
-        if (!lease->undoes) write_record(lease); /* one for all attempts: any of them may be the one to undo */
-        lease->undoes = true;
-        return PLOCK_OK;
+static plock_status renew_owner(plock_lease *lease) {
+    if (!lease->owner.brought) {
+        const plock_status status = plock__owner_renew(&lease->owner, lease->store->config->encoding);
+        return status ? plock__fail_plainly(&lease->error, status) : PLOCK_OK;
     }
-    const plock_status status = plock_token(lease->token);
-    if (status) return plock__fail_plainly(&lease->error, status);
-    if (lease->store->config->encoding == PLOCK_PLAIN) {
-        use_value(lease, lease->token, PLOCK_TOKEN_LENGTH);
-        write_record(lease);
-        return PLOCK_OK;
-    }
-    /* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as SecureRandom.uuid has it.
-     * A small length is written with 5 added. */
-    const int length = snprintf(lease->marshalled, sizeof lease->marshalled, "\x04\bI\"%c%.*s\x06:\x06" "EF", PLOCK_TOKEN_LENGTH + 5,
-                                PLOCK_TOKEN_LENGTH, lease->token);
-    use_value(lease, lease->marshalled, (size_t)length);
-    write_record(lease);
+    if (!lease->undoes) plock__owner_number(&lease->owner); /* one for all attempts: any of them may be the one to undo */
+    lease->undoes = true;
     return PLOCK_OK;
 }
 
@@ -287,7 +239,7 @@ static plock_status attempt(plock_lease *lease) {
     plock_ns deadline = lease->deadline;
     switch (lease->doing) {
     case ACQUIRING: {
-        const plock_status status = renew_value(lease);
+        const plock_status status = renew_owner(lease);
         if (status) return status;
         request = acquire_request(lease);
         if (deadline < now + LAST_ATTEMPT) deadline = now + LAST_ATTEMPT;
@@ -319,33 +271,25 @@ static plock_status pause_for(plock_lease *lease, plock_ns first, plock_ns last,
     return PLOCK_AGAIN;
 }
 
-/* May the server have carried out an acquire that ended like this? These say no before a script runs, or at its first write. */
-static bool in_doubt(const plock_lease *lease, plock_status status) {
-    switch (status) {
-    case PLOCK_LOADING: case PLOCK_READONLY: case PLOCK_MASTERDOWN: case PLOCK_NOAUTH: case PLOCK_OOM: case PLOCK_MOVED:
-    case PLOCK_CLUSTERDOWN: case PLOCK_NOSCRIPT: case PLOCK_BUSY:
-        return false;
-    default:
-        return plock__exchange_left(&lease->exchange);
-    }
-}
-
 /* The attempt has failed: PLOCK_AGAIN to go on at once or after a pause, TRY_FAILED to say so first, or the end. */
 static plock_status failed(plock_lease *lease, plock_status status) {
-    const bool acquiring = lease->doing == ACQUIRING, doubt = in_doubt(lease, status);
+    const bool acquiring = lease->doing == ACQUIRING;
+    const bool doubt = plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
     const plock_request undo = undo_request(lease);
     plock__exchange_cancel(&lease->exchange, acquiring ? &undo : NULL);
     lease->doubt = lease->doubt || doubt;
     const plock_ns now = plock_now();
     if (lease->doing == EXTENDING && doubt) may_last(lease, now);
-    if (status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline) {
-        if (acquiring && doubt && !lease->own_value) release_in_background(lease);
-        lease->reconnected = true; /* the server closed an idle connection: that is nobody's failure */
+    /* The server closed an idle connection: that is nobody's failure. */
+    const bool reconnects = status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline;
+    /* Not where the same owner asks again at once, and says so. */
+    if (acquiring && doubt && !(reconnects && lease->owner.brought)) release_in_background(lease);
+    if (reconnects) {
+        lease->reconnected = true;
         const plock_status begun = attempt(lease);
         return begun ? finish(lease, begun) : PLOCK_AGAIN;
     }
-    if (acquiring && doubt) release_in_background(lease);
-    const bool again = plock_status_retries(status) && !(acquiring && lease->own_value);
+    const bool again = plock_status_retries(status) && !(acquiring && lease->owner.brought);
     if (!again || now >= (acquiring ? lease->patience_ends : lease->deadline)) return finish(lease, status);
     (void)pause_for(lease, FAIL_FIRST, FAIL_LAST, PLOCK_NEVER);
     return acquiring ? PLOCK_TRY_FAILED : PLOCK_AGAIN;
@@ -367,7 +311,7 @@ static plock_status answered(plock_lease *lease, const plock_value *answer) {
     return finish(lease, status);
 }
 
-plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
+static plock_status step(plock_lease *lease, plock_want *want) {
     plock_status status = lease->doing ? PLOCK_AGAIN : PLOCK_MISUSE;
     if (status == PLOCK_AGAIN && lease->exchange.generation != plock__generation()) { /* the parent of this process began it */
         cancel_exchange(lease);
@@ -390,6 +334,13 @@ plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         status = status ? failed(lease, status) : answered(lease, answer);
     }
+    return status;
+}
+
+plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
+    plock__begin_step();
+    const plock_status status = step(lease, want);
+    plock__end_step();
     return status;
 }
 
@@ -428,7 +379,7 @@ plock_status plock_lease_release(plock_lease *lease) {
 }
 
 plock_status plock_lease_release_owned(plock_lease *lease) {
-    if (lease->doing || lease->held || !lease->own_value) return PLOCK_MISUSE;
+    if (lease->doing || lease->held || !lease->owner.brought) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     lease->undoes = false;
     return begin(lease, RELEASING, lease->store->config->release_timeout);
@@ -473,8 +424,9 @@ const char *plock_lease_key(const plock_lease *lease, size_t *length) {
 }
 
 const char *plock_lease_owner(const plock_lease *lease, size_t *length) {
-    *length = lease->own_value ? lease->value.length : lease->value.bytes ? PLOCK_TOKEN_LENGTH : 0;
-    return lease->own_value ? lease->own_value : lease->token;
+    const plock_text name = plock__owner_name(&lease->owner);
+    *length = name.length;
+    return name.bytes ? name.bytes : "";
 }
 
 int64_t plock_lease_fence(const plock_lease *lease) {

@@ -86,7 +86,7 @@ const char *plock__identity(size_t *length) {
     static _Thread_local struct {
         unsigned generation;
         size_t length;
-        char text[128];
+        char text[PLOCK__IDENTITY_MAX];
     } known;
     if (known.generation != plock__generation()) {
         char host[65] = "";

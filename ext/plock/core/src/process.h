@@ -24,7 +24,9 @@ typedef void (*plock__child_handler)(void);
 void plock__on_fork(plock__child_handler handler);
 int plock__watch_forks(void); /* 0 or an errno */
 
-/* "host pid thread" of the calling thread, for the owner record; host has no blanks. Less than 128 bytes, good
+enum { PLOCK__IDENTITY_MAX = 128 };
+
+/* "host pid thread" of the calling thread, for the owner record; host has no blanks. Shorter than PLOCK__IDENTITY_MAX, good
  * until the thread asks again. */
 const char *plock__identity(size_t *length);
 

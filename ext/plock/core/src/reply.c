@@ -33,7 +33,7 @@ static plock_value *add(const redisReadTask *task, plock_type type) {
 
 static void *add_text(const redisReadTask *task, char *text, size_t length) {
     plock_reader *reader = task->privdata;
-    plock_value *value = add(task, task->type == REDIS_REPLY_ERROR ? PLOCK__ERROR : PLOCK__STRING);
+    plock_value *value = add(task, task->type == REDIS_REPLY_ERROR ? PLOCK__ERROR : task->type == REDIS_REPLY_STATUS ? PLOCK__DONE : PLOCK__STRING);
     if (!value) return NULL;
     if (length > sizeof reader->text - reader->text_used) {
         reader->refused = "too many bytes";
@@ -190,16 +190,24 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"LOADING", PLOCK_LOADING},       {"READONLY", PLOCK_READONLY}, {"MASTERDOWN", PLOCK_MASTERDOWN}, {"NOAUTH", PLOCK_NOAUTH},
         {"WRONGPASS", PLOCK_WRONGPASS},   {"NOPERM", PLOCK_NOPERM},     {"OOM", PLOCK_OOM},               {"MOVED", PLOCK_MOVED},
         {"ASK", PLOCK_MOVED},             {"CROSSSLOT", PLOCK_MOVED},   {"CLUSTERDOWN", PLOCK_CLUSTERDOWN}, {"TRYAGAIN", PLOCK_CLUSTERDOWN},
-        {"NOSCRIPT", PLOCK_NOSCRIPT},     {"BUSY", PLOCK_BUSY},
-        /* Redis says ERR, and means: a password was given where none is set, or a script may not do what it does (7). */
-        {"ERR AUTH ", PLOCK_WRONGPASS},   {"ERR Client sent AUTH", PLOCK_WRONGPASS}, {"ERR ACL failure in script", PLOCK_NOPERM},
+        {"NOSCRIPT", PLOCK_NOSCRIPT},     {"BUSY", PLOCK_BUSY},         {"DENIED", PLOCK_NOAUTH},
+        {"MISCONF", PLOCK_MISCONF},       {"NOREPLICAS", PLOCK_MISCONF},
+        /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a script may not do what it does (7); */
+        {"ERR AUTH ", PLOCK_WRONGPASS},   {"ERR Client sent AUTH", PLOCK_WRONGPASS}, {"ERR invalid password", PLOCK_WRONGPASS},
+        {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
+        {"ERR ACL failure in script", PLOCK_NOPERM},
+        /* this connection is one too many; there is no such database; databases are not for clusters. */
+        {"ERR max number of clients", PLOCK_FULL}, {"ERR DB index", PLOCK_BAD_CONFIG}, {"ERR invalid DB index", PLOCK_BAD_CONFIG},
+        {"ERR SELECT is not allowed in cluster", PLOCK_MOVED},
     };
     char text[PLOCK_MESSAGE_MAX];
     const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
     memcpy(text, value->text, length);
     text[length] = 0;
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') *c = ' ';
+        if (*c < ' ' || *c > '~') *c = ' ';
+    char *quoted = strstr(text, ", with args"); /* "unknown command 'AUTH', with args beginning with: …": those are not to be shown */
+    if (quoted) *quoted = 0;
     /* Redis 6 wraps what went wrong inside a script: "ERR Error running script (…): @user_script: 3: -READONLY …", and has
      * sentences of its own for what the user may not do there. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);

@@ -14,13 +14,13 @@ enum {
     PLOCK__REPLY_DEPTH_MAX = 4,         /* arrays in arrays */
 };
 
-typedef enum plock_type { PLOCK__NIL, PLOCK__INTEGER, PLOCK__STRING, PLOCK__ERROR, PLOCK__ARRAY } plock_type;
+typedef enum plock_type { PLOCK__NIL, PLOCK__INTEGER, PLOCK__STRING, PLOCK__DONE, PLOCK__ERROR, PLOCK__ARRAY } plock_type;
 
 typedef struct plock_value {
     plock_type type;
     int64_t integer;   /* INTEGER */
-    size_t length;     /* STRING, ERROR: bytes; ARRAY: elements, which follow it in the list */
-    const char *text;  /* STRING, ERROR: not terminated; good until the next reply is read */
+    size_t length;     /* STRING, DONE ("+OK"), ERROR: bytes; ARRAY: elements, which follow it in the list */
+    const char *text;  /* STRING, DONE, ERROR: not terminated; good until the next reply is read */
 } plock_value;
 
 typedef struct plock_reader plock_reader;

@@ -161,7 +161,6 @@ static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
 
 static plock_status report(int failure, int error_number, const plock_resolver *resolver, plock_error *error) {
     if (!failure) return PLOCK_OK;
-    if (failure == EAI_MEMORY) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (failure == EAI_SYSTEM) return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
     return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s", resolver->host, gai_strerror(failure));
 }

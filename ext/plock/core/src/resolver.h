@@ -3,7 +3,8 @@
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
-#include "plock/lease.h"
+#include "plock/status.h"
+#include "plock/want.h"
 
 #include <sys/socket.h>
 

@@ -8,14 +8,15 @@
 #include <string.h>
 
 enum { FINAL, RETRY };
+enum { NEVER, PERHAPS };
 enum { DROPS, KEEPS };
 
 static const struct {
     const char *name, *text;
     plock_kind kind;
-    bool retries, keeps_connection;
+    bool retries, leaves_doubt, keeps_connection;
 } LIST[] = {
-#define X(name, kind, another_try, connection, text) {#name, text, PLOCK_KIND_##kind, another_try, connection},
+#define X(name, kind, another_try, carried_out, connection, text) {#name, text, PLOCK_KIND_##kind, another_try, carried_out, connection},
     PLOCK_STATUSES(X)
 #undef X
 };
@@ -42,6 +43,10 @@ bool plock_status_retries(plock_status status) {
     return (unsigned)status < STATUSES && LIST[status].retries;
 }
 
+bool plock_status_leaves_doubt(plock_status status) {
+    return (unsigned)status >= STATUSES || LIST[status].leaves_doubt;
+}
+
 bool plock_status_keeps_connection(plock_status status) {
     return (unsigned)status < STATUSES && LIST[status].keeps_connection;
 }
@@ -64,7 +69,6 @@ plock_status plock__fail_plainly(plock_error *error, plock_status status) {
 
 plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing, int code) {
     if (code == EMFILE || code == ENFILE) status = PLOCK_DESCRIPTORS;
-    if (code == ENOMEM || code == ENOBUFS) status = PLOCK_NO_MEMORY;
     char text[96] = "";
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)
     const char *words = strerror_r(code, text, sizeof text);

@@ -4,18 +4,21 @@
 #include "memory.h"
 #include "process.h"
 
-plock_status plock_store_open(plock_store **out, plock_config *config) {
-    plock_initialize();
-    plock_store *store = plock__allocate(sizeof *store);
-    *out = store;
-    if (!store) {
+plock_status plock_store_open(plock_store **out, plock_config *config, plock_error *error) {
+    *out = NULL;
+    plock_status status = plock__config_check(config, error);
+    if (!status) status = plock_initialize();
+    plock_store *store = status ? NULL : plock__allocate(sizeof *store);
+    if (!status && !store) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (status) {
         plock_config_free(config);
-        return PLOCK_NO_MEMORY;
+        return status;
     }
     store->references = 1;
     store->config = config;
     store->resolver = (plock_resolver){.host = config->host, .port = config->port};
     plock__pool_start(&store->pool, config->pool_size);
+    *out = store;
     return PLOCK_OK;
 }
 

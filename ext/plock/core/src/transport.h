@@ -4,7 +4,7 @@
 #define PLOCK__TRANSPORT_H
 
 #include "config.h"
-#include "plock/lease.h"
+#include "plock/want.h"
 #include "resolver.h"
 
 typedef struct plock_transport plock_transport;

@@ -107,9 +107,8 @@ static int no_passphrase(char *buffer, int size, int writing, void *context) {
 }
 
 static plock_status load_identity(SSL_CTX *context, const plock_config *config, plock_error *error) {
-    if (!config->cert && !config->key) return PLOCK_OK;
+    if (!config->cert) return PLOCK_OK;
     SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-    if (!config->cert) return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
     if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1) return bad_file(error, "cert");
     if (SSL_CTX_use_PrivateKey_file(context, config->key ? config->key : config->cert, SSL_FILETYPE_PEM) != 1) return bad_file(error, "key");
     if (SSL_CTX_check_private_key(context) != 1) return bad_file(error, "key");
@@ -122,6 +121,7 @@ plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (!context) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION); /* a handshake in the middle of a command would need states of its own */
     SSL_CTX_set_verify(context, config->unverified ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     plock_status status = PLOCK_OK;
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) status = bad_file(error, "TLS 1.2");

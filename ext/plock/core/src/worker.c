@@ -1,5 +1,6 @@
 #include "worker.h"
 
+#include "plock/store.h"
 #include "process.h"
 #include "waker.h"
 
@@ -30,9 +31,11 @@ static void append(plock_job **list, plock_job *more) {
 /* Takes over what has been submitted. False: there is nothing to do, and the thread is as good as gone. */
 static bool more_to_do(bool *stop) {
     plock__enter();
-    append(&active, submitted);
-    submitted = NULL;
     *stop = stopping;
+    if (!stopping) { /* else they wait for the next thread */
+        append(&active, submitted);
+        submitted = NULL;
+    }
     if (!active) running = false;
     const bool more = active;
     if (!more && ended) plock_waker_ring(ended);
@@ -98,7 +101,7 @@ void plock__worker_submit(plock_job *job) {
         bell = made;
         made = NULL;
     }
-    if (running || (stopping && bell) || start()) { /* while it is being stopped jobs wait for its successor */
+    if (running || (stopping && bell) || start()) {
         append(&submitted, job);
         plock_waker_ring(bell);
     } else {
@@ -145,7 +148,9 @@ void plock_drain(plock_ns deadline) {
     plock__leave();
     plock_waker_give(waker);
     plock_waker_give(given);
+    plock__begin_step();
     destroy_all(dead);
+    plock__end_step();
 }
 
 /* The thread did not come along; its jobs are the parent's, and their memory is given back at the next occasion. */

@@ -2,7 +2,8 @@
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
-#include "plock/lease.h"
+#include "plock/status.h"
+#include "plock/want.h"
 
 typedef struct plock_job plock_job;
 

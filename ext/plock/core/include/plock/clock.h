@@ -6,7 +6,6 @@
 
 typedef int64_t plock_ns;
 
-#define PLOCK_MICROSECOND ((plock_ns)1000)
 #define PLOCK_MILLISECOND ((plock_ns)1000000)
 #define PLOCK_SECOND ((plock_ns)1000000000)
 #define PLOCK_NEVER INT64_MAX

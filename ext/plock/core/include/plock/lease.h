@@ -6,15 +6,9 @@
 #include <stdint.h>
 
 #include "plock/store.h"
+#include "plock/want.h"
 
 typedef struct plock_lease plock_lease;
-
-/* How an operation that is not finished wants to be woken. */
-typedef struct plock_want {
-    int fd;         /* -1: no descriptor, only the deadline */
-    short events;   /* POLLIN or POLLOUT */
-    plock_ns deadline;
-} plock_want;
 
 #define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter one is over before it can be relied on */
 #define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */

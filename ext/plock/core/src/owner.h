@@ -1,0 +1,37 @@
+/* Who holds a lock: what stands in the store for that, and what is written beside it for people who ask. Either a fresh
+ * random token for each attempt, or what the caller brings. */
+#ifndef PLOCK__OWNER_H
+#define PLOCK__OWNER_H
+
+#include "config.h"
+#include "plock/digest.h"
+#include "text.h"
+
+enum { PLOCK__MARSHAL_MAX = 48, PLOCK__SIGNATURE_MAX = 160 };
+
+typedef struct plock_owner {
+    plock_text value;  /* of the lock, in the store */
+    plock_text record; /* "host pid thread value", into the companion */
+    char *brought;     /* a copy of the caller's value, with room for its record; NULL: fresh tokens */
+    char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX], written[PLOCK__SIGNATURE_MAX + PLOCK__MARSHAL_MAX];
+} plock_owner;
+
+/* The caller's own value. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
+PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text value);
+
+/* The same value and record once more. PLOCK_OK or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
+
+/* A fresh token and its record. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);
+
+/* A record for a value that was brought. Since the same may be brought again, it has a number of its own, "host pid
+ * thread.number value": so one acquire can be told from another. */
+void plock__owner_number(plock_owner *owner);
+
+/* The value as its user knows it, not as it is written. Without bytes where there is none yet. */
+plock_text plock__owner_name(const plock_owner *owner);
+
+void plock__owner_clear(plock_owner *owner);
+
+#endif
