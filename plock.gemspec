@@ -45,6 +45,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/scripts/release.lua
     ext/plock/core/scripts/undo.lua
     ext/plock/core/src/clock.c
+    ext/plock/core/src/command.c
+    ext/plock/core/src/command.h
     ext/plock/core/src/config.c
     ext/plock/core/src/config.h
     ext/plock/core/src/connection.c

@@ -33,9 +33,9 @@ static plock_status open_it(void) {
     return plock__connection_open(connection, PLOCK_NEVER, &want, &error);
 }
 
-static plock_status send_word(const char *word) {
-    const size_t length = strlen(word);
-    return plock__connection_send(connection, 1, &word, &length, &error);
+static plock_status send_word(const char *text) {
+    const plock_text word = plock__text(text, strlen(text));
+    return plock__connection_send(connection, 1, &word, &error);
 }
 
 static plock_status receive(const plock_value **value) {

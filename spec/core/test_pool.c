@@ -116,13 +116,12 @@ static void room_that_was_granted_can_be_given_back(void) {
 static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     begin(4);
     plock_connection *unusable = get(), *awaiting = get(), *unsent = get(), *dead = get();
-    const char *word = "PING";
-    const size_t length = 4;
+    const plock_text word = plock__text("PING", 4);
     plock__pool_give(&store->pool, unusable, false);
-    CHECK_STATUS(plock__connection_send(awaiting, 1, &word, &length, &error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_send(awaiting, 1, &word, &error), PLOCK_OK);
     give(awaiting);
     fake_peers[2].write_room = fake_peers[2].written + 1;
-    CHECK_STATUS(plock__connection_send(unsent, 1, &word, &length, &error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_send(unsent, 1, &word, &error), PLOCK_OK);
     unsent->awaited = 0;
     give(unsent);
     plock__connection_abandon(dead);
@@ -137,11 +136,10 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
 static void a_connection_with_bytes_that_nobody_asked_for_is_closed(void) {
     begin(1);
     plock_connection *connection = get();
-    const char *word = "PING";
-    const size_t length = 4;
+    const plock_text word = plock__text("PING", 4);
     const plock_value *value;
     fake_peers[0].answers[0] = ":1\r\n:2\r\n";
-    CHECK_STATUS(plock__connection_send(connection, 1, &word, &length, &error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_send(connection, 1, &word, &error), PLOCK_OK);
     CHECK_STATUS(plock__connection_receive(connection, &value, &want, &error), PLOCK_OK);
     give(connection);
     CHECK(fake_peers[0].destroyed);

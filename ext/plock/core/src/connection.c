@@ -4,7 +4,6 @@
 #include "memory.h"
 #include "process.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@ plock_connection *plock__connection_new(const plock_config *config, plock_transp
 void plock__connection_free(plock_connection *connection) {
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
+    plock__commands_clear(&connection->commands);
     if (connection->out) plock__wipe(connection->out, connection->out_room); /* AUTH went through here */
     plock__free(connection->out);
     plock__free(connection);
@@ -79,15 +79,12 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
     return PLOCK_OK;
 }
 
-plock_status plock__connection_send(plock_connection *connection, int count, const char *const *arguments, const size_t *lengths, plock_error *error) {
+plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (status) return status;
-    char *command = NULL;
-    const long long length = redisFormatCommandArgv(&command, count, (const char **)(uintptr_t)arguments, lengths);
-    if (length < 0) return die(connection, plock__fail_plainly(error, PLOCK_NO_MEMORY));
-    status = queue(connection, command, (size_t)length, error);
-    plock__wipe(command, connection->state == PLOCK__GREETING ? (size_t)length : 0);
-    redisFreeCommand(command);
+    plock_text command;
+    if (plock__command_write(&connection->commands, count, words, &command)) return die(connection, plock__fail_plainly(error, PLOCK_NO_MEMORY));
+    status = queue(connection, command.bytes, command.length, error);
     if (status) return die(connection, status);
     connection->awaited++;
     plock_want later;
@@ -132,32 +129,30 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
 
 enum { AUTH = 1, SELECT = 2, SETNAME = 4 };
 
+static plock_text word(const char *text) {
+    return plock__text(text, strlen(text));
+}
+
 static plock_status greet(plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
     plock_status status = PLOCK_OK;
     connection->state = PLOCK__GREETING;
     if (config->password) {
-        const char *arguments[3] = {"AUTH", config->username, config->password};
-        size_t lengths[3] = {4, config->username ? strlen(config->username) : 0, strlen(config->password)};
-        if (!config->username) {
-            arguments[1] = arguments[2];
-            lengths[1] = lengths[2];
-        }
-        status = plock__connection_send(connection, config->username ? 3 : 2, arguments, lengths, error);
+        plock_text words[3] = {word("AUTH")};
+        unsigned count = 1;
+        if (config->username) words[count++] = word(config->username);
+        words[count++] = word(config->password);
+        status = plock__connection_send(connection, count, words, error);
         connection->greeting |= AUTH;
     }
     if (!status && config->database && strcmp(config->database, "0")) {
-        const char *arguments[] = {"SELECT", config->database};
-        const size_t lengths[] = {6, strlen(config->database)};
-        status = plock__connection_send(connection, 2, arguments, lengths, error);
+        status = plock__connection_send(connection, 2, (plock_text[]){word("SELECT"), word(config->database)}, error);
         connection->greeting |= SELECT;
     }
     if (!status) {
         char name[32];
-        const int length = snprintf(name, sizeof name, "plock-%ld", (long)getpid());
-        const char *arguments[] = {"CLIENT", "SETNAME", name};
-        const size_t lengths[] = {6, 7, (size_t)length};
-        status = plock__connection_send(connection, 3, arguments, lengths, error);
+        (void)snprintf(name, sizeof name, "plock-%ld", (long)getpid());
+        status = plock__connection_send(connection, 3, (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
         connection->greeting |= SETNAME;
     }
     return status;

@@ -3,6 +3,7 @@
 #ifndef PLOCK__CONNECTION_H
 #define PLOCK__CONNECTION_H
 
+#include "command.h"
 #include "reply.h"
 #include "transport.h"
 
@@ -17,6 +18,7 @@ struct plock_connection {
     plock_transport *transport;
     plock_reader *reader;
     const plock_config *config;
+    plock_commands commands;
     char *out; /* what the socket has not taken yet */
     size_t out_length, out_sent, out_room;
     unsigned awaited;  /* replies still to come */
@@ -31,7 +33,7 @@ void plock__connection_free(plock_connection *connection);
 PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_want *want, plock_error *error);
 
 /* Queues one command and sends what the socket takes of it. PLOCK_OK (also when some is left to send), DISCONNECTED, TLS, NO_MEMORY. */
-PLOCK_MUST_USE plock_status plock__connection_send(plock_connection *connection, int count, const char *const *arguments, const size_t *lengths, plock_error *error);
+PLOCK_MUST_USE plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error);
 
 /* The next reply: PLOCK_OK (the value may be an error reply), PLOCK_AGAIN with want, or the connection's failure. */
 PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error);

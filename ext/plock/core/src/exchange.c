@@ -8,8 +8,8 @@ void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const p
         .state = PLOCK__TAKING, .store = store, .request = *request, .deadline = deadline, .generation = plock__generation()};
 }
 
-static plock_ns sooner(plock_ns deadline, plock_ns span) {
-    const plock_ns other = plock_after(plock_now(), span);
+static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
+    const plock_ns other = plock_after(now, span);
     return other < deadline ? other : deadline;
 }
 
@@ -34,23 +34,20 @@ enum how { BY_NAME, BY_TEXT };
 static plock_status send_script(plock_connection *connection, const plock_request *request, enum how how, plock_error *error) {
     const plock_script *script = plock__script(request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const char *words[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {how == BY_NAME ? "EVALSHA" : "EVAL", how == BY_NAME ? script->sha1 : script->text,
-                                                                     request->keys == 1 ? "1" : "2"};
-    size_t lengths[3 + PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX] = {how == BY_NAME ? 7 : 4, how == BY_NAME ? PLOCK__SHA1_HEX : script->length, 1};
-    int count = 3;
-    for (unsigned i = 0; i < request->keys + request->arguments; i++, count++) {
-        words[count] = request->texts[i].bytes;
-        lengths[count] = request->texts[i].length;
-    }
-    return plock__connection_send(connection, count, words, lengths, error);
+    plock_text words[PLOCK__WORDS_MAX];
+    unsigned count = 0;
+    words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
+    words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX) : plock__text(script->text, script->length);
+    words[count++] = plock__text(request->keys == 1 ? "1" : "2", 1);
+    for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = request->texts[i];
+    return plock__connection_send(connection, count, words, error);
 }
 
 static plock_status load_script(plock_connection *connection, plock_script_id id, plock_error *error) {
     const plock_script *script = plock__script(id);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const char *words[] = {"SCRIPT", "LOAD", script->text};
-    const size_t lengths[] = {6, 4, script->length};
-    return plock__connection_send(connection, 3, words, lengths, error);
+    const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4), plock__text(script->text, script->length)};
+    return plock__connection_send(connection, 3, words, error);
 }
 
 /* --- the steps; each moves the state on, or says why not --- */
@@ -62,7 +59,7 @@ static plock_status take_connection(plock_exchange *exchange, plock_want *want, 
     if (!exchange->reused) {
         status = plock__store_connect(exchange->store, &exchange->connection, error);
         if (status) return status;
-        exchange->open_deadline = sooner(exchange->deadline, exchange->store->config->connect_timeout);
+        exchange->open_deadline = sooner(exchange->deadline, plock_now(), exchange->store->config->connect_timeout);
     }
     exchange->state = exchange->reused ? PLOCK__ASKING : PLOCK__OPENING;
     return PLOCK_OK;
@@ -81,7 +78,7 @@ static plock_status open_connection(plock_exchange *exchange, plock_want *want, 
 
 static plock_status ask(plock_exchange *exchange, plock_error *error) {
     exchange->left_at = plock_now();
-    exchange->deadline = sooner(exchange->deadline, exchange->store->config->command_timeout);
+    exchange->deadline = sooner(exchange->deadline, exchange->left_at, exchange->store->config->command_timeout);
     exchange->state = PLOCK__LISTENING;
     return send_script(exchange->connection, &exchange->request, BY_NAME, error);
 }
@@ -121,7 +118,7 @@ plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **
     if (!status && exchange->state == PLOCK__ASKING) status = ask(exchange, error);
     if (!status) status = read_answer(exchange, value, want, error);
     if (status == PLOCK_OK) {
-        *error = (plock_error){PLOCK_OK, ""};
+        *error->message = 0;
         return PLOCK_OK;
     }
     if (status == PLOCK_AGAIN) {

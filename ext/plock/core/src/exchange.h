@@ -7,7 +7,7 @@
 #include "store.h"
 #include "text.h"
 
-enum { PLOCK__KEYS_MAX = 2, PLOCK__ARGUMENTS_MAX = 4 };
+enum { PLOCK__KEYS_MAX = 2, PLOCK__ARGUMENTS_MAX = 4 }; /* with three words before them: PLOCK__WORDS_MAX */
 
 /* What to call. The texts must outlive the exchange. */
 typedef struct plock_request {

@@ -50,7 +50,7 @@ struct plock_lease {
 
 /* --- life --- */
 
-static plock_status begin(plock_lease *lease, enum operation doing, plock_ns budget);
+static plock_status begin(plock_lease *lease, enum operation doing, plock_ns now, plock_ns budget);
 static plock_status step(plock_lease *lease, plock_want *want);
 static plock_request undo_request(const plock_lease *lease);
 
@@ -66,7 +66,7 @@ static plock_status background_step(plock_job *job, plock_want *want) {
     if (!lease->letting_go) {
         cancel_exchange(lease);
         lease->letting_go = true;
-        const plock_status status = begin(lease, RELEASING, lease->store->config->release_timeout);
+        const plock_status status = begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
         if (status) return status;
     }
     return step(lease, want);
@@ -233,8 +233,7 @@ static plock_status renew_owner(plock_lease *lease) {
     return PLOCK_OK;
 }
 
-static plock_status attempt(plock_lease *lease) {
-    const plock_ns now = plock_now();
+static plock_status attempt(plock_lease *lease, plock_ns now) {
     plock_request request;
     plock_ns deadline = lease->deadline;
     switch (lease->doing) {
@@ -286,7 +285,7 @@ static plock_status failed(plock_lease *lease, plock_status status) {
     if (acquiring && doubt && !(reconnects && lease->owner.brought)) release_in_background(lease);
     if (reconnects) {
         lease->reconnected = true;
-        const plock_status begun = attempt(lease);
+        const plock_status begun = attempt(lease, now);
         return begun ? finish(lease, begun) : PLOCK_AGAIN;
     }
     const bool again = plock_status_retries(status) && !(acquiring && lease->owner.brought);
@@ -327,7 +326,7 @@ static plock_status step(plock_lease *lease, plock_want *want) {
                 if (!lease->error.status) (void)plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
                 return finish(lease, lease->doing == ACQUIRING ? PLOCK_TIMED_OUT : lease->error.status);
             }
-            if ((status = attempt(lease))) return finish(lease, status);
+            if ((status = attempt(lease, now))) return finish(lease, status);
         }
         const plock_value *answer;
         status = plock__exchange_step(&lease->exchange, &answer, want, &lease->error);
@@ -346,13 +345,14 @@ plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
 
 /* --- beginning and giving up --- */
 
-static plock_status begin(plock_lease *lease, enum operation doing, plock_ns budget) {
+static plock_status begin(plock_lease *lease, enum operation doing, plock_ns now, plock_ns budget) {
     lease->doing = doing;
     lease->reconnected = lease->doubt = false;
     lease->pauses = 0;
-    lease->error = (plock_error){PLOCK_OK, ""};
-    lease->deadline = plock_after(plock_now(), budget);
-    const plock_status status = attempt(lease);
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
+    lease->deadline = plock_after(now, budget);
+    const plock_status status = attempt(lease, now);
     return status ? finish(lease, status) : PLOCK_OK;
 }
 
@@ -367,28 +367,29 @@ plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patie
     lease->undoes = false;
     lease->new_ttl = patience->ttl;
     lease->patient = patience->wait > 0;
-    lease->patience_ends = plock_after(plock_now(), patience->wait);
+    const plock_ns now = plock_now();
+    lease->patience_ends = plock_after(now, patience->wait);
     const plock_ns least = lease->store->config->attempt_timeout;
-    return begin(lease, ACQUIRING, patience->wait > least ? patience->wait : least);
+    return begin(lease, ACQUIRING, now, patience->wait > least ? patience->wait : least);
 }
 
 plock_status plock_lease_release(plock_lease *lease) {
     if (lease->doing || !lease->held || plock_lease_inherited(lease)) return PLOCK_MISUSE;
     lease->held = false;
-    return begin(lease, RELEASING, lease->store->config->release_timeout);
+    return begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
 }
 
 plock_status plock_lease_release_owned(plock_lease *lease) {
     if (lease->doing || lease->held || !lease->owner.brought) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     lease->undoes = false;
-    return begin(lease, RELEASING, lease->store->config->release_timeout);
+    return begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
 }
 
 plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
     if (lease->doing || !lease->held || plock_lease_inherited(lease) || !is_ttl(ttl)) return PLOCK_MISUSE;
     lease->new_ttl = ttl;
-    return begin(lease, EXTENDING, lease->store->config->command_timeout);
+    return begin(lease, EXTENDING, plock_now(), lease->store->config->command_timeout);
 }
 
 void plock_lease_hurry(plock_lease *lease, plock_ns deadline) {

@@ -117,6 +117,7 @@ plock_reader *plock__reader_new(void) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
+    reader->hiredis->maxbuf = 0; /* it keeps its buffer, which we bound; 0.14 aborts where it cannot get a smaller one */
     return reader;
 }
 

@@ -1,0 +1,70 @@
+#include "command.h"
+
+#include "memory.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+static void clear(plock_command *command) {
+    if (command->bytes) {
+        plock__wipe(command->bytes, command->length);
+        redisFreeCommand(command->bytes);
+    }
+    *command = (plock_command){0};
+}
+
+static bool fits(const plock_command *command, unsigned count, const plock_text *words) {
+    if (command->count != count) return false;
+    for (unsigned i = 0; i < count; i++)
+        if (command->lengths[i] != words[i].length) return false;
+    return true;
+}
+
+/* "*COUNT\r\n", and for each word "$LENGTH\r\n", the word and "\r\n"
+ * (https://redis.io/docs/latest/develop/reference/protocol-spec). */
+static void find_places(plock_command *command) {
+    const char *at = strchr(command->bytes, '\n') + 1;
+    for (unsigned i = 0; i < command->count; i++) {
+        at = strchr(at, '\n') + 1;
+        command->places[i] = (size_t)(at - command->bytes);
+        at += command->lengths[i] + 2;
+    }
+}
+
+static plock_status format(plock_command *command, unsigned count, const plock_text *words) {
+    const char *arguments[PLOCK__WORDS_MAX];
+    clear(command);
+    for (unsigned i = 0; i < count; i++) {
+        arguments[i] = words[i].bytes;
+        command->lengths[i] = words[i].length;
+    }
+    const long long length = redisFormatCommandArgv(&command->bytes, (int)count, arguments, command->lengths);
+    if (length < 0) {
+        command->bytes = NULL;
+        return PLOCK_NO_MEMORY;
+    }
+    command->length = (size_t)length;
+    command->count = count;
+    find_places(command);
+    return PLOCK_OK;
+}
+
+plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words, plock_text *text) {
+    plock_command *command = NULL;
+    for (unsigned i = 0; i < PLOCK__SHAPES && !command; i++)
+        if (fits(&commands->shapes[i], count, words)) command = &commands->shapes[i];
+    if (command) {
+        for (unsigned i = 0; i < count; i++) memcpy(command->bytes + command->places[i], words[i].bytes, words[i].length);
+    } else {
+        commands->newest = (commands->newest + 1) % PLOCK__SHAPES;
+        command = &commands->shapes[commands->newest];
+        const plock_status status = format(command, count, words);
+        if (status) return status;
+    }
+    *text = plock__text(command->bytes, command->length);
+    return PLOCK_OK;
+}
+
+void plock__commands_clear(plock_commands *commands) {
+    for (unsigned i = 0; i < PLOCK__SHAPES; i++) clear(&commands->shapes[i]);
+}

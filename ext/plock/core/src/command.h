@@ -1,0 +1,29 @@
+/* Commands in the form of the protocol, as hiredis' formatter makes them. It is asked only for a new shape: a command of as
+ * many words, each as long as an earlier one's, differs from that in the words alone. */
+#ifndef PLOCK__COMMAND_H
+#define PLOCK__COMMAND_H
+
+#include "plock/status.h"
+#include "text.h"
+
+enum { PLOCK__WORDS_MAX = 9, PLOCK__SHAPES = 2 /* what goes to and fro on a connection: acquire and release */ };
+
+typedef struct plock_command {
+    char *bytes;
+    size_t length;
+    unsigned count;
+    size_t lengths[PLOCK__WORDS_MAX], places[PLOCK__WORDS_MAX]; /* of the words, in bytes */
+} plock_command;
+
+typedef struct plock_commands {
+    plock_command shapes[PLOCK__SHAPES];
+    unsigned newest;
+} plock_commands;
+
+/* At most PLOCK__WORDS_MAX words. PLOCK_OK: *command is good until the next is written. Else PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words, plock_text *command);
+
+/* Frees them, and wipes them first: AUTH is a command, too. */
+void plock__commands_clear(plock_commands *commands);
+
+#endif
