@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 static plock_store *store;
@@ -136,16 +137,16 @@ static void poll_ends_at_the_deadline(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-static volatile sig_atomic_t signals;
+static atomic_int signals;
 
 static void count_signal(int number) {
     (void)number;
-    signals++;
+    atomic_fetch_add(&signals, 1);
 }
 
 static void *signal_until_heard(void *argument) {
     const pthread_t *waiting = argument;
-    for (unsigned rounds = 0; !signals && test_patient(&rounds);) (void)pthread_kill(*waiting, SIGUSR1);
+    for (unsigned rounds = 0; !atomic_load(&signals) && test_patient(&rounds);) (void)pthread_kill(*waiting, SIGUSR1);
     return NULL;
 }
 
@@ -158,7 +159,7 @@ static void poll_ends_for_a_signal(void) {
     CHECK(pipe(ends) == 0);
     CHECK(sigaction(SIGUSR1, &action, &before) == 0);
     CHECK(pthread_create(&thread, NULL, signal_until_heard, &self) == 0);
-    while (!signals) CHECK_STATUS(plock_wait_poll(NULL, &(plock_want){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}), PLOCK_OK);
+    while (!atomic_load(&signals)) CHECK_STATUS(plock_wait_poll(NULL, &(plock_want){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}), PLOCK_OK);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);

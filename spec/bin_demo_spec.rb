@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+RSpec.describe "bin/demo", needs: "redis-server" do
+  root = File.expand_path("..", __dir__)
+
+  let(:folder) { Dir.mktmpdir("plock-demo-spec") }
+
+  after { FileUtils.remove_entry(folder) }
+
+  def left_behind = Dir.children(folder)
+
+  it "shows a table, sees no overlap, goes on after the kill, and leaves nothing behind" do
+    output, status = Open3.capture2e({ "TMPDIR" => folder, "PLOCK_URL" => nil }, "#{root}/bin/demo")
+    expect(status).to be_success, output
+    expect(output).to match(/^\| +8 \| +\d+ \| +\d+ \|/)
+      .and match(/killed while inside/)
+      .and match(/overlaps seen +\| +0 \|/)
+      .and match(/wait, p50 .* ms.*wait, p99 .* ms.*wait, longest .* ms/m)
+      .and match(/from the kill to the next section \| +\d+\.\d ms \(ttl 1 s\)/)
+    expect(left_behind).to be_empty
+  end
+
+  it "interrupted, leaves neither processes nor keys on the server that PLOCK_URL names" do
+    server = redis_server(:password)
+    env = { "TMPDIR" => folder, "PLOCK_URL" => server.url(password: Support::RedisServer::PASSWORD) }
+    Open3.popen2e(env, "#{root}/bin/demo", pgroup: true) do |_, output, demo|
+      eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
+      Process.kill(:INT, -demo.pid) # to all of them, as a terminal does
+      expect(demo.value.exitstatus).to eq 130
+      output.read # to its end: nobody holds the other end of it any more
+    end
+    expect(server.call("KEYS", "*")).to be_empty
+    expect(left_behind).to be_empty
+  end
+
+  it "says what is wrong with PLOCK_URL, without the password" do
+    output, status = Open3.capture2e({ "PLOCK_URL" => "redis://:secret@127.0.0.1:99999" }, "#{root}/bin/demo")
+    expect(status.exitstatus).to eq 1
+    expect(output).to include("port").and(satisfy { |text| !text.include?("secret") })
+  end
+
+  it "sees when a lock does not exclude" do
+    program = <<~RUBY
+      require "#{root}/bin/support/demo/contest"
+      require "#{root}/bin/support/demo/private_server"
+      require "#{root}/bin/support/demo/report"
+      contest = Demo::Contest.new(Demo::PrivateServer.new, lock: ->(&section) { section.call }, duration: 0.5)
+      puts report = Demo::Report.new(contest.run)
+      exit report.sound?
+    RUBY
+    output, status = ruby(program, env: { "TMPDIR" => folder })
+    expect(status.exitstatus).to eq(1), output
+    expect(output[/overlaps seen +\| +(\d+)/, 1].to_i).to be_positive
+    expect(left_behind).to be_empty
+  end
+end

@@ -1,0 +1,26 @@
+/* Certificates for the tests of TLS: made anew by each program, in a folder of its own. */
+#ifndef CERTIFICATES_H
+#define CERTIFICATES_H
+
+#include <stdbool.h>
+
+/* PEM files. Each certificate stands in a file with its key. */
+typedef struct certificates {
+    char folder[40];
+    char ca[64];        /* the authority's certificate alone */
+    char other_ca[64];  /* of an authority that signed none of these */
+    char named[64];     /* localhost, *.store.example */
+    char addressed[64]; /* 127.0.0.1, ::1 */
+    char expired[64];   /* localhost, until yesterday */
+    char unborn[64];    /* localhost, from tomorrow */
+    char client[64];    /* for a client */
+    char stranger[64];  /* for a client, signed by the other authority */
+    char locked[64];    /* the client's, its key behind a passphrase */
+    char garbage[64];   /* no PEM at all */
+} certificates;
+
+/* False where they could not be made. */
+bool certificates_make(certificates *made);
+void certificates_remove(const certificates *made);
+
+#endif

@@ -1,0 +1,222 @@
+#include "scenarios.h"
+
+#include "fake.h"
+#include "loopback.h"
+#include "test.h"
+
+#include "memory.h"
+#include "store.h"
+
+#include <netdb.h>
+#include <stdio.h>
+
+static const plock_ns WAIT = 10 * PLOCK_SECOND;
+
+static plock_status acquire_and_release(plock_store *store, plock_lease *lease) {
+    (void)store;
+    const plock_status status = fake_acquire(lease, 0);
+    return status ? status : fake_release(lease);
+}
+
+/* --- what is made before anything is sent --- */
+
+static plock_status make_config(plock_store *store, plock_lease *lease) {
+    static const char *const OPTIONS[][2] = {
+        {"username", "ali"}, {"password", "sesame"}, {"database", "3"}, {"ca_file", "/ca"}, {"ca_path", "/"}, {"cert", "/c"}, {"key", "/k"},
+        {"server_name", "n"}, {"password", "another"}, {"encoding", "marshal"}, {"pool_size", "5"}};
+    plock_config *config;
+    plock_error error = {PLOCK_OK, ""};
+    (void)store, (void)lease;
+    plock_status status = plock_config_new(&config, "rediss://eve:secret@[::1]:7001/2?connect_timeout=1&server_name=m&verify=none", &error);
+    for (unsigned i = 0; !status && i < sizeof OPTIONS / sizeof *OPTIONS; i++) status = plock_config_set(config, OPTIONS[i][0], OPTIONS[i][1], &error);
+    CHECK_STATUS(error.status, status);
+    CHECK_LACKS(error.message, "se"); /* neither of the passwords */
+    if (config) {
+        CHECK_HAS(plock_config_display(config), "rediss://[::1]:7001"); /* can be printed even after a failure */
+        plock_config_free(config);
+    } else CHECK(status != PLOCK_OK);
+    return status;
+}
+
+static plock_status open_store(plock_store *unused, plock_lease *lease) {
+    plock_config *config;
+    plock_store *store;
+    plock_lease *made;
+    plock_error error;
+    (void)unused, (void)lease;
+    plock_status status = plock_config_new(&config, "redis://h", &error);
+    if (status) return status;
+    status = plock_store_open(&store, config, &error); /* takes the config over, also where it fails */
+    if (status) return status;
+    status = plock_lease_new(&made, store, "key", 3);
+    CHECK((made == NULL) == (status != PLOCK_OK));
+    if (!status) {
+        status = plock_lease_own(made, "me", 2);
+        if (!status) status = plock_lease_own(made, "you", 3);
+        plock_lease_free(made);
+    }
+    plock_store_close(store);
+    return status;
+}
+
+/* --- exchanges with a server --- */
+
+static void script_is_unknown(void) {
+    fake_peers[0].answers[0] = FAKE_NOSCRIPT;
+    fake_peers[0].answers[1] = FAKE_LOADED;
+    fake_peers[0].answers[2] = FAKE_HELD;
+}
+
+static void lock_is_held_for_a_while(void) {
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = fake_peers[0].answers[2] = FAKE_REFUSED;
+}
+
+static plock_status acquire_with_patience(plock_store *store, plock_lease *lease) {
+    (void)store;
+    const plock_status status = fake_acquire(lease, WAIT);
+    return status ? status : fake_release(lease);
+}
+
+static void first_connection_closes(void) {
+    fake_peers[0].answers[0] = FAKE_CLOSES;
+}
+
+static void first_connection_is_silent(void) {
+    fake_peers[0].obliging = false;
+}
+
+static plock_status acquire_with_owner(plock_store *store, plock_lease *lease) {
+    const plock_status status = plock_lease_own(lease, "me", 2);
+    return status ? status : acquire_and_release(store, lease);
+}
+
+static plock_status extend(plock_store *store, plock_lease *lease) {
+    (void)store;
+    plock_status status = fake_acquire(lease, 0);
+    if (!status) status = plock_lease_extend(lease, PLOCK_SECOND);
+    if (!status) status = fake_finish(lease);
+    return status ? status : fake_release(lease);
+}
+
+/* The release in the background has a thread to start; where that is not to be had, the time to live ends the lock. */
+static plock_status free_what_is_held(plock_store *store, plock_lease *lease) {
+    plock_lease *other;
+    (void)lease;
+    plock_status status = plock_lease_new(&other, store, "other", 5);
+    if (status) return status;
+    status = fake_acquire(other, 0);
+    plock_lease_free(other);
+    return status;
+}
+
+static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease) {
+    plock_want want;
+    plock_lease *other;
+    plock_status status = plock_lease_new(&other, store, "other", 5);
+    if (status) return status;
+    fake_peers[0].connect_again = 1;
+    status = plock_lease_acquire(other, &(plock_patience){.ttl = PLOCK_SECOND});
+    CHECK_STATUS(status, PLOCK_OK);
+    status = plock_lease_step(other, &want);
+    if (status == PLOCK_AGAIN) { /* it has the only connection; the one who waits is told when there is room */
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+        status = plock_lease_step(lease, &want);
+        plock_lease_cancel(other);
+        if (status == PLOCK_AGAIN) status = fake_finish(lease);
+        if (!status) status = fake_release(lease);
+    }
+    plock_lease_free(other);
+    return status;
+}
+
+/* --- a name, an address, a socket --- */
+
+static int everything_is_here(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+    (void)host;
+    return getaddrinfo("127.0.0.1", port, hints, list);
+}
+
+static plock_status look_up_and_connect(plock_store *unused, plock_lease *lease) {
+    char url[64], port[LOOPBACK_PORT_ROOM];
+    plock_config *config;
+    plock_store *store;
+    plock_lease *own;
+    plock_error error;
+    (void)unused, (void)lease;
+    loopback_free_port(port);
+    (void)snprintf(url, sizeof url, "redis://store.example:%s?attempt_timeout=5&connect_timeout=5", port);
+    plock__replace_name_service(everything_is_here);
+    fake_clock_stop(); /* the thread of the lookup takes real time */
+    plock_status status = plock_config_new(&config, url, &error);
+    if (!status) status = plock_store_open(&store, config, &error);
+    if (status) return status;
+    status = plock_lease_new(&own, store, "k", 1);
+    if (!status) {
+        status = plock_lease_acquire(own, &(plock_patience){.ttl = PLOCK_SECOND});
+        if (!status) status = plock_drive(own, plock_wait_poll, NULL);
+        plock_lease_free(own);
+    }
+    plock_store_close(store);
+    return status;
+}
+
+const scenario SCENARIOS[] = {
+    {"configuring", "redis://h", NULL, make_config, PLOCK_OK, PLOCK_OK},
+    {"opening a store", "redis://h", NULL, open_store, PLOCK_OK, PLOCK_OK},
+    {"acquire and release", "redis://h", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
+    {"with AUTH and SELECT", "redis://ali:sesame@h/3", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
+    {"with SCRIPT LOAD", "redis://h", script_is_unknown, acquire_and_release, PLOCK_OK, PLOCK_OK},
+    {"waiting", "redis://h", lock_is_held_for_a_while, acquire_with_patience, PLOCK_OK, PLOCK_OK},
+    {"trying again", "redis://h", first_connection_closes, acquire_with_patience, PLOCK_OK, PLOCK_OK},
+    {"undoing", "redis://h", first_connection_is_silent, acquire_and_release, PLOCK_SILENT, PLOCK_OK},
+    {"with an owner", "redis://h", NULL, acquire_with_owner, PLOCK_OK, PLOCK_OK},
+    {"undoing with an owner", "redis://h", first_connection_is_silent, acquire_with_owner, PLOCK_SILENT, PLOCK_OK},
+    {"extending", "redis://h", NULL, extend, PLOCK_OK, PLOCK_OK},
+    {"releasing in the background", "redis://h", NULL, free_what_is_held, PLOCK_OK, PLOCK_OK},
+    {"waiting for a connection", "redis://h?pool_size=1", NULL, wait_for_a_connection, PLOCK_OK, PLOCK_SATURATED},
+    {"looking up a name", "redis://h", NULL, look_up_and_connect, PLOCK_CONNECT, PLOCK_RESOLVE},
+};
+const unsigned SCENARIO_COUNT = sizeof SCENARIOS / sizeof *SCENARIOS;
+
+/* By the real clock all deadlines of the fake one have passed. */
+static void end_background(void) {
+    fake_clock_stop();
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+}
+
+/* The n-th time. False when nothing was left to fail. */
+static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
+    enum { TEXT = 128 };
+    char what[TEXT];
+    fake_clock_start();
+    plock_store *store = fake_store(s->url);
+    plock_lease *lease = fake_lease(store);
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    if (s->prepare) s->prepare();
+    (void)arm(n);
+    const plock_status status = s->run(store, lease);
+    const bool failed = arm(0) >= n;
+    (void)snprintf(what, sizeof what, "%s, allocation %lu: ends with %s", s->name, n, plock_status_name(status));
+    test_check(status == s->result || (failed && (status == PLOCK_NO_MEMORY || (s->otherwise && status == s->otherwise))), what, __FILE__, __LINE__);
+    end_background();
+    fake_clock_start();
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    if (!plock_lease_valid(lease)) CHECK_STATUS(fake_acquire(lease, WAIT), PLOCK_OK); /* as if nothing had been */
+    CHECK(plock_lease_valid(lease));
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    plock_lease_free(lease);
+    end_background();
+    plock_store_close(store);
+    fake_settle();
+    plock__replace_name_service(NULL);
+    return failed;
+}
+
+unsigned long scenario_starve(const scenario *s, scenario_arm *arm) {
+    enum { ALLOCATIONS_MAX = 500 };
+    unsigned long n = 1;
+    const int descriptors = test_open_descriptors();
+    while (starve_once(s, arm, n) && CHECK(n < ALLOCATIONS_MAX)) n++;
+    CHECK_INT(test_open_descriptors(), descriptors);
+    return n - 1;
+}

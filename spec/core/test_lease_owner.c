@@ -1,0 +1,261 @@
+/* An owner that the caller brings, and may bring again: what is taken back is one acquire, never what that owner has otherwise. */
+#include "fake.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_want want;
+
+static void begin(void) {
+    fake_clock_start();
+    store = fake_store("redis://h");
+    lease = fake_lease(store);
+    CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
+    for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+}
+
+static void end(void) {
+    fake_end(lease, store);
+}
+
+/* "host pid thread.number me": what an acquire writes about its owner. */
+static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]) {
+    const char *from = acquire;
+    CHECK_HAS(acquire, "EVALSHA acquire 2 k plock:1:{k}:fence me ");
+    for (unsigned words = 0; words < 7; words++) from = strchr(from, ' ') + 1;
+    (void)snprintf(record, FAKE_COMMAND_ROOM, "%s", from);
+    return record;
+}
+
+/* By name in the background; with its text behind an unanswered acquire, for nobody is there to load it. */
+static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
+    char record[FAKE_COMMAND_ROOM];
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 2 k plock:1:{k}:fence me %.200s", call, record_of(acquire, record));
+    return command;
+}
+
+/* Gets the one connection of the pool used, and closed by the server when it is used again. */
+static void close_while_idle(void) {
+    fake_peers[0].answers[0] = FAKE_DONE;
+    fake_peers[0].answers[1] = FAKE_CLOSES;
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+}
+
+/* --- acquiring --- */
+
+static void each_acquire_has_a_record_of_its_own(void) {
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin();
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = FAKE_REFUSED;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
+    (void)record_of(fake_peers[0].commands[1], first);
+    (void)record_of(fake_peers[0].commands[2], second);
+    CHECK(strcmp(first, second) != 0);
+    CHECK(strchr(fake_word(first, 2, word), '.') != NULL);
+    CHECK_TEXT(fake_word(first, 3, word), "me"); /* the last word: nothing is asked for again */
+    CHECK_TEXT(fake_word(first, 4, word), "");
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
+}
+
+static void what_is_in_doubt_is_undone_and_not_released(void) {
+    static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", "?\r\n"};
+    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER, PLOCK_PROTOCOL};
+    for (unsigned i = 0; i < 4; i++) {
+        char undo[FAKE_COMMAND_ROOM];
+        begin();
+        fake_peers[0].answers[0] = ANSWERS[i];
+        fake_peers[0].answers[1] = FAKE_DONE;
+        CHECK_STATUS(fake_acquire(lease, 0), STATUSES[i]);
+        if (STATUSES[i] == PLOCK_SILENT) CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
+        end();
+        CHECK_INT(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)), 1);
+        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    }
+}
+
+/* The undo that still travels must not take what the same owner gets in the meantime. */
+static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
+    char undo[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
+    (void)undo_of(fake_peers[0].commands[1], "EVALSHA", undo);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    for (unsigned p = 1; p < fake_connections(); p++)
+        for (unsigned c = 0; c < fake_peers[p].command_count; c++)
+            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15)) CHECK_LACKS(undo, record_of(fake_peers[p].commands[c], record));
+    plock_lease_leave(lease);
+    end();
+    CHECK(fake_commands_like(undo) >= 1);
+    CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo)); /* and nothing else is */
+}
+
+/* The first request may have got it: then the second one finds its own owner there, and is to take that for a yes. */
+static void asking_again_on_another_connection_says_so(void) {
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    begin();
+    close_while_idle();
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    CHECK_INT(fake_failed_tries, 0);
+    (void)record_of(fake_peers[0].commands[2], first);
+    (void)record_of(fake_peers[1].commands[1], second);
+    const size_t length = strlen(first);
+    CHECK(!strncmp(first, second, length)); /* the same record, so that one undo is for both */
+    CHECK_TEXT(second + length, " again");
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA undo"), 0); /* it would take what has just been acquired */
+}
+
+static void the_next_acquire_asks_as_for_the_first_time(void) {
+    char record[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    for (unsigned p = 0; p < fake_connections(); p++)
+        for (unsigned c = 0; c < fake_peers[p].command_count; c++)
+            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15)) CHECK_LACKS(record_of(fake_peers[p].commands[c], record), "again");
+    end();
+}
+
+static void a_failed_attempt_is_the_last_one(void) {
+    begin();
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
+    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_LOADING);
+    CHECK_INT(fake_failed_tries, 0);
+    CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
+    end();
+}
+
+static void giving_up_undoes_it(void) {
+    char undo[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
+    end();
+    CHECK_INT(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+}
+
+static void freeing_in_mid_acquire_undoes_it(void) {
+    char undo[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    end();
+    CHECK(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)) >= 1);
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+}
+
+/* --- releasing --- */
+
+static void what_is_held_is_released_when_freed(void) {
+    begin();
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
+}
+
+static void a_release_by_owner_needs_no_acquire(void) {
+    static const struct { const char *answer; plock_status status; } ANSWERS[] = {
+        {FAKE_DONE, PLOCK_OK}, {FAKE_NOT_OURS, PLOCK_NOT_OWNER}, {"-NOPERM x\r\n", PLOCK_NOPERM}, {":3\r\n", PLOCK_PROTOCOL}};
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        begin();
+        fake_peers[0].answers[0] = ANSWERS[i].answer;
+        CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
+        CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
+        CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k me");
+        end();
+    }
+}
+
+/* The first release was carried out and its answer lost, so the second finds nothing: that is no loss. */
+static void a_release_answered_to_nobody_is_a_release(void) {
+    begin();
+    fake_peers[0].answers[0] = FAKE_CLOSES;
+    fake_peers[1].obliging = false;
+    fake_peers[1].answers[0] = FAKE_NOT_OURS;
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 2);
+    end();
+}
+
+static void a_release_leaves_time_for_a_second_connection(void) {
+    begin();
+    const plock_ns before = plock_now();
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK); /* peer 0 is silent */
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK(plock_now() < before + PLOCK_SECOND / 2);
+    CHECK_INT(fake_connections(), 2);
+    end();
+}
+
+static void a_release_without_an_owner_is_misuse(void) {
+    begin();
+    plock_lease *other = fake_lease(store);
+    CHECK_STATUS(plock_lease_release_owned(other), PLOCK_MISUSE);
+    plock_lease_free(other);
+    CHECK_STATUS(plock_lease_own(lease, "", 0), PLOCK_MISUSE);
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE); /* it holds: plock_lease_release is meant */
+    end();
+}
+
+/* --- the owner itself --- */
+
+static void an_owner_may_be_long_and_hold_any_byte(void) {
+    enum { LENGTH = 3000 };
+    size_t length;
+    char *owner = malloc(LENGTH);
+    if (!owner) abort();
+    for (int i = 0; i < LENGTH; i++) owner[i] = (char)(i * 7);
+    begin();
+    CHECK_STATUS(plock_lease_own(lease, owner, LENGTH), PLOCK_OK);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT); /* and the copy for the background holds it, too */
+    CHECK(!memcmp(plock_lease_owner(lease, &length), owner, LENGTH));
+    CHECK_INT(length, LENGTH);
+    end();
+    free(owner);
+}
+
+static void an_owner_can_be_changed(void) {
+    begin();
+    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_OK);
+    fake_peers[0].obliging = true;
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k you");
+    end();
+}
+
+int main(void) {
+    RUN(each_acquire_has_a_record_of_its_own);
+    RUN(what_is_in_doubt_is_undone_and_not_released);
+    RUN(an_acquire_after_one_in_doubt_is_not_what_is_undone);
+    RUN(asking_again_on_another_connection_says_so);
+    RUN(the_next_acquire_asks_as_for_the_first_time);
+    RUN(a_failed_attempt_is_the_last_one);
+    RUN(giving_up_undoes_it);
+    RUN(freeing_in_mid_acquire_undoes_it);
+    RUN(what_is_held_is_released_when_freed);
+    RUN(a_release_by_owner_needs_no_acquire);
+    RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(a_release_leaves_time_for_a_second_connection);
+    RUN(a_release_without_an_owner_is_misuse);
+    RUN(an_owner_may_be_long_and_hold_any_byte);
+    RUN(an_owner_can_be_changed);
+    return test_end("lease owner");
+}

@@ -1,0 +1,32 @@
+/* Every allocation of the engine fails once: the result is a clean one, the next attempt works, nothing leaks. */
+#include "scenarios.h"
+#include "test.h"
+
+#include "memory.h"
+
+static void each_allocation_of_each_scenario_may_fail(void) {
+    for (unsigned i = 0; i < SCENARIO_COUNT; i++) {
+        test_begin(SCENARIOS[i].name);
+        CHECK(scenario_starve(&SCENARIOS[i], plock__fail_allocation) > 0);
+    }
+}
+
+/* The fault point itself, on which all of this rests. */
+static void the_fault_point_fails_once_and_counts(void) {
+    (void)plock__fail_allocation(2);
+    void *first = plock__allocate(1), *second = plock__allocate(1), *third = plock__allocate(1);
+    CHECK(first != NULL && second == NULL && third != NULL);
+    CHECK_INT(plock__live_allocations(), 2);
+    CHECK_INT(plock__fail_allocation(0), 3);
+    plock__free(first);
+    plock__free(third);
+    plock__free(NULL);
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(the_fault_point_fails_once_and_counts);
+    RUN(each_allocation_of_each_scenario_may_fail);
+    return test_end("out of memory");
+}

@@ -1,0 +1,133 @@
+/* Every allocation of hiredis fails once, too: its reader and its formatter use malloc, which is replaced here. */
+#include "scenarios.h"
+#include "test.h"
+
+#include "memory.h"
+#include "reply.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GLIBC__)
+
+/* What really allocates: the sanitizers' own, or glibc's. */
+#define MAYBE __attribute__((weak))
+void *__interceptor_malloc(size_t size) MAYBE;
+void *__interceptor_calloc(size_t count, size_t size) MAYBE;
+void *__interceptor_realloc(void *memory, size_t size) MAYBE;
+void *__libc_malloc(size_t size) MAYBE;
+void *__libc_calloc(size_t count, size_t size) MAYBE;
+void *__libc_realloc(void *memory, size_t size) MAYBE;
+
+static volatile bool armed; /* read before a sanitizer has started, so it cannot be an atomic */
+static atomic_ulong asked, failing;
+
+static unsigned long arm(unsigned long n) {
+    atomic_store(&failing, n);
+    armed = n > 0;
+    return atomic_exchange(&asked, 0);
+}
+
+/* Only what hiredis asks for, by the address that the call returns to. */
+static bool fails(const void *caller) {
+    Dl_info where;
+    if (!dladdr(caller, &where) || !where.dli_fname || !strstr(where.dli_fname, "libhiredis")) return false;
+    return atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);
+}
+
+/* The first calls come from the sanitizers themselves, which are not ready to watch them. */
+#define REPLACEMENT __attribute__((visibility("default"), no_sanitize("address", "thread", "undefined")))
+
+REPLACEMENT void *malloc(size_t size) {
+    if (armed && fails(__builtin_return_address(0))) return NULL;
+    return __interceptor_malloc ? __interceptor_malloc(size) : __libc_malloc(size);
+}
+
+REPLACEMENT void *calloc(size_t count, size_t size) {
+    if (armed && fails(__builtin_return_address(0))) return NULL;
+    return __interceptor_calloc ? __interceptor_calloc(count, size) : __libc_calloc(count, size);
+}
+
+REPLACEMENT void *realloc(void *memory, size_t size) {
+    if (armed && fails(__builtin_return_address(0))) return NULL;
+    return __interceptor_realloc ? __interceptor_realloc(memory, size) : __libc_realloc(memory, size);
+}
+
+/* Valgrind puts its own in the place of ours, and a hiredis that is linked in statically has no name. */
+static bool can_be_starved(void) {
+    (void)arm(1);
+    plock_reader *reader = plock__reader_new();
+    const unsigned long seen = arm(0);
+    plock__reader_free(reader);
+    return seen > 0 && !reader;
+}
+
+static void each_allocation_of_each_scenario_may_fail(void) {
+    unsigned long seen = 0;
+    for (unsigned i = 0; i < SCENARIO_COUNT; i++) {
+        test_begin(SCENARIOS[i].name);
+        seen += scenario_starve(&SCENARIOS[i], arm);
+    }
+    CHECK(seen > 20);
+}
+
+/* After a long reply hiredis gives its buffer back and asks for a small one. */
+static plock_status read_long_and_short(plock_reader *reader) {
+    enum { PIECE = 4096, PIECES = 3 };
+    static char piece[PIECE];
+    char head[32];
+    const plock_value *value;
+    plock_error error;
+    memset(piece, 'x', sizeof piece);
+    const int length = snprintf(head, sizeof head, "$%d\r\n", PIECE * PIECES);
+    plock_status status = plock__reader_feed(reader, head, (size_t)length, &error);
+    for (int i = 0; !status && i < PIECES; i++) {
+        status = plock__reader_feed(reader, piece, sizeof piece, &error);
+        if (!status) status = plock__reader_next(reader, &value, &error);
+        if (status == PLOCK_AGAIN) status = PLOCK_OK;
+    }
+    if (!status) status = plock__reader_feed(reader, "\r\n", 2, &error);
+    if (!status) status = plock__reader_next(reader, &value, &error);
+    for (int i = 0; !status && i < 3; i++) {
+        status = plock__reader_feed(reader, ":1\r\n", 4, &error);
+        if (!status) status = plock__reader_next(reader, &value, &error);
+    }
+    return status;
+}
+
+static void a_reader_may_run_out_at_any_byte(void) {
+    unsigned long n = 1;
+    for (bool over = false; !over && CHECK(n < 100); n++) {
+        (void)arm(n);
+        plock_reader *reader = plock__reader_new();
+        const plock_status status = reader ? read_long_and_short(reader) : PLOCK_NO_MEMORY;
+        over = arm(0) < n;
+        CHECK_STATUS(status, over ? PLOCK_OK : PLOCK_NO_MEMORY);
+        plock__reader_free(reader);
+        CHECK_INT(plock__live_allocations(), 0);
+    }
+    CHECK(n > 3);
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    if (can_be_starved()) {
+        RUN(a_reader_may_run_out_at_any_byte);
+        RUN(each_allocation_of_each_scenario_may_fail);
+    } else {
+        test_skip("hiredis without memory", "its malloc cannot be replaced here");
+    }
+    return test_end("out of memory, hiredis");
+}
+
+#else
+
+int main(void) {
+    test_skip("hiredis without memory", "its malloc cannot be replaced on this system");
+    return test_end("out of memory, hiredis");
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* TLS as a stream of bytes: both directions, idle, its ends, servers that speak something else or nothing; and its files. */
+#include "certificates.h"
+#include "fake.h"
+#include "test.h"
+#include "tls_pair.h"
+
+#include "memory.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static certificates files;
+static tls_pair pair;
+static char trusted[128];
+
+static void begin(void) {
+    tls_pair_start(&pair, files.addressed, NULL, "127.0.0.1", trusted);
+}
+
+static void connected(void) {
+    begin();
+    CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
+}
+
+static void end(void) {
+    tls_pair_stop(&pair);
+}
+
+static plock_status write_all(const char *bytes, size_t length) {
+    plock_status status = PLOCK_OK;
+    while (length > 0 && (!status || status == PLOCK_AGAIN)) {
+        size_t sent = 0;
+        status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.want, &pair.error);
+        if (!status) {
+            CHECK(sent > 0);
+            bytes += sent;
+            length -= sent;
+        }
+    }
+    return status;
+}
+
+/* --- bytes --- */
+
+static void bytes_go_both_ways(void) {
+    char bytes[32];
+    size_t got = 0;
+    connected();
+    CHECK_STATUS(write_all("PING\r\n", 6), PLOCK_OK);
+    CHECK(loopback_readable(pair.server.fd));
+    CHECK_INT(tls_server_read(&pair.server, bytes, sizeof bytes), 6);
+    CHECK(!memcmp(bytes, "PING\r\n", 6));
+    tls_server_write(&pair.server, "+PONG\r\n", 7);
+    CHECK_STATUS(tls_pair_read(&pair, bytes, 3, &got), PLOCK_OK);
+    CHECK(got == 3 && !memcmp(bytes, "+PO", 3));
+    CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK); /* from what OpenSSL holds already */
+    CHECK(got == 4 && !memcmp(bytes, "NG\r\n", 4));
+    CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got, &pair.want, &pair.error), PLOCK_AGAIN);
+    CHECK_INT(pair.want.events, POLLIN);
+    end();
+}
+
+/* What the socket did not take is written again from elsewhere in memory: the buffer may have moved meanwhile. */
+static void a_full_socket_takes_the_rest_later(void) {
+    static char bytes[2][60000], received[60000];
+    size_t written = 0, arrived = 0, sent = 0;
+    plock_status status;
+    unsigned from = 0;
+    connected();
+    for (unsigned i = 0; i < sizeof bytes[0]; i++) bytes[0][i] = bytes[1][i] = (char)(i * 31 >> 3);
+    while ((status = pair.transport->does->write(pair.transport, bytes[from % 2], sizeof bytes[0], &sent, &pair.want, &pair.error)) == PLOCK_OK) written += sent;
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    CHECK_INT(pair.want.events, POLLOUT);
+    for (unsigned rounds = 0; arrived < written + sizeof bytes[0] && test_patient(&rounds);) {
+        size_t got;
+        while ((got = tls_server_read(&pair.server, received, sizeof received)) > 0) arrived += got;
+        if (arrived < written) continue;
+        while (sent && (status = pair.transport->does->write(pair.transport, bytes[++from % 2], sizeof bytes[0], &sent, &pair.want, &pair.error)) == PLOCK_OK) {
+            written += sent;
+            sent = 0; /* one more is enough */
+        }
+        if (!status) break;
+    }
+    CHECK_STATUS(status, PLOCK_OK);
+    end();
+}
+
+/* --- idle --- */
+
+static void an_idle_connection_looks_alive_also_with_tickets_unread(void) {
+    connected();
+    CHECK(pair.transport->does->alive(pair.transport)); /* in TLS 1.3 the server has sent session tickets */
+    tls_server_hang_up(&pair.server, false);
+    for (unsigned rounds = 0; pair.transport->does->alive(pair.transport) && rounds < 50 && test_patient(&rounds);) continue;
+    char byte;
+    size_t got;
+    CHECK_STATUS(tls_pair_read(&pair, &byte, 1, &got), PLOCK_DISCONNECTED); /* behind the tickets is the end */
+    CHECK(!pair.transport->does->alive(pair.transport));
+    end();
+}
+
+/* --- ends --- */
+
+static void every_kind_of_end_is_a_disconnection(void) {
+    char byte;
+    size_t got;
+    for (int politely = 0; politely < 2; politely++) {
+        connected();
+        tls_server_hang_up(&pair.server, politely);
+        CHECK_STATUS(tls_pair_read(&pair, &byte, 1, &got), PLOCK_DISCONNECTED);
+        end();
+    }
+    connected();
+    loopback_reset(pair.server.fd);
+    pair.server.fd = -1;
+    CHECK_STATUS(tls_pair_read(&pair, &byte, 1, &got), PLOCK_DISCONNECTED);
+    CHECK_HAS(pair.error.message, "the connection broke: ");
+    end();
+}
+
+static void writing_to_nobody_is_no_signal(void) {
+    plock_status status = PLOCK_OK;
+    connected();
+    loopback_reset(pair.server.fd);
+    pair.server.fd = -1;
+    for (int i = 0; i < 50 && !status; i++) status = write_all("x", 1);
+    CHECK_STATUS(status, PLOCK_DISCONNECTED);
+    end();
+}
+
+/* Letting go says nothing, not even TLS' farewell: in a forked child it would end the parent's connection. */
+static void letting_go_sends_nothing(void) {
+    char bytes[64];
+    for (int way = 0; way < 2; way++) {
+        begin();
+        CHECK(SSL_CTX_set_max_proto_version(pair.server.context, TLS1_2_VERSION) == 1); /* unread tickets would make it a reset */
+        CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
+        if (way) pair.transport->does->abandon(pair.transport);
+        else {
+            pair.transport->does->destroy(pair.transport);
+            pair.transport = NULL;
+        }
+        CHECK(loopback_readable(pair.server.fd));
+        CHECK_INT(recv(pair.server.fd, bytes, sizeof bytes, 0), 0);
+        end();
+    }
+}
+
+/* --- servers that speak something else, or nothing --- */
+
+/* Our hello is answered with these bytes; NULL: with a reset. */
+static plock_status answered_with(const char *bytes, size_t length) {
+    plock_status status;
+    begin();
+    const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.want, &pair.error)) == PLOCK_AGAIN && pair.want.events != POLLIN)
+        (void)plock_wait_poll(NULL, &pair.want);
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    const int peer = loopback_accept(pair.server.listener, true);
+    CHECK(loopback_readable(peer));
+    if (bytes) CHECK(write(peer, bytes, length) == (ssize_t)length);
+    else loopback_reset(peer);
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.want, &pair.error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &pair.want);
+    if (bytes) CHECK(close(peer) == 0);
+    return status;
+}
+
+static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
+    CHECK_STATUS(answered_with("-ERR Protocol error\r\n", 21), PLOCK_TLS);
+    CHECK_HAS(pair.error.message, "TLS: wrong version number");
+    end();
+    CHECK_STATUS(answered_with("\x16\x03\x03\x00\x04zzzz", 9), PLOCK_TLS);
+    end();
+    CHECK_STATUS(answered_with(NULL, 0), PLOCK_DISCONNECTED);
+    end();
+}
+
+/* Nobody shakes our hand: the lease is told so at its deadline. */
+static void a_handshake_that_never_ends_is_silence(void) {
+    char url[256], port[LOOPBACK_PORT_ROOM];
+    plock_config *config;
+    plock_store *store;
+    plock_error error;
+    const int listener = loopback_listen("127.0.0.1", 8, port); /* the system accepts, nobody answers */
+    (void)snprintf(url, sizeof url, "rediss://127.0.0.1:%s?connect_timeout=0.15&%s", port, trusted);
+    CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
+    CHECK_STATUS(plock_store_open(&store, config, &error), PLOCK_OK);
+    fake_clock_start();
+    plock_lease *lease = fake_lease(store);
+    const plock_ns before = plock_now();
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    plock_want want;
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    for (unsigned rounds = 0; want.events != POLLIN && test_patient(&rounds);) CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_INT(want.deadline, before + 150 * PLOCK_MILLISECOND);
+    CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+    CHECK_INT(plock_now(), before + 150 * PLOCK_MILLISECOND);
+    fake_end(lease, store);
+    CHECK(close(listener) == 0);
+}
+
+/* --- files --- */
+
+static void a_file_that_is_of_no_use_is_named(void) {
+    const struct { const char *option, *value, *more, *words; } FILES[] = {
+        {"ca_file", "/nonexistent.pem", "", "ca_file: "},
+        {"ca_file", files.garbage, "", "ca_file: "},
+        {"ca_path", "/nonexistent", "", "ca_path: No such file or directory"},
+        {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
+        {"cert", files.garbage, "&verify=none", "cert: "},
+        {"cert", files.ca, "&verify=none", "key: "},      /* a certificate without its key */
+        {"cert", files.locked, "&verify=none", "key: "},  /* one behind a passphrase: nobody is asked for it on the terminal */
+        {"key", files.stranger, "&verify=none&cert=", "key: "}, /* a key of another certificate */
+    };
+    for (unsigned i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        char url[400];
+        plock_config *config;
+        plock_error error = {PLOCK_OK, ""};
+        SSL_CTX *context;
+        const bool needs_certificate = !strcmp(FILES[i].option, "key");
+        (void)snprintf(url, sizeof url, "rediss://:sesame@127.0.0.1?%s=%s%s%s", FILES[i].option, FILES[i].value, FILES[i].more, needs_certificate ? files.client : "");
+        CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
+        CHECK_STATUS(plock__tls_context(&context, config, &error), PLOCK_BAD_CONFIG);
+        CHECK(context == NULL);
+        CHECK_HAS(error.message, FILES[i].words);
+        CHECK_LACKS(error.message, "sesame");
+        plock_config_free(config);
+        CHECK_INT(plock__live_allocations(), 0);
+    }
+}
+
+static void no_terminal_is_asked_for_a_passphrase(void) {
+    CHECK(close(STDIN_FILENO) == 0); /* and none would be found */
+    a_file_that_is_of_no_use_is_named();
+}
+
+/* --- want of memory --- */
+
+static void each_allocation_may_fail_and_the_next_connection_works(void) {
+    begin();
+    for (unsigned long n = 1;; n++) {
+        (void)plock__fail_allocation(n);
+        plock_status status = tls_pair_renew(&pair);
+        if (!status) status = tls_pair_connect(&pair);
+        const bool over = plock__fail_allocation(0) < n;
+        if (over) {
+            CHECK_STATUS(status, PLOCK_OK);
+            CHECK(n > 2); /* the transport and the socket below it, at least */
+            break;
+        }
+        CHECK_STATUS(status, PLOCK_NO_MEMORY);
+        CHECK_STATUS(tls_pair_renew(&pair), PLOCK_OK);
+        CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
+    }
+    end();
+}
+
+int main(void) {
+    (void)signal(SIGPIPE, SIG_DFL);
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    if (!certificates_make(&files)) return test_end("transport tls stream");
+    (void)snprintf(trusted, sizeof trusted, "ca_file=%s", files.ca);
+    RUN(bytes_go_both_ways);
+    RUN(a_full_socket_takes_the_rest_later);
+    RUN(an_idle_connection_looks_alive_also_with_tickets_unread);
+    RUN(every_kind_of_end_is_a_disconnection);
+    RUN(writing_to_nobody_is_no_signal);
+    RUN(letting_go_sends_nothing);
+    RUN(a_server_without_tls_is_told_from_one_that_goes_away);
+    RUN(a_handshake_that_never_ends_is_silence);
+    RUN(a_file_that_is_of_no_use_is_named);
+    RUN(no_terminal_is_asked_for_a_passphrase);
+    RUN(each_allocation_may_fail_and_the_next_connection_works);
+    certificates_remove(&files);
+    return test_end("transport tls stream");
+}

@@ -1,0 +1,63 @@
+#include "tls_pair.h"
+
+#include "fake.h"
+#include "test.h"
+
+#include <openssl/err.h>
+#include <poll.h>
+#include <stdio.h>
+
+plock_status tls_pair_renew(tls_pair *pair) {
+    if (pair->transport) pair->transport->does->destroy(pair->transport);
+    pair->transport = NULL;
+    tls_server_hang_up(&pair->server, false);
+    if (!pair->context) {
+        const plock_status status = plock__tls_context(&pair->context, pair->config, &pair->error);
+        if (status) return status;
+    }
+    pair->transport = plock__tls_transport(pair->config, &pair->resolver, pair->context);
+    return pair->transport ? PLOCK_OK : PLOCK_NO_MEMORY;
+}
+
+void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host, const char *options) {
+    char url[512];
+    *pair = (tls_pair){.want = {.fd = -1}};
+    tls_server_start(&pair->server, identity, client_ca);
+    (void)snprintf(url, sizeof url, "rediss://%s:%s?%s", host, pair->server.port, options);
+    CHECK_STATUS(plock_config_new(&pair->config, url, &pair->error), PLOCK_OK);
+    pair->resolver = (plock_resolver){.host = pair->config->host, .port = pair->config->port};
+    CHECK_STATUS(tls_pair_renew(pair), PLOCK_OK);
+}
+
+/* Waits for the client's descriptor, stepping the server meanwhile; for a hundred rounds of a moment at most where it is the
+ * server that has to go on. */
+static void wait_stepping(tls_pair *pair) {
+    struct pollfd polled = {.fd = pair->want.fd, .events = pair->want.events};
+    tls_server_step(&pair->server);
+    (void)poll(&polled, 1, 1);
+}
+
+plock_status tls_pair_connect(tls_pair *pair) {
+    const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
+    plock_status status;
+    while ((status = pair->transport->does->connect(pair->transport, deadline, &pair->want, &pair->error)) == PLOCK_AGAIN) wait_stepping(pair);
+    for (unsigned rounds = 0; !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);) tls_server_step(&pair->server);
+    CHECK(ERR_peek_error() == 0); /* the host program has an OpenSSL, too, and would take it for its own failure */
+    return status;
+}
+
+plock_status tls_pair_read(tls_pair *pair, char *bytes, size_t size, size_t *got) {
+    plock_status status;
+    while ((status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->want, &pair->error)) == PLOCK_AGAIN) wait_stepping(pair);
+    CHECK(ERR_peek_error() == 0);
+    return status;
+}
+
+void tls_pair_stop(tls_pair *pair) {
+    if (pair->transport) pair->transport->does->destroy(pair->transport);
+    plock__tls_context_free(pair->context);
+    plock__resolver_clear(&pair->resolver);
+    plock_config_free(pair->config);
+    tls_server_stop(&pair->server);
+    fake_settle();
+}

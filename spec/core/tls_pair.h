@@ -1,0 +1,31 @@
+/* plock's TLS transport and a server for it, stepped in turn by the test. */
+#ifndef TLS_PAIR_H
+#define TLS_PAIR_H
+
+#include "tls_server.h"
+#include "transport.h"
+
+typedef struct tls_pair {
+    tls_server server;
+    plock_config *config;
+    plock_resolver resolver;
+    SSL_CTX *context;
+    plock_transport *transport;
+    plock_want want;
+    plock_error error;
+} tls_pair;
+
+/* Starts the server and prepares a transport to it; host "127.0.0.1" or a name that resolves to that; options: of the URL's query.
+ * The server's context may still be changed before tls_pair_connect. */
+void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host, const char *options);
+
+/* The transport anew, for another connection to the same server. */
+plock_status tls_pair_renew(tls_pair *pair);
+
+/* Until the handshake has succeeded or failed on the client's side. */
+plock_status tls_pair_connect(tls_pair *pair);
+
+plock_status tls_pair_read(tls_pair *pair, char *bytes, size_t size, size_t *got);
+void tls_pair_stop(tls_pair *pair);
+
+#endif

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "open3"
+require "pathname"
+require "rbconfig"
+require "rubygems/package"
+require "tmpdir"
+
+# The gem as somebody else gets it: built from the checkout, installed where there is no other gem.
+RSpec.describe "The gem" do
+  root = Pathname(__dir__).parent
+
+  before(:context) do
+    @folder = Pathname(Dir.mktmpdir("plock-gem"))
+    home = @folder.join("home").to_s
+    # Nothing of this process's bundle, and nothing of the checkout.
+    @env = { "GEM_HOME" => home, "GEM_PATH" => home, "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil,
+             "MAKEFLAGS" => "-j2" }
+    @gem = @folder.join("plock.gem")
+    @built = run_gem("build", root.join("plock.gemspec").to_s, "--output", @gem.to_s, chdir: root.to_s)
+    @installed = run_gem("install", "--local", "--no-document", @gem.to_s, chdir: @folder.to_s)
+  end
+
+  after(:context) { @folder.rmtree }
+
+  def run_gem(*arguments, chdir:) = Open3.capture2e(@env, RbConfig.ruby, "-S", "gem", *arguments, chdir: chdir)
+
+  def run_ruby(program) = Open3.capture2e(@env, RbConfig.ruby, "-e", program, chdir: @folder.to_s)
+
+  it "builds and installs" do
+    expect(@built.last).to be_success, @built.first
+    expect(@installed.last).to be_success, @installed.first
+  end
+
+  it "holds what its list names, and that is what the tree has" do
+    listed = Gem::Specification.load(root.join("plock.gemspec").to_s).files
+    expect(Gem::Package.new(@gem.to_s).contents).to match_array(listed)
+
+    output, status = Open3.capture2e(RbConfig.ruby, Gem.bin_path("rake", "rake"), "files", chdir: root.to_s)
+    expect(status).to be_success, output
+  end
+
+  it "works where it is installed" do
+    output, status = run_ruby(<<~RUBY)
+      require "parse/lock"
+      value = Parse::Lock.acquire("k", on_degraded: :proceed, secret: nil) { |token| token.length }
+      puts value, Plock::VERSION, $LOADED_FEATURES.grep(/plock\\.(so|bundle)/)
+    RUBY
+    expect(status).to be_success, output
+    length, version, library = output.lines(chomp: true)
+    expect([length, version]).to eq ["36", Plock::VERSION]
+    expect(File.realpath(library)).to start_with(@folder.realpath.to_s)
+  end
+end

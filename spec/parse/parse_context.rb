@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require "connection_pool"
+require "openssl"
+require "parse/lock"
+require "redis"
+require "securerandom"
+
+# An application that has required "parse/lock", with a secret configured; its store is the shared server unless the example
+# says otherwise. Afterwards nothing of it is left.
+RSpec.shared_context "with Parse" do
+  let(:secret) { "the secret of all processes" }
+  let(:key) { "key #{SecureRandom.hex(8)}" }
+  # Worked out without plock.
+  let(:store_key) { "parse-stack:lock:v1:#{OpenSSL::HMAC.hexdigest("SHA256", secret, key)}" }
+  let(:uuid) { /\A\h{8}-\h{4}-4\h{3}-[89ab]\h{3}-\h{12}\z/ }
+
+  around do |example|
+    before = ENV.fetch("PARSE_STACK_LOCK_SECRET", nil)
+    ENV["PARSE_STACK_LOCK_SECRET"] = secret
+    example.run
+  ensure
+    ENV["PARSE_STACK_LOCK_SECRET"] = before
+    Parse.synchronize_create_store = nil
+    Parse.synchronize_create_secret = nil
+    Parse::Lock.reset!
+  end
+
+  def use_redis
+    Parse.synchronize_create_store = shared_redis.unix_url
+  end
+
+  def acquire(...) = Parse::Lock.acquire(key, ...)
+
+  # The lock taken by another process of the older implementation, as it stands in Redis.
+  def held_by_another(ttl: 30)
+    shared_redis.call("SET", store_key, SecureRandom.uuid, "EX", ttl, "NX")
+    discard(-> { shared_redis.call("DEL", store_key) }, :call)
+  end
+
+  # Has eight threads run the block, which is given a visit to make; the most that were on their visit at once.
+  def most_inside
+    inside = most = 0
+    visit = lambda do |_token|
+      most = [most, inside += 1].max
+      Thread.pass
+      inside -= 1
+    end
+    Array.new(8) { background { yield visit } }.each(&:join)
+    most
+  end
+
+  def held? = shared_redis.call("EXISTS", store_key) == 1
+end

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/bad_days"
+
+RSpec.describe "At exit" do
+  include Support::BadDays
+
+  let(:server) { redis_server }
+  let(:key) { unique_key }
+
+  let(:preamble) { <<~RUBY }
+    require "plock"
+    url, key = ARGV
+    store = Plock::Store.open(url)
+    now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+  RUBY
+
+  def program(text, address = server.unix_url) = ruby(preamble + text, address, key)
+
+  it "a store serves in tests that minitest runs after our at_exit" do
+    output, = ruby(<<~RUBY, server.unix_url, key)
+      require "minitest/autorun" # its at_exit is registered first, so it runs last
+      require "plock"
+      STORE = Plock::Store.open(ARGV[0])
+      STORE.hold(ARGV[1], 3_000, 1.0, nil) { }
+      class LateTest < Minitest::Test
+        def test_late
+          assert_equal :entered, STORE.hold(ARGV[1], 30_000, 1.0, nil) { :entered }
+          assert_equal :entered, Plock::Store.open(ARGV[0]).hold(ARGV[1], 30_000, 1.0, nil) { :entered }
+        end
+      end
+      ARGV.slice!(2..)
+    RUBY
+    expect(output).to match(/1 runs, 2 assertions, 0 failures, 0 errors/)
+    expect(held?(key, server)).to be(false)
+  end
+
+  it "a store serves in an at_exit that runs after ours" do
+    output, = ruby("at_exit { puts STORE.hold(ARGV[1], 30_000, 1.0, nil) { :entered } }\n#{preamble}STORE = store", server.unix_url, key)
+    expect(output).to eq("entered\n")
+    expect(held?(key, server)).to be(false)
+  end
+
+  it "a lease that another thread holds is released" do
+    output, status = program(<<~RUBY)
+      inside = Queue.new
+      Thread.new { store.hold(key, 60_000, 1.0, nil) { inside << 1; sleep } }
+      inside.pop
+    RUBY
+    expect([output, status.success?, held?(key, server)]).to eq(["", true, false])
+  end
+
+  it "a lease of the main thread is released, however it ends" do
+    ["exit 3", "abort", "raise 'over'", "Process.kill(:TERM, Process.pid); sleep", "Thread.current.kill"].each do |ending|
+      program("store.hold(key, 60_000, 1.0, nil) { #{ending} }")
+      expect([ending, held?(key, server)]).to eq([ending, false])
+    end
+  end
+
+  it "what is still being undone in the background is done" do
+    gate = proxy(server)
+    gate.swallow(:reply, after: key, connections: 1)
+    program(<<~RUBY, gate.url)
+      store.hold("warming", 3_000, 1.0, nil) { }
+      begin
+        store.lock_acquire(key, Plock.token, 60)
+      rescue Plock::UnavailableError
+        exit
+      end
+    RUBY
+    expect(held?(key, server)).to be(false)
+  end
+
+  it "takes no longer than 250 ms when the server does not answer", :timing do
+    at_most(0.25 + 0.15) do # Ruby's own end takes its time, too
+      gate = proxy(server)
+      output, = program(<<~RUBY, gate.url("release_timeout=10"))
+        inside = Queue.new
+        Thread.new { store.hold(key, 60_000, 1.0, nil) { inside << 1; sleep } }
+        inside.pop
+        Process.kill(:STOP, #{server.pid})
+        STDOUT.sync = true
+        puts now.call
+        exit
+      RUBY
+      ended = monotonic
+      server.continue_process
+      eventually { !held?(key, server) || server.call("DEL", key) }
+      ended - Float(output.lines.first)
+    end
+  end
+
+  it "nothing is printed, and the status stays, when the server is gone" do
+    output, status = program(<<~RUBY)
+      inside = Queue.new
+      Thread.new { store.hold(key, 60_000, 1.0, nil) { inside << 1; sleep } }
+      inside.pop
+      Process.kill(:KILL, #{server.pid})
+      exit 7
+    RUBY
+    expect(status.exitstatus).to eq(7)
+    expect(output).not_to match(/plock|Plock/)
+  end
+
+  it "exit! and SIGKILL leave the lock to its ttl" do
+    program("store.hold(key, 60_000, 1.0, nil) { exit! }")
+    expect(server.call("PTTL", key)).to be_between(1, 60_000)
+  end
+end

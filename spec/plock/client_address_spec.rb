@@ -1,0 +1,255 @@
+# frozen_string_literal: true
+
+require "connection_pool"
+require "moneta"
+require "redis"
+require "redis-client"
+require "redis_client/decorator"
+
+RSpec.describe Plock::ClientAddress do
+  def taken(client)
+    address = described_class.of(client)
+    address && [address.url, address.options]
+  end
+
+  describe "the redis gem" do
+    it "gives host, port, credentials and database" do
+      redis = Redis.new(url: "redis://alice:s%3Acret@db1.example:6380/2")
+      expect(taken(redis)).to eq(["redis://db1.example:6380", { username: "alice", password: "s:cret", database: 2 }])
+    end
+
+    it "gives what its options say rather than what its URL says" do
+      redis = Redis.new(url: "redis://db1.example:6380/2", db: 5, password: "other")
+      expect(taken(redis)).to eq(["redis://db1.example:6380", { password: "other", database: 5 }])
+    end
+
+    it "gives the defaults of the client where nothing is said" do
+      expect(taken(Redis.new(host: "db1.example"))).to eq(["redis://db1.example:6379", {}])
+    end
+
+    it "gives a Unix socket, with what a URL cannot hold escaped" do
+      redis = Redis.new(path: "/run/our redis/100%?.sock", db: 1)
+      expect(taken(redis)).to eq(["unix:///run/our%20redis/100%25%3F.sock", { database: 1 }])
+    end
+
+    it "puts an IPv6 address into brackets" do
+      expect(taken(Redis.new(host: "::1", port: 7000))).to eq(["redis://[::1]:7000", {}])
+    end
+
+    it "gives TLS and its parameters" do
+      redis = Redis.new(url: "rediss://db1.example:6390",
+                        ssl_params: { ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key" })
+      expect(taken(redis)).to eq(["rediss://db1.example:6390",
+                                  { ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key" }])
+    end
+
+    it "gives TLS that was asked for beside the URL" do
+      expect(taken(Redis.new(url: "redis://db1.example", ssl: true))).to eq(["rediss://db1.example:6379", {}])
+    end
+
+    it "is not connected for it" do
+      redis = Redis.new(path: shared_redis.unix_path)
+      described_class.of(redis)
+      expect(redis).not_to be_connected
+    end
+
+    it "is refused where it goes through Sentinel" do
+      redis = Redis.new(sentinels: [{ host: "127.0.0.1", port: 1 }], name: "main")
+      expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+    end
+  end
+
+  describe "the redis gem before 5, which keeps its options itself" do
+    let(:older) do
+      Class.new(Redis) do
+        def initialize(options) = @options_of_4 = options
+
+        def _client = Struct.new(:options).new(@options_of_4)
+      end
+    end
+
+    it "gives host, port, credentials and database" do
+      redis = older.new(scheme: "redis", host: "db1.example", port: 6380, path: nil, username: "alice", password: "secret",
+                        db: 2)
+      expect(taken(redis)).to eq(["redis://db1.example:6380", { username: "alice", password: "secret", database: 2 }])
+    end
+
+    it "gives a Unix socket" do
+      expect(taken(older.new(scheme: "unix", path: "/run/r.sock", db: 0))).to eq(["unix:///run/r.sock", {}])
+    end
+
+    it "gives TLS" do
+      redis = older.new(scheme: "rediss", host: "db1.example", port: 6380, db: 0, ssl: true, ssl_params: { verify_mode: 0 })
+      expect(taken(redis)).to eq(["rediss://db1.example:6380", { verify: :none }])
+    end
+
+    it "is refused where it goes through Sentinel" do
+      redis = older.new(host: "db1.example", port: 6380, sentinels: [{}])
+      expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+    end
+  end
+
+  describe "redis-client" do
+    let(:config) { RedisClient.config(url: "redis://db1.example:6380/2", password: "secret") }
+    let(:expected) { ["redis://db1.example:6380", { password: "secret", database: 2 }] }
+
+    it "gives it as a client" do
+      expect(taken(config.new_client)).to eq(expected)
+    end
+
+    it "gives it as a pool" do
+      expect(taken(config.new_pool(size: 2))).to eq(expected)
+    end
+
+    it "gives it as a configuration" do
+      expect(taken(config)).to eq(expected)
+    end
+
+    it "gives it through a decorator" do
+      decorated = RedisClient::Decorator.create(Module.new).new(config.new_client)
+      expect(taken(decorated)).to eq(expected)
+    end
+
+    it "gives a password that is made when it is asked for" do
+      config = RedisClient.config(host: "db1.example", username: "alice", password: ->(user) { "for #{user}" })
+      expect(taken(config.new_client)).to eq(["redis://db1.example:6379", { username: "alice", password: "for alice" }])
+    end
+
+    it "is refused where it goes through Sentinel" do
+      client = RedisClient.sentinel(name: "main", sentinels: [{ host: "127.0.0.1", port: 1 }]).new_client
+      expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+    end
+  end
+
+  describe "clients of several servers" do
+    %w[RedisClient::Cluster Redis::Distributed].each do |name|
+      it "refuses #{name} by name" do
+        client = stub_const(name, Class.new).new
+        expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /#{name}/)
+      end
+    end
+
+    it "refuses a cluster that is a Redis by its class" do
+      client = stub_const("Redis::Cluster", Class.new(Redis)).allocate
+      expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Redis::Cluster/)
+    end
+  end
+
+  describe "a ConnectionPool" do
+    let(:expected) { ["redis://db1.example:6380", { database: 2 }] }
+
+    def client = Redis.new(url: "redis://db1.example:6380/2")
+
+    it "is asked for one of its clients" do
+      expect(taken(ConnectionPool.new(size: 1) { client })).to eq(expected)
+    end
+
+    it "is found behind its wrapper" do
+      expect(taken(ConnectionPool.wrap(size: 1) { client })).to eq(expected)
+    end
+
+    it "gets its client back" do
+      pool = ConnectionPool.new(size: 1) { client }
+      described_class.of(pool)
+      expect(pool.available).to eq(1)
+    end
+
+    it "is not waited for where every client is lent out" do
+      pool = ConnectionPool.new(size: 1, timeout: 30) { client }
+      lent = Queue.new
+      background { pool.with { lent.push(:lent) && sleep } }
+      lent.pop
+      expect { described_class.of(pool) }.to raise_error(Plock::UnavailableError, /pool/) { |error|
+        expect(error.code).to be(:saturated)
+      }
+    end
+
+    it "is unavailable after its end" do
+      pool = ConnectionPool.new(size: 1) { client }
+      pool.shutdown(&:close)
+      expect { described_class.of(pool) }.to raise_error(Plock::UnavailableError)
+    end
+
+    it "of something else is no client of Redis" do
+      expect(described_class.of(ConnectionPool.new { Object.new })).to be_nil
+    end
+  end
+
+  describe "Moneta over Redis" do
+    it "gives the address of the client inside, and the encoding of its values" do
+      store = Moneta.new(:Redis, url: "redis://:secret@db1.example:6380/2")
+      expect(taken(store)).to eq(["redis://db1.example:6380", { password: "secret", database: 2, encoding: :marshal }])
+    end
+
+    it "gives plain values where they are not serialized" do
+      store = Moneta.new(:Redis, host: "db1.example", value_serializer: nil)
+      expect(taken(store)).to eq(["redis://db1.example:6379", {}])
+    end
+
+    it "takes a client that was passed in" do
+      store = Moneta.new(:Redis, backend: Redis.new(host: "db1.example", db: 4), value_serializer: nil)
+      expect(taken(store)).to eq(["redis://db1.example:6379", { database: 4 }])
+    end
+
+    it "is no client of Redis where it changes keys or values in another way" do
+      expect(described_class.of(Moneta.new(:Redis, host: "db1.example", compress: true))).to be_nil
+      expect(described_class.of(Moneta.new(:Redis, host: "db1.example", prefix: "app:"))).to be_nil
+    end
+
+    it "is no client of Redis over another adapter" do
+      expect(described_class.of(Moneta.new(:Memory))).to be_nil
+    end
+  end
+
+  describe "Parse::Cache::Redis" do
+    let(:cache) do
+      stub_const("Parse::Cache::Redis", Class.new do
+        attr_reader :url
+
+        def initialize(url:, **options)
+          @url = url
+          # Not reloaded in the suite's children: Moneta says QUIT, to a server that is not there.
+          @pool = Struct.new(:pool).new(ConnectionPool.new(size: 1, auto_reload_after_fork: false) do
+            Moneta.new(:Redis, { url: url, value_serializer: nil }.merge(options))
+          end)
+        end
+      end)
+    end
+
+    it "gives the address of the clients in its pool" do
+      expect(taken(cache.new(url: "redis://db1.example:6380/2", db: 3)))
+        .to eq(["redis://db1.example:6380", { database: 3 }])
+    end
+
+    it "puts locks past Moneta, whatever that does to other values" do
+      expect(taken(cache.new(url: "redis://db1.example", compress: true))).to eq(["redis://db1.example:6379", {}])
+    end
+
+    it "gives its URL where it has no pool to ask" do
+      bare = cache.allocate
+      bare.instance_variable_set(:@url, "redis://:secret@db1.example:6380/2")
+      expect(taken(bare)).to eq(["redis://:secret@db1.example:6380/2", {}])
+    end
+
+    it "is found behind the view of an application" do
+      view = stub_const("Parse::Cache::ScopedView", Struct.new(:backend)).new(cache.new(url: "redis://db1.example"))
+      expect(taken(view)).to eq(["redis://db1.example:6379", {}])
+    end
+  end
+
+  it "is nil for anything else" do
+    [nil, 7, Object.new, BasicObject.new, "redis://db1.example", {}].each do |other|
+      expect(described_class.of(other)).to be_nil
+    end
+  end
+
+  it "shows no password" do
+    address = described_class.of(Redis.new(url: "redis://alice:secret@db1.example"))
+    expect(address.inspect).to eq("#<Plock::ClientAddress>")
+  end
+
+  it "cannot be changed" do
+    address = described_class.of(Redis.new(host: "db1.example"))
+    expect([address.url, address.options]).to all(be_frozen)
+  end
+end

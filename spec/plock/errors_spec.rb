@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+RSpec.describe Plock::Error do
+  classes = %i[TimeoutError UnavailableError LeaseLost AuthenticationError PermissionError ProtocolError ConfigurationError
+               UnsupportedError]
+
+  it "is the root of all errors about locks and stores" do
+    expect(described_class.superclass).to be(StandardError)
+    expect(classes.map { |name| Plock.const_get(name).superclass }).to all(be(described_class))
+  end
+
+  it "has no other descendants" do
+    descendants = Plock.constants.map { |name| Plock.const_get(name) }
+                       .select { |constant| constant.is_a?(Class) && constant < described_class }
+    expect(descendants).to match_array(classes.map { |name| Plock.const_get(name) })
+  end
+
+  it "carries a message and the engine's name for what happened" do
+    error = Plock::UnavailableError.new("nobody answers", code: :connect)
+    expect([error.message, error.code]).to eq(["nobody answers", :connect])
+  end
+
+  it "can be raised without either" do
+    expect { raise Plock::TimeoutError }.to raise_error(Plock::TimeoutError) { |error|
+      expect(error.code).to be_nil
+    }
+  end
+
+  it "keeps its code when raised again with another message" do
+    error = Plock::UnavailableError.new("nobody answers", code: :connect)
+    expect(error.exception("still nobody")).to have_attributes(code: :connect, message: "still nobody")
+  end
+end

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/gate_context"
+
+RSpec.describe "Interrupts while a call waits" do
+  include_context "with a gate"
+
+  # The promise, while no other thread holds the GVL.
+  let(:promptly) { 0.010 }
+
+  # Seconds from the interrupt to the thread's end.
+  def time_to_end(way)
+    thread = waiting(way)
+    elapsed do
+      yield thread
+      thread.join
+    rescue rescue_me
+      nil
+    end
+  ensure
+    calm
+  end
+
+  Support::WAYS_TO_WAIT.each do |name, way|
+    context "while a hold waits #{name}" do
+      it "Thread#kill ends it within 10 ms", :timing do
+        at_most(promptly) { time_to_end(way, &:kill) }
+      end
+
+      it "Thread#raise ends it within 10 ms", :timing do
+        at_most(promptly) { time_to_end(way) { |thread| thread.raise(rescue_me) } }
+      end
+
+      it "Timeout ends it within 10 ms", :timing do
+        store
+        at_most(0.05 + promptly, least: 0.05) do
+          way.call(self)
+          elapsed do
+            Timeout.timeout(0.05, rescue_me) { store.hold(key, Support::BadDays::TTL_MS, 30, nil) { raise "entered" } }
+          rescue rescue_me
+            nil
+          end
+        ensure
+          calm
+        end
+      end
+
+      it "a signal's handler runs within 10 ms, and the wait goes on", :timing do
+        store
+        begun = way.call(self)
+        gate.forget
+        url = gate.url("attempt_timeout=20&command_timeout=20&connect_timeout=20")
+        waiter = child do |parent| # whose main thread, the one that runs handlers, waits
+          trap(:USR1) { parent.tell(monotonic) }
+          open_store(url).hold(key, Support::BadDays::TTL_MS, 30, nil) { :entered }
+        end
+        begun.call
+        at_most(promptly) do
+          sent = monotonic
+          waiter.signal(:USR1)
+          waiter.hear - sent
+        end
+        calm
+        expect(waiter.result).to eq(:entered)
+      end
+
+      it "Thread#wakeup changes nothing" do
+        thread = waiting(way)
+        5.times { thread.wakeup && Thread.pass }
+        await_sleep(thread)
+      end
+
+      it "an interrupt leaves nothing: no lock, no socket, and the next call works", :no_leaks do
+        thread = waiting(way)
+        thread.raise(rescue_me)
+        expect { thread.value }.to raise_error(rescue_me)
+        calm
+        expect_no_orphan(key)
+        expect_service(store)
+      end
+    end
+  end
+
+  describe "that are masked" do
+    it "wait until the mask ends, and do not make the wait spin", :timing do
+      shared_redis.call("SET", key, "somebody", "PX", 60_000)
+      store
+      used = nil
+      thread = background do
+        Thread.handle_interrupt(rescue_me => :never) do
+          start = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
+          hold_failure(store, key, wait: 0.5)
+          used = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) - start
+        end
+      end
+      gate.await(:request, key)
+      await_sleep(thread)
+      thread.raise(rescue_me)
+      expect { thread.join }.to raise_error(rescue_me)
+      expect(used).to be < 0.1
+    end
+
+    it "still let the hold end and release" do
+      thread = background do
+        Thread.handle_interrupt(rescue_me => :never) do
+          store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) { Thread.pass until Thread.pending_interrupt? }
+          held?(key)
+        end
+      end
+      eventually { held?(key) }
+      thread.raise(rescue_me)
+      expect { thread.value }.to raise_error(rescue_me)
+      expect(held?(key)).to be(false)
+    end
+  end
+
+  it "end a process that waits: SIGINT and SIGTERM are answered, and no lock stays" do
+    %i[INT TERM].each do |signal|
+      url = gate.url
+      held, wanted = unique_key, unique_key
+      shared_redis.call("SET", wanted, "somebody", "PX", 60_000)
+      waiter = child do
+        store = open_store(url)
+        store.hold(held, Support::BadDays::TTL_MS, 5.0, nil) { store.hold(wanted, 3_000, 30, nil) { nil } }
+      rescue SignalException => e
+        e.message
+      end
+      gate.await(:request, wanted)
+      expect(held?(held)).to be(true)
+      waiter.signal(signal)
+      expect(waiter.result).to eq(signal == :INT ? "" : "SIGTERM")
+      expect(held?(held)).to be(false)
+    end
+  end
+end

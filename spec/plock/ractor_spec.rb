@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/bad_days"
+
+# Each in a process of its own: a Ractor changes how the whole process works from then on.
+RSpec.describe "In a Ractor" do
+  let(:url) { shared_redis.unix_url }
+
+  def ractor(program, *arguments)
+    output, status = ruby(<<~RUBY, *arguments)
+      require "plock"
+      Warning[:experimental] = false
+      Thread.report_on_exception = false
+      #{program}
+    RUBY
+    expect(status).to be_success, output
+    output
+  end
+
+  it "a store that was opened there works" do
+    expect(ractor(<<~RUBY, url, unique_key)).to eq("true\n")
+      p Ractor.new(*ARGV) { |url, key|
+        store = Plock::Store.open(url)
+        valid = store.hold(key, 3_000, 1.0, nil) { |lease| lease.valid? && lease.token.size == 36 }
+        owner = Plock.token
+        valid && store.lock_acquire(key, owner, 3) && !store.lock_acquire(key, Plock.token, 3) && store.lock_release(key, owner)
+      }.take
+    RUBY
+  end
+
+  it "stores of several exclude one another" do
+    expect(ractor(<<~RUBY, url, unique_key)).to eq("[0, 200]\n")
+      count = ARGV[1] + ":count"
+      ractors = Array.new(4) {
+        Ractor.new(*ARGV) { |url, key|
+          store = Plock::Store.open(url)
+          overlaps = 0
+          50.times {
+            store.hold(key, 30_000, 30, nil) {
+              # Another lock, free whenever nobody else is in here.
+              mine = Plock.token
+              overlaps += 1 unless store.lock_acquire(key + ":inner", mine, 30)
+              store.lock_release(key + ":inner", mine)
+            }
+          }
+          [overlaps, 50]
+        }
+      }
+      p ractors.map(&:take).transpose.map(&:sum)
+    RUBY
+  end
+
+  it "errors are raised as everywhere" do
+    expect(ractor(<<~RUBY)).to eq("Plock::UnavailableError connect\nPlock::ConfigurationError\nPlock::UnavailableError\n")
+      puts Ractor.new {
+        begin
+          Plock::Store.open("unix:///nowhere/at/all.sock").lock_acquire("k", "o", 1)
+        rescue Plock::Error => e
+          e.class.name + " " + e.code.name
+        end
+      }.take
+      puts Ractor.new {
+        begin
+          Plock::Store.open("gopher://x")
+        rescue Plock::Error => e
+          e.class.name
+        end
+      }.take
+      puts Ractor.new {
+        begin
+          Plock::Store.open("unix:///nowhere/at/all.sock").hold("k", 1_000, 0.05, nil) { }
+        rescue Plock::Error => e
+          e.class.name
+        end
+      }.take
+    RUBY
+  end
+
+  it "digest, store_key and token work" do
+    expect(ractor('puts Ractor.new { [Plock.digest("x", "s" * 16).size, Plock.store_key("p:", "x").size, Plock.token.size].join(" ") }.take'))
+      .to eq("64 66 36\n")
+  end
+
+  it "a store cannot be shared, as it belongs to the Ractor that opened it" do
+    expect(ractor(<<~RUBY, url)).to eq("Ractor::IsolationError\n")
+      STORE = Plock::Store.open(ARGV[0])
+      begin
+        Ractor.new { STORE.hold("k", 1_000, 0, nil) { } }.take
+      rescue Ractor::RemoteError => e
+        puts e.cause.class
+      end
+    RUBY
+  end
+
+  it "the end of a Ractor and of the process is clean while stores are open" do
+    expect(ractor(<<~RUBY, url, unique_key)).to eq("done\n")
+      ractors = Array.new(3) { Ractor.new(*ARGV) { |url, key| Plock::Store.open(url).hold(key, 3_000, 5, nil) { 1 } } }
+      ractors.each(&:take)
+      GC.start
+      puts "done"
+    RUBY
+  end
+end

@@ -1,0 +1,214 @@
+# frozen_string_literal: true
+
+require "moneta"
+require "pathname"
+require "redis"
+
+RSpec.describe Plock::Store do
+  let(:key) { unique_key }
+  let(:owner) { Plock.token }
+
+  describe ".open" do
+    # What the engine is given, for rules that no server shows.
+    def given(source, **options)
+      seen = nil
+      allow(described_class).to receive(:connect) do |url, settings|
+        seen = [url, settings]
+        instance_double(described_class, unverified?: false)
+      end
+      described_class.open(source, **options)
+      seen
+    end
+
+    it "takes a URL" do
+      expect(open_store(shared_redis.url)).to be_a(described_class)
+    end
+
+    it "does not connect yet" do
+      store = open_store("redis://127.0.0.1:1")
+      expect { store.lock_acquire(key, owner, 1) }.to raise_error(Plock::UnavailableError)
+    end
+
+    it "takes an existing client in the place of a URL" do
+      store = open_store(Redis.new(path: shared_redis.unix_path, db: 3))
+      store.lock_acquire(key, owner, 5)
+      expect(shared_redis.call("GET", key)).to be_nil
+      expect(Redis.new(path: shared_redis.unix_path, db: 3).get(key)).to eq(owner)
+    end
+
+    it "lets options go before what a client says" do
+      url, settings = given(Redis.new(url: "redis://:secret@db1.example/3"), database: 4, pool_size: 2)
+      expect([url, settings]).to eq(["redis://db1.example:6379", { password: "secret", database: 4, pool_size: 2 }])
+    end
+
+    it "refuses what it can take no address from, without showing it" do
+      expect { described_class.open(Struct.new(:password).new("secret")) }
+        .to raise_error(Plock::ConfigurationError) { |error| expect(error.message).not_to include("secret") }
+    end
+
+    it "refuses a Moneta store that changes values on their way" do
+      expect { described_class.open(Moneta.new(:Redis, compress: true)) }.to raise_error(Plock::ConfigurationError)
+    end
+
+    {
+      "an unknown scheme" => "http://127.0.0.1",
+      "a bad port" => "redis://127.0.0.1:sesame",
+      "no scheme" => "127.0.0.1:6379",
+      "nothing" => ""
+    }.each do |what, url|
+      it "refuses a URL with #{what}" do
+        expect { described_class.open(url) }.to raise_error(Plock::ConfigurationError)
+      end
+    end
+
+    it "never repeats the URL in an error" do
+      expect { described_class.open("redis://alice:se/cret@127.0.0.1:sesame") }
+        .to raise_error(Plock::ConfigurationError) { |error| expect(error.full_message).not_to match(/cret|sesame/) }
+    end
+
+    it "refuses an option that it does not know, as Ruby does" do
+      expect { described_class.open("redis://127.0.0.1", ttl: 3) }.to raise_error(ArgumentError, "unknown keyword: :ttl")
+    end
+
+    it "takes nil for an option that is not there" do
+      expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(["redis://127.0.0.1", {}])
+    end
+
+    it "gives the engine numbers and names in its own form" do
+      expect(given("rediss://h", attempt_timeout: 1, release_timeout: 3r / 2, ca_file: Pathname("/ca.pem"), verify: :none).last)
+        .to eq(attempt_timeout: 1.0, release_timeout: 1.5, ca_file: "/ca.pem", verify: :none)
+    end
+
+    good = {
+      connect_timeout: [0.001, 3600], command_timeout: [0.001, 3600], attempt_timeout: [0.2], release_timeout: [0.5],
+      pool_size: [1, 1024], username: ["alice"], password: ["s p:a/c@e"], database: [0, 15], ca_file: ["/ca.pem"],
+      ca_path: ["/certs"], cert: ["/us.crt"], key: ["/us.key"], verify: %i[peer none], server_name: ["db1.example"],
+      encoding: %i[plain marshal]
+    }
+    bad = {
+      connect_timeout: [0, -1, 3601, Float::NAN, Float::INFINITY, "1", Complex(1, 1)], command_timeout: [0.0],
+      attempt_timeout: [[]], release_timeout: [:soon], pool_size: [0, 1025, 1.5, "4"], username: ["", 7],
+      password: ["", :secret, "a\0b"], database: [-1, "1", 1.0, 10**12], ca_file: ["", 7], ca_path: [:here],
+      cert: [Object.new], key: [true], verify: [true, false, "none"], server_name: [""], encoding: ["plain", :json]
+    }
+
+    good.each do |name, values|
+      values.each do |value|
+        it "takes #{name}: #{value.inspect}" do
+          expect(given("redis://127.0.0.1", **{ name => value }).last).to eq(name => value)
+        end
+      end
+    end
+
+    bad.each do |name, values|
+      values.each do |value|
+        it "refuses #{name}: #{value.inspect}" do
+          expect { described_class.open("redis://127.0.0.1", **{ name => value }) }
+            .to raise_error(Plock::ConfigurationError, /#{name}/) { |error| expect(error.code).to be(:bad_config) }
+        end
+      end
+    end
+
+    it "works in a Ractor" do
+      program = <<~RUBY
+        require "plock"
+        url, key = ARGV
+        print Ractor.new(url, key) { |u, k| Plock::Store.open(u, pool_size: 2, command_timeout: 1).lock_acquire(k, "me", 5) }.take
+      RUBY
+      output, = ruby(program, shared_redis.unix_url, key, env: { "RUBYOPT" => "-W:no-experimental" })
+      expect(output).to eq("true")
+    end
+
+    it "never shows a password that it refuses" do
+      expect { described_class.open("redis://127.0.0.1", password: :sesame) }
+        .to raise_error(Plock::ConfigurationError) { |error| expect(error.message).not_to include("sesame") }
+    end
+  end
+
+  describe "against real servers" do
+    it "logs in with a password" do
+      store = open_store(redis_server(:password).url, password: Support::RedisServer::PASSWORD)
+      expect(store.lock_acquire(key, owner, 5)).to be(true)
+    end
+
+    it "logs in as a user" do
+      store = open_store(redis_server(:acl).url, username: Support::RedisServer::ACL_USER,
+                                                 password: Support::RedisServer::ACL_PASSWORD)
+      expect(store.lock_acquire(key, owner, 5)).to be(true)
+    end
+
+    it "speaks TLS with the certificates it is given" do
+      server = redis_server(:tls, client_auth: true)
+      store = open_store(server.url(host: "localhost"), ca_file: Support::Certificates.ca.cert_file,
+                                                        cert: Support::Certificates.client.cert_file,
+                                                        key: Support::Certificates.client.key_file)
+      expect(store.lock_acquire(key, owner, 5)).to be(true)
+    end
+
+    it "takes TLS over from a client" do
+      server = redis_server(:tls)
+      client = Redis.new(url: server.url(host: "localhost"), ssl_params: { ca_file: Support::Certificates.ca.cert_file })
+      expect(open_store(client).lock_acquire(key, owner, 5)).to be(true)
+    end
+
+    it "uses the database that an option names" do
+      store = open_store(shared_redis.url, database: 5)
+      store.lock_acquire(key, owner, 5)
+      expect(Redis.new(path: shared_redis.unix_path, db: 5).get(key)).to eq(owner)
+    end
+
+    it "writes the owner as Marshal would where it is told to" do
+      open_store(encoding: :marshal).lock_acquire(key, owner, 5)
+      expect(Marshal.load(shared_redis.call("GET", key))).to eq(owner)
+    end
+  end
+
+  describe "#lock_acquire and #lock_release" do
+    let(:store) { open_store }
+
+    it "take the lock once, with its time to live, and free it" do
+      expect(store.lock_acquire(key, owner, 5)).to be(true)
+      expect(store.lock_acquire(key, Plock.token, 5)).to be(false)
+      expect(shared_redis.call("GET", key)).to eq(owner)
+      expect(shared_redis.call("PTTL", key)).to be_between(4_001, 5_000)
+      expect(store.lock_release(key, owner)).to be(true)
+      expect(shared_redis.call("EXISTS", key)).to eq(0)
+    end
+
+    it "leave alone what is somebody else's" do
+      store.lock_acquire(key, owner, 5)
+      expect(store.lock_release(key, Plock.token)).to be(false)
+      expect(shared_redis.call("GET", key)).to eq(owner)
+    end
+  end
+
+  describe "that does not verify whom it talks to" do
+    it "warns once for each address" do
+      heard = warnings do
+        2.times { open_store("rediss://127.0.0.1:7001", verify: :none) }
+        open_store("rediss://127.0.0.1:7001?verify=none")
+        open_store("rediss://127.0.0.1:7002", verify: :none)
+      end
+      expect(heard).to match([%r{rediss://127\.0\.0\.1:7001 }, %r{rediss://127\.0\.0\.1:7002 }])
+    end
+
+    it "warns of nothing where there is no TLS" do
+      expect(open_store("redis://127.0.0.1", verify: :none)).not_to be_unverified
+    end
+  end
+
+  describe "what is shown of it" do
+    let(:store) { open_store("redis://alice:sesame@127.0.0.1:7000/2") }
+
+    it "is its URL without user and password" do
+      expect(store.url).to eq("redis://127.0.0.1:7000/2")
+      expect(store.inspect).to include("redis://127.0.0.1:7000/2")
+      expect(store.inspect).not_to match(/sesame|alice/)
+    end
+  end
+
+  it "is closed by #close" do
+    store = open_store
+    expect { store.close }.to change(store, :closed?).from(false).to(true)
+  end
+end

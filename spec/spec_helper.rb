@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+root = File.expand_path("..", __dir__)
+# RSpec puts lib first; another build of the extension, named by RUBYLIB, goes before it.
+[__dir__, "#{root}/lib", *ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR).reverse].each do |folder|
+  $LOAD_PATH.delete(folder)
+  $LOAD_PATH.unshift(folder)
+end
+
+require "plock"
+require "support/examples"
+
+$VERBOSE = true # Ruby's own warnings about lib/ count
+Support::Warnings.install
+
+RSpec.configure do |config|
+  config.include Support::Examples
+
+  config.disable_monkey_patching!
+  config.expect_with(:rspec) { |expectations| expectations.max_formatted_output_length = 2_000 }
+  config.mock_with(:rspec) { |mocks| mocks.verify_partial_doubles = true }
+  config.shared_context_metadata_behavior = :apply_to_host_groups
+  config.filter_run_when_matching :focus
+  config.order = :random
+  Kernel.srand config.seed
+
+  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag ~timing.
+
+  # The tag needs: names the programs that an example cannot do without.
+  config.before { |example| need(*example.metadata[:needs]) }
+
+  # One that hangs is named, and is the last one.
+  config.around do |example|
+    Support::Backstage.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
+    example.run
+  ensure
+    Support::Backstage.end_example
+  end
+
+  # A tag for examples that must give back every socket that they opened.
+  config.around(:each, :no_leaks) do |example|
+    next example.run unless Support::Inventory.available?
+
+    shared_redis.client.call("PING") # what stays open is opened before counting
+    before = Support::Inventory.connections
+    example.run
+    next if example.exception || example.skipped?
+
+    eventually(2.0, "sockets leaked") { (Support::Inventory.connections - before).empty? }
+  end
+
+  config.after do
+    discard_all
+    unexpected = Support::Warnings.unexpected
+    raise Support::Warnings::Unexpected, unexpected.join if unexpected.any?
+  end
+
+  # Before any example forks, so that children find it instead of starting their own.
+  config.before(:suite) { Support::RedisServer.shared if Support::RedisServer.installed? }
+  config.after(:suite) { Support::Backstage.stop }
+end

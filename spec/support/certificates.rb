@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+require "openssl"
+require_relative "backstage"
+
+module Support
+  # Certificates made on the fly, once per suite, in the suite's folder: elliptic-curve keys, a few ms each.
+  #
+  #   Certificates.server      # signed by ca; names localhost, 127.0.0.1 and ::1
+  #   Certificates.wrong_name  # signed by ca; names another host
+  #   Certificates.expired     # signed by ca, until yesterday
+  #   Certificates.stranger    # signed by an authority that is not ca
+  #   Certificates.client      # signed by ca, for clients
+  #   Certificates.ca          # has cert_file only; ca_path holds it under its hashed name
+  module Certificates
+    # Files in PEM.
+    Pair = Struct.new(:cert_file, :key_file)
+
+    DAY = 86_400
+    SERVER_NAMES = "DNS:localhost,IP:127.0.0.1,IP:::1"
+
+    class << self
+      def ca = @ca ||= Pair.new(write("ca.crt", authority.certificate))
+
+      # A folder as OpenSSL wants it for ca_path.
+      def ca_path
+        @ca_path ||= File.join(Backstage.folder, "ca").tap do |path|
+          Dir.mkdir(path)
+          name = format("%08x.0", authority.certificate.subject.hash)
+          File.write(File.join(path, name), authority.certificate.to_pem)
+        end
+      end
+
+      def server = @server ||= pair("server", authority, names: SERVER_NAMES)
+
+      def wrong_name = @wrong_name ||= pair("wrong_name", authority, names: "DNS:elsewhere.example")
+
+      def expired = @expired ||= pair("expired", authority, names: SERVER_NAMES, until_time: Time.now - DAY)
+
+      def stranger = @stranger ||= pair("stranger", Authority.new("Another CA"), names: SERVER_NAMES)
+
+      def client = @client ||= pair("client", authority, usage: "clientAuth")
+
+      private
+
+      def authority = @authority ||= Authority.new("Suite CA")
+
+      def pair(name, authority, **options)
+        key = OpenSSL::PKey::EC.generate(CURVE)
+        certificate = authority.issue(name, key, **options)
+        Pair.new(write("#{name}.crt", certificate), write("#{name}.key", key))
+      end
+
+      def write(name, content)
+        File.join(Backstage.folder, name).tap { |path| File.write(path, content.to_pem) }
+      end
+    end
+
+    CURVE = "prime256v1"
+
+    # Signs; its own certificate is self-signed.
+    class Authority
+      attr_reader :certificate
+
+      def initialize(name)
+        @key = OpenSSL::PKey::EC.generate(CURVE)
+        @certificate = build(name, @key, Time.now + DAY) do |factory|
+          [factory.create_extension("basicConstraints", "CA:TRUE", true),
+           factory.create_extension("keyUsage", "keyCertSign,cRLSign", true)]
+        end
+      end
+
+      def issue(name, key, names: nil, usage: "serverAuth", until_time: Time.now + DAY)
+        build(name, key, until_time) do |factory|
+          [factory.create_extension("basicConstraints", "CA:FALSE", true),
+           factory.create_extension("extendedKeyUsage", usage),
+           (factory.create_extension("subjectAltName", names) if names)].compact
+        end
+      end
+
+      private
+
+      def build(name, key, until_time)
+        certificate = OpenSSL::X509::Certificate.new
+        certificate.version = 2
+        certificate.serial = OpenSSL::BN.rand(64)
+        certificate.subject = OpenSSL::X509::Name.new([["CN", name]])
+        certificate.issuer = @certificate ? @certificate.subject : certificate.subject
+        certificate.public_key = key
+        certificate.not_before = Time.now - (2 * DAY)
+        certificate.not_after = until_time
+        factory = OpenSSL::X509::ExtensionFactory.new(@certificate || certificate, certificate)
+        yield(factory).each { |extension| certificate.add_extension(extension) }
+        certificate.sign(@key, "SHA256")
+      end
+    end
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+require "securerandom"
+require "timeout"
+require_relative "hostile_server"
+require_relative "patience"
+require_relative "processes"
+require_relative "proxy"
+require_relative "redis_server"
+require_relative "warnings"
+
+module Support
+  # What examples have at hand. Everything made here is stopped, closed or killed after the example.
+  module Examples
+    include Patience
+
+    THREAD_END = 2.0
+    LIB = File.expand_path("../../lib", __dir__)
+
+    # Skips the example, saying by name which of the programs is missing here.
+    def need(*programs)
+      missing = programs.flatten.compact.reject do |name|
+        ENV["PATH"].split(File::PATH_SEPARATOR).any? { |folder| File.executable?(File.join(folder, name)) }
+      end
+      skip "#{missing.join(", ")} not installed" if missing.any?
+    end
+
+    # A server of this example's own (kinds and options: RedisServer).
+    def redis_server(kind = :plain, **options)
+      need(RedisServer::PROGRAM)
+      discard(RedisServer.start(kind, **options), :stop)
+    end
+
+    # The plain server that examples share, each with keys of its own.
+    def shared_redis
+      need(RedisServer::PROGRAM)
+      RedisServer.shared
+    end
+
+    def proxy(upstream = shared_redis) = discard(Proxy.new(upstream), :close)
+
+    def hostile_server(script) = discard(HostileServer.new(script), :close)
+
+    # Plock::Store.open, closed after the example.
+    def open_store(address = shared_redis.unix_url, **options) = discard(Plock::Store.open(address, **options), :close)
+
+    # A full store key that nobody else uses.
+    def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
+
+    # Runs the block in a forked child; its value.
+    def in_child(within: Child::DEADLINE, &block) = Child.new(&block).result(within: within)
+
+    def child(&block) = Child.new(&block)
+
+    # A thread that the example ends with; what it raises is raised by #join and #value only.
+    def background(&block)
+      thread = Thread.new do
+        Thread.current.report_on_exception = false
+        block.call
+      end
+      discard(-> { thread.kill && eventually(THREAD_END, "a thread cannot be killed") { !thread.alive? } }, :call)
+      thread
+    end
+
+    # Runs a fresh Ruby with plock in its load path; returns [output with errors, Process::Status].
+    def ruby(program, *arguments, env: {}, within: Child::DEADLINE)
+      includes = [*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), LIB].flat_map { |folder| ["-I", folder] }
+      output = File.join(Backstage.folder, "out-#{SecureRandom.hex(6)}")
+      pid = Process.spawn(env, RbConfig.ruby, *includes, "-e", program, *arguments, %i[out err] => output, in: File::NULL)
+      Backstage.watch(pid)
+      status = Timeout.timeout(within) { Process.wait2(pid).last }
+      [File.read(output), status]
+    ensure
+      Process.kill(:KILL, pid) && Process.wait(pid) if pid && !status
+      Backstage.forget(pid) if pid
+    end
+
+    def warnings(&block) = Warnings.capture(&block)
+
+    # Has `thing.message` called after the example.
+    def discard(thing, message)
+      discarded << [thing, message]
+      thing
+    end
+
+    def discarded = @discarded ||= []
+
+    # Servers that a test left standing still stop all the same: everything gets its turn.
+    def discard_all
+      thing, message = discarded.pop
+      thing&.public_send(message)
+    ensure
+      discarded.empty? ? Child.end_all : discard_all
+    end
+  end
+end

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require_relative "backstage"
+
+module Support
+  # A child of the suite, forked to run one block. Both sides talk in Ruby objects over two pipes, and that is what
+  # orders things in tests:
+  #
+  #   child = Child.new do |parent|          # runs in the child
+  #     parent.tell(:ready)
+  #     parent.hear                          # => :go, when the other side says so
+  #     42                                   # the block's value is the result
+  #   end
+  #   child.hear                             # => :ready
+  #   child.tell(:go)
+  #   child.result                           # => 42; what the block raised is raised here as Child::Failed
+  #
+  # The child ends with exit!, so that nothing of the suite's own (at_exit, RSpec, finalizers) runs twice.
+  class Child
+    # The block raised, or the child died without a result.
+    class Failed < StandardError; end
+    # Nothing was heard by the deadline.
+    class Silent < StandardError; end
+
+    DEADLINE = 20.0
+
+    # One end of the conversation.
+    class Line
+      def initialize(from, to)
+        @from = from
+        @to = to
+        @to.sync = true
+      end
+
+      def tell(message) = @to.write(Marshal.dump(message)) && true
+
+      def hear(within: DEADLINE)
+        raise Silent, "nothing heard for #{within} s" unless @from.wait_readable(within)
+
+        Marshal.load(@from)
+      rescue EOFError
+        raise Failed, "the other process is gone"
+      end
+
+      def close
+        @from.close unless @from.closed?
+        @to.close unless @to.closed?
+      end
+    end
+
+    attr_reader :pid
+
+    def self.all = @all ||= []
+
+    # After an example: nothing that it forked lives on.
+    def self.end_all
+      all.each(&:finish)
+      all.clear
+    end
+
+    def initialize(&block)
+      Backstage.folder # starts it now: it must be the suite's child, not the child's
+      hears, told = IO.pipe
+      listens, says = IO.pipe
+      @pid = Process.fork do
+        told.close
+        listens.close
+        perform(Line.new(hears, says), block)
+      end
+      hears.close
+      says.close
+      @line = Line.new(listens, told)
+      @owner = Process.pid
+      Backstage.watch(@pid)
+      Child.all << self
+    end
+
+    def tell(message)
+      @line.tell(message)
+    rescue Errno::EPIPE
+      hear # why it ended, if it said so
+      raise Failed, "the child has ended"
+    end
+
+    def hear(within: DEADLINE)
+      message = @line.hear(within: within)
+      return message unless message.is_a?(Array) && message.first == :failed!
+
+      raise Failed, message.last
+    end
+
+    # The block's value; waits for the child's end.
+    def result(within: DEADLINE)
+      word, value = hear(within: within)
+      raise Failed, "the child said #{word.inspect} before its result" unless word == :result!
+
+      wait(within: within)
+      value
+    end
+
+    def signal(name) = Process.kill(name, pid)
+
+    # Its Process::Status at its end.
+    def wait(within: DEADLINE)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
+      until @status
+        _, @status = Process.wait2(pid, Process::WNOHANG)
+        break if @status
+        raise Silent, "the child lives on after #{within} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+        sleep 0.002
+      end
+      Backstage.forget(pid)
+      @status
+    end
+
+    # Kills it if it still runs, and closes the pipes.
+    def finish
+      return unless @owner == Process.pid
+
+      unless @status
+        Process.kill(:KILL, pid)
+        wait
+      end
+      @line.close
+    end
+
+    private
+
+    def perform(line, block)
+      trap(:INT, "DEFAULT") # RSpec's own handler would only make a note of it
+      line.tell([:result!, block.call(line)])
+      exit!(0)
+    rescue Exception => e # whatever ends the block, the parent must hear of it
+      line.tell([:failed!, "#{e.class}: #{e.message}\n  #{e.backtrace&.first(8)&.join("\n  ")}"])
+      exit!(1)
+    end
+  end
+
+  # What a process holds, as the kernel sees it.
+  module Inventory
+    def self.available? = File.directory?("/proc/self/fd")
+
+    # "socket:[123]", "pipe:[45]", "/dev/null" ... of all open descriptors.
+    def self.descriptors(pid = "self")
+      Dir.children("/proc/#{pid}/fd").filter_map do |fd|
+        File.readlink("/proc/#{pid}/fd/#{fd}")
+      rescue Errno::ENOENT
+        nil # the one that lists the folder
+      end
+    end
+
+    def self.connections(pid = "self") = descriptors(pid).grep(/\Asocket:/)
+
+    def self.threads(pid = "self") = Dir.children("/proc/#{pid}/task").size
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require_relative "backstage"
+
+module Support
+  # A TCP proxy in front of a server, with injected trouble. It works backstage, so also while the suite holds
+  # its GVL, and every command has taken effect when it returns.
+  #
+  #   proxy = Proxy.new(server)                 # an object with #port, a [host, port] pair or a Unix socket's path
+  #   proxy.swallow(:reply, connections: 1)     # the next connection to carry a request hears nothing more
+  #   proxy.clear                               # everything flows again
+  #
+  # Directions: :request is from the client to the server, :reply the other way. Options of every trouble:
+  # after: take hold of a connection only once a request containing this text has passed on it;
+  # connections: take hold of this many connections at most. A trouble concerns requests that pass, and their
+  # replies, from the moment it is injected, on connections old and new.
+  class Proxy
+    DEADLINE = 5.0
+
+    attr_reader :port
+
+    def initialize(upstream)
+      @id = Backstage.host(:relay, upstream: address_of(upstream))
+      @port = Backstage.call(@id, :port)
+    end
+
+    def url(query = nil, scheme: "redis") = "#{scheme}://127.0.0.1:#{port}#{"?#{query}" if query}"
+
+    # Each chunk goes on its way so many seconds late.
+    def delay(direction, seconds, **options) = inject(direction, :delay, seconds, **options)
+
+    # Byte by byte, so many seconds apart.
+    def dribble(direction, seconds, **options) = inject(direction, :dribble, seconds, **options)
+
+    # Closes both sides after that many bytes.
+    def cut(direction, after_bytes: 0, **options) = inject(direction, :cut, after_bytes, **options)
+
+    # The same with a RST.
+    def reset(direction, after_bytes: 0, **options) = inject(direction, :reset, after_bytes, **options)
+
+    # Bytes are read and lost: with :reply the server does what it is asked and nobody hears of it, with
+    # :request it never hears.
+    def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
+
+    # Bytes wait until clear.
+    def hold(direction, **options) = inject(direction, :hold, nil, **options)
+
+    # The next reply is replaced, whatever follows it is lost.
+    def replace(bytes, **options) = inject(:reply, :replace, bytes, **options)
+
+    def half_open(**options)
+      swallow(:request, **options)
+      swallow(:reply, **options)
+    end
+
+    def clear = call(:clear)
+
+    # Modes for new connections.
+    def forward = call(:mode=, :forward)
+
+    def silent = call(:mode=, :silent)
+
+    def refuse = call(:mode=, :refuse)
+
+    # New connections go there from now on.
+    def upstream=(upstream)
+      call(:upstream=, address_of(upstream))
+    end
+
+    # Closes all connections that are open now.
+    def disconnect = call(:disconnect)
+
+    def accepted = call(:accepted)
+
+    def open_connections = call(:open_links)
+
+    # All bytes so far, or since forget.
+    def seen(direction) = call(:seen, direction)
+
+    def forget = call(:forget)
+
+    # Waits until the text (default: any byte) has come by that often; raises at the deadline.
+    def await(direction, text = /./m, times: 1, within: DEADLINE)
+      call(:await, direction, text, times, within) or raise "no #{direction} with #{text.inspect} came through"
+    end
+
+    def await_open(count, within: DEADLINE)
+      call(:await_open, count, within) or raise "#{open_connections} connections are open, not #{count}"
+    end
+
+    def close = Backstage.drop(@id)
+
+    private
+
+    def inject(direction, kind, value, **options) = call(:inject, direction, kind, value, **options)
+
+    def call(...) = Backstage.call(@id, ...)
+
+    def address_of(upstream)
+      upstream.respond_to?(:port) ? ["127.0.0.1", upstream.port] : upstream
+    end
+  end
+end

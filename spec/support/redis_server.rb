@@ -1,0 +1,218 @@
+# frozen_string_literal: true
+
+require "redis-client"
+require "socket"
+require_relative "backstage"
+require_relative "certificates"
+require_relative "port"
+
+module Support
+  # A real redis-server of the suite's own, on a free loopback port and a Unix socket.
+  #
+  #   RedisServer.shared                         # the plain one, started once; never stop or FLUSH it
+  #   server = RedisServer.start(:password)      # one for this example (in examples: redis_server(:password))
+  #   server.client.call("GET", key)             # a RedisClient over the Unix socket, for looking behind the scenes
+  #
+  # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock* keys, and READER
+  # with the same password, allowed to read), tls (options cert:, a Certificates::Pair, and client_auth: true),
+  # replica (of a master that is not there: read-only), cluster (serves no slot), moved (cluster node that sends
+  # every key elsewhere), full (no memory left).
+  class RedisServer
+    PROGRAM = "redis-server"
+    PASSWORD = "pass:w/rd@%"
+    ACL_USER = "alice"
+    READER = "reader"
+    ACL_PASSWORD = "wonder land"
+    START_DEADLINE = 20.0
+    READY = /\A(\+PONG|-NOAUTH|-LOADING|-MASTERDOWN)/
+    NOWHERE = %w[127.0.0.1 1].freeze # where no master answers
+    MOVED_TO = "127.0.0.1:7999"
+
+    class << self
+      def installed? = ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, PROGRAM)) }
+
+      def shared = @shared ||= start(:plain)
+
+      def start(kind = :plain, **options) = new(kind, **options).start
+    end
+
+    attr_reader :port, :pid, :unix_path, :kind
+
+    # config: further settings, { "maxmemory" => "1mb" } (a value that is an Array becomes several words).
+    def initialize(kind = :plain, cert: nil, client_auth: false, config: {})
+      @kind = kind
+      @cert = cert
+      @client_auth = client_auth
+      @config = config
+      @folder = File.join(Backstage.folder, self.class.__send__(:next_name))
+      @unix_path = "#{@folder}.sock"
+      Dir.mkdir(@folder)
+    end
+
+    def start
+      Port.claim do |port|
+        prepare(port)
+        launch(port)
+      end
+      self
+    end
+
+    def url(query = nil, user: nil, password: nil, db: nil, host: "127.0.0.1")
+      scheme = kind == :tls ? "rediss" : "redis"
+      "#{scheme}://#{credentials(user, password)}#{host}:#{port}#{"/#{db}" if db}#{"?#{query}" if query}"
+    end
+
+    def unix_url(query = nil, user: nil, password: nil)
+      "unix://#{credentials(user, password)}#{unix_path}#{"?#{query}" if query}"
+    end
+
+    # For looking behind the scenes: its own connection, with all rights. Reconnects after a restart.
+    def client
+      @client ||= RedisClient.config(path: unix_path, password: (PASSWORD if kind == :password), timeout: 5,
+                                     reconnect_attempts: 1).new_client
+    end
+
+    def call(...) = client.call(...)
+
+    # How many clients other than #client are connected.
+    def connections
+      call("CLIENT", "LIST", "TYPE", "normal").lines.size - 1
+    end
+
+    # Stops the process where it stands (SIGSTOP): the kernel still accepts connections, nobody answers.
+    def stop_process
+      Process.kill(:STOP, pid)
+      Process.wait(pid, Process::WUNTRACED)
+    end
+
+    def continue_process = Process.kill(:CONT, pid)
+
+    # With no farewell, as a crash.
+    def kill = finish(:KILL)
+
+    def stop
+      @client&.close
+      finish(:KILL) # nothing of it is worth saving
+    end
+
+    # Starts a stopped or killed server again on the same port; stops a running one first (saved, if save: true).
+    def restart(save: false, config: {})
+      call("SAVE") if save
+      stop if pid
+      @config = @config.merge(config)
+      launch(port) or raise "port #{port} was taken meanwhile"
+      self
+    end
+
+    def log = File.read("#{@folder}/log")
+
+    private
+
+    def self.next_name = "#{Process.pid}-#{@number = @number.to_i + 1}"
+    private_class_method :next_name
+
+    def credentials(user, password)
+      "#{user}#{":#{percent_encode(password)}" if password}@" if user || password
+    end
+
+    def percent_encode(text) = text.gsub(/[^A-Za-z0-9]/) { |c| c.bytes.map { |b| format("%%%02X", b) }.join }
+
+    # True when the server answers, nil when its port was taken by somebody else.
+    def launch(port)
+      @port = port
+      @pid = Process.spawn(PROGRAM, *arguments, out: File::NULL, err: File::NULL, in: File::NULL, pgroup: true)
+      Backstage.watch(@pid)
+      deadline = now + START_DEADLINE
+      until answers?
+        return died(port) if Process.wait(@pid, Process::WNOHANG)
+        raise "redis-server did not answer within #{START_DEADLINE} s:\n#{log}" if now > deadline
+
+        sleep 0.002
+      end
+      true
+    end
+
+    def died(port)
+      Backstage.forget(@pid)
+      @pid = nil
+      raise "redis-server did not start:\n#{log}" unless log.match?(/Address already in use/)
+
+      warn "port #{port} was taken meanwhile" if $DEBUG
+    end
+
+    def answers?
+      UNIXSocket.open(unix_path) do |socket|
+        socket.write("PING\r\n")
+        socket.wait_readable(1) && socket.readpartial(256).match?(READY)
+      end
+    rescue SystemCallError, EOFError
+      false
+    end
+
+    def finish(signal)
+      return unless pid
+
+      Process.kill(signal, pid)
+      Process.wait(pid)
+      Backstage.forget(pid)
+      @pid = nil
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def arguments
+      settings = common.merge(kind_settings, @config)
+      settings.flat_map { |name, values| ["--#{name.to_s.sub(/#\d+\z/, "")}", *values] }
+    end
+
+    def common
+      { "port" => port.to_s, "bind" => "127.0.0.1", "unixsocket" => unix_path, "unixsocketperm" => "700",
+        "dir" => @folder, "logfile" => "#{@folder}/log", "save" => "", "appendonly" => "no", "daemonize" => "no",
+        "enable-debug-command" => "yes" }
+    end
+
+    # Settings that occur twice are numbered: "user#1".
+    def kind_settings
+      case kind
+      when :plain    then {}
+      when :password then { "requirepass" => PASSWORD }
+      when :acl      then acl_settings
+      when :tls      then tls_settings
+      when :replica  then { "replicaof" => NOWHERE }
+      when :cluster, :moved then { "cluster-enabled" => "yes", "cluster-node-timeout" => "3600000" }
+      when :full     then { "maxmemory" => "1", "maxmemory-policy" => "noeviction" }
+      else raise ArgumentError, "no kind of server called #{kind}"
+      end
+    end
+
+    def acl_settings
+      file = "#{@folder}/users.acl"
+      hash = OpenSSL::Digest::SHA256.hexdigest(ACL_PASSWORD)
+      File.write(file, <<~ACL)
+        user default on nopass ~* &* +@all
+        user #{ACL_USER} on ##{hash} ~plock* ~parse-stack* &plock* +@all
+        user #{READER} on ##{hash} ~* &* +@read +@connection
+      ACL
+      { "aclfile" => file }
+    end
+
+    def tls_settings
+      pair = @cert || Certificates.server
+      { "port" => "0", "tls-port" => port.to_s, "tls-cert-file" => pair.cert_file, "tls-key-file" => pair.key_file,
+        "tls-ca-cert-file" => Certificates.ca.cert_file, "tls-auth-clients" => @client_auth ? "yes" : "no" }
+    end
+
+    # A replica believes its nodes file at once, where a master waits two seconds: so the node that sends everything
+    # elsewhere is the replica of one that is not there.
+    def prepare(port)
+      return unless kind == :moved
+
+      mine, theirs = "a" * 40, "b" * 40
+      File.write("#{@folder}/nodes.conf", <<~NODES)
+        #{mine} 127.0.0.1:#{port}@#{port + 10_000} myself,slave #{theirs} 0 0 1 connected
+        #{theirs} #{MOVED_TO}@17999 master - 0 0 1 connected 0-16383
+        vars currentEpoch 1 lastVoteEpoch 0
+      NODES
+    end
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+require_relative "backstage"
+
+module Support
+  # Host names that take their time, for a Ruby started with SlowResolver.environment: a library put in front of
+  # getaddrinfo(3), where a name slow-N.test takes N milliseconds and is 127.0.0.1 then. Each such lookup writes
+  # one line to the file LOG names when it starts and one when it ends.
+  module SlowResolver
+    SOURCE = <<~C
+      #define _GNU_SOURCE
+      #include <dlfcn.h>
+      #include <fcntl.h>
+      #include <netdb.h>
+      #include <stdlib.h>
+      #include <string.h>
+      #include <time.h>
+      #include <unistd.h>
+
+      static void note(const char *line) {
+          const char *log = getenv("SLOW_RESOLVER_LOG");
+          int fd = log ? open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+          if (fd < 0) return;
+          if (write(fd, line, strlen(line)) < 0) abort();
+          close(fd);
+      }
+
+      int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+          int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+          if (!node || strncmp(node, "slow-", 5) || (hints && hints->ai_flags & AI_NUMERICHOST)) return real(node, service, hints, found);
+          long ms = atol(node + 5);
+          struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+          note("start\\n");
+          nanosleep(&pause, NULL);
+          note("end\\n");
+          return real("127.0.0.1", service, hints, found);
+      }
+    C
+
+    class << self
+      # The environment for such a Ruby, or nil where the library cannot be built.
+      def environment(log)
+        library && { "LD_PRELOAD" => library, "SLOW_RESOLVER_LOG" => log }
+      end
+
+      private
+
+      def library
+        return @library if defined?(@library)
+        return @library = nil unless RUBY_PLATFORM.include?("linux") # elsewhere there is no LD_PRELOAD
+
+        source = File.join(Backstage.folder, "slow_resolver.c")
+        target = File.join(Backstage.folder, "slow_resolver.so")
+        File.write(source, SOURCE)
+        built = system(RbConfig::CONFIG["CC"].split.first, "-shared", "-fPIC", "-o", target, source, "-ldl",
+                       out: File::NULL, err: File::NULL)
+        @library = built ? target : nil
+      end
+    end
+  end
+end
