@@ -26,6 +26,7 @@ Gem::Specification.new do |spec|
     ext/plock/binding.h
     ext/plock/binding_digest.c
     ext/plock/binding_errors.c
+    ext/plock/binding_hold.c
     ext/plock/binding_lease.c
     ext/plock/binding_store.c
     ext/plock/binding_waiting.c
@@ -98,6 +99,7 @@ Gem::Specification.new do |spec|
     lib/parse/lock/errors.rb
     lib/parse/lock/process_mutex.rb
     lib/parse/lock/process_mutexes.rb
+    lib/parse/lock/reports.rb
     lib/parse/lock/secrets.rb
     lib/parse/lock/store_resolver.rb
     lib/parse/lock_backend.rb

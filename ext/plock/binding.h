@@ -15,6 +15,7 @@ void binding_init_digest(void);
 void binding_init_waiting(void);
 void binding_init_store(void);
 void binding_init_lease(void);
+void binding_init_hold(VALUE store_class);
 
 /* --- binding_errors.c --- */
 
@@ -38,10 +39,26 @@ plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, voi
  * Calls no Ruby method: that would raise what is pending. */
 plock_ns binding_farewell(void);
 
+/* --- binding_digest.c --- */
+
+/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises where it cannot. */
+void binding_digest(VALUE message, VALUE secret, char *hex);
+
+/* --- binding_store.c --- */
+
+plock_store *binding_store(VALUE object);
+
+/* --- binding_hold.c --- */
+
+/* A time to live from a number of units, within the engine's bounds; raises ArgumentError outside them. */
+plock_ns binding_ttl(VALUE number, plock_ns unit);
+
 /* --- binding_lease.c --- */
 
 /* A Plock::Lease for the key, with nothing held. */
 VALUE binding_lease_new(plock_store *store, VALUE key);
 plock_lease *binding_lease(VALUE object);
+
+VALUE binding_seconds(plock_ns span);
 
 #endif

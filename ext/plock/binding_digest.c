@@ -1,6 +1,6 @@
 #include "binding.h"
 
-static void hexadecimal(VALUE message, VALUE secret, char *hex) {
+void binding_digest(VALUE message, VALUE secret, char *hex) {
     StringValue(message);
     if (!NIL_P(secret)) StringValue(secret);
     const plock_status status = plock_digest(RSTRING_PTR(message), (size_t)RSTRING_LEN(message), NIL_P(secret) ? NULL : RSTRING_PTR(secret),
@@ -17,7 +17,7 @@ static VALUE digest(int argc, VALUE *argv, VALUE self) {
     VALUE message, secret;
     rb_scan_args(argc, argv, "11", &message, &secret);
     char hex[PLOCK_DIGEST_HEX];
-    hexadecimal(message, secret, hex);
+    binding_digest(message, secret, hex);
     return rb_usascii_str_new(hex, sizeof hex);
 }
 
@@ -28,7 +28,7 @@ static VALUE store_key(int argc, VALUE *argv, VALUE self) {
     rb_scan_args(argc, argv, "21", &prefix, &key, &secret);
     StringValue(prefix);
     char hex[PLOCK_DIGEST_HEX];
-    hexadecimal(key, secret, hex);
+    binding_digest(key, secret, hex);
     const long length = RSTRING_LEN(prefix);
     VALUE joined = rb_enc_str_new(NULL, length + PLOCK_DIGEST_HEX, rb_enc_get(prefix));
     memcpy(RSTRING_PTR(joined), RSTRING_PTR(prefix), (size_t)length);

@@ -53,18 +53,18 @@ static VALUE lease_key(VALUE self) {
     return rb_str_new(key, (long)length);
 }
 
-static VALUE seconds(plock_ns span) {
+VALUE binding_seconds(plock_ns span) {
     return DBL2NUM((double)span / (double)PLOCK_SECOND);
 }
 
 /* Seconds for which the lease was granted. */
 static VALUE lease_ttl(VALUE self) {
-    return seconds(plock_lease_ttl(binding_lease(self)));
+    return binding_seconds(plock_lease_ttl(binding_lease(self)));
 }
 
 /* Seconds since it was acquired, on a clock that goes on while the machine is suspended. */
 static VALUE lease_held_for(VALUE self) {
-    return seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
+    return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
 }
 
 /* Held as far as this process can tell without asking the store: not released, not expired, not inherited by fork. */

@@ -3,6 +3,7 @@
 require "plock"
 require_relative "lock/errors"
 require_relative "lock/arguments"
+require_relative "lock/reports"
 require_relative "lock_backend"
 
 module Parse
@@ -42,10 +43,8 @@ module Parse
 
     # Who warns.
     SOURCE = "Parse::Lock"
-    # What the engine calls for each failure of the store.
-    REPORT = Attempts.method(:report)
 
-    private_constant :SOURCE, :REPORT
+    private_constant :SOURCE
 
     class << self
       # Acquires the lock, runs the block, and releases the lock on every way out of it: return, `break`, `next`, `throw`,
@@ -71,24 +70,22 @@ module Parse
       def acquire(key, ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, on_degraded: :warn, secret: :auto)
         raise ArgumentError, "block required" unless block_given?
 
-        Arguments.check_key(key)
-        Arguments.check_mode(on_degraded)
-        Arguments.check_secret(secret)
+        Arguments.check(key, on_degraded, secret)
         ttl = Arguments.ttl(ttl)
         wait = Arguments.wait(wait)
 
         source = LockBackend.lock_store
         store = reachable(source)
         secret = Secrets.for(SOURCE, !store) if secret == :auto
-        store_key = Plock.store_key(KEY_PREFIX, key, secret)
 
         # Each of the three calls the block directly: passing it on as an object would cost one.
         if Plock::Store === store
-          within_store(store, key, store_key, ttl, wait) { |token| yield token }
+          result = store.hold_digest(KEY_PREFIX, key, secret, ttl * 1000, wait, Reports) { |token| yield token }
+          Plock::Store::UNACQUIRED.equal?(result) ? give_up(key, wait) : result
         elsif store
-          within_attempts(store, key, store_key, ttl, wait) { |token| yield token }
+          within_attempts(store, key, Plock.store_key(KEY_PREFIX, key, secret), ttl, wait) { |token| yield token }
         else
-          within_process(key, store_key, wait, on_degraded) { |token| yield token }
+          within_process(key, Plock.store_key(KEY_PREFIX, key, secret), wait, on_degraded) { |token| yield token }
         end
       end
 
@@ -109,23 +106,6 @@ module Parse
         source
       end
 
-      def within_store(store, key, store_key, ttl, wait)
-        entered = false
-        store.hold(store_key, ttl * 1000, wait.to_f, REPORT) do |lease|
-          entered = true
-          begin
-            yield lease.token
-          ensure
-            held = lease.held_for
-            warn_of_overrun(key, held, ttl) if held > ttl
-          end
-        end
-      rescue Plock::TimeoutError
-        raise if entered # the block's own
-
-        give_up(key, wait)
-      end
-
       def within_attempts(store, key, store_key, ttl, wait)
         owner = Plock.token
         Attempts.hold(store, store_key, owner, ttl, wait) do |asked_at|
@@ -134,7 +114,7 @@ module Parse
             yield owner
           ensure
             held = LockBackend.monotonic_now - asked_at
-            warn_of_overrun(key, held, ttl) if held > ttl
+            Reports.overrun(key, held, ttl) if held > ttl
           end
         end
       end
@@ -149,12 +129,6 @@ module Parse
 
       def give_up(key, wait)
         raise TimeoutError, "Parse::Lock.acquire: could not acquire #{key.inspect} within #{wait}s"
-      end
-
-      def warn_of_overrun(key, held, ttl)
-        warn "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, exceeding ttl: #{ttl}s. " \
-             "The lock freed itself before the block ended, so mutual exclusion was not guaranteed: another caller may " \
-             "have run at the same time. Raise ttl: above the longest run, or make the block harmless when run twice."
       end
     end
   end

@@ -14,15 +14,30 @@ module Plock
   #
   # @!method hold(key, ttl_ms, wait, report)
   #   Acquires the lock, runs the block, and releases the lock on every way out of the block.
+  #
+  #   A report hears what else happens, as `report.call(event, …)`: `:acquire` and the {Error}, for each attempt that failed
+  #   in the store; `:release` and the {Error}, where the release failed; `:overrun`, key, seconds held and ttl in seconds,
+  #   where the block took longer than the lease lasted.
   #   @param key [String] the key in the store, as it stands
-  #   @param ttl_ms [Integer] milliseconds until the lock frees itself if nobody releases it
+  #   @param ttl_ms [Integer] milliseconds until the lock frees itself if nobody releases it, 5 to 31_622_400_000 (366 days)
   #   @param wait [Float] patience in seconds; 0.0 makes exactly one attempt
-  #   @param report [#call, nil] called as `report.call(:acquire, error)` for each attempt that failed in the store, and as
-  #     `report.call(:release, error)` where the release failed
+  #   @param report [#call, nil]
   #   @yieldparam lease [Lease]
   #   @return [Object] the block's value
   #   @raise [TimeoutError] not acquired within `wait`; the block has not run
   #   @raise [Error] without a report, where the store failed: how
+  #
+  # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
+  #   {#hold} for front doors that hash their keys: the key in the store is {Plock.store_key} of the first three. The block
+  #   gets the owner token, and without a lock the answer is {UNACQUIRED}. Few objects are made on the way.
+  #   @param prefix [String] 64 bytes at most
+  #   @param key [String]
+  #   @param secret [String, nil]
+  #   @param ttl_ms [Integer] as with {#hold}
+  #   @param wait [Float] as with {#hold}
+  #   @param report [#call] as with {#hold}
+  #   @yieldparam token [String]
+  #   @return [Object] the block's value, or {UNACQUIRED}
   #
   # @!method lock_acquire(key, owner, ttl)
   #   One attempt to take the lock for `owner`.
@@ -30,7 +45,7 @@ module Plock
   #   @param owner [String]
   #   @param ttl [Integer] seconds
   #   @return [Boolean] false where somebody holds it
-  #   @raise [Error] the store could not be asked
+  #   @raise [Error] the store could not be asked, or did not answer: what it may have granted is taken back
   #
   # @!method lock_release(key, owner)
   #   Releases the lock if, and only if, `owner` holds it.
@@ -52,6 +67,10 @@ module Plock
   # @!method closed?
   #   @return [Boolean]
   class Store
+    # @!parse
+    #   # What {#hold_digest} answers where the lock was not acquired.
+    #   UNACQUIRED = Object.new.freeze
+
     SECONDS = (0.001..3600.0).freeze
     POOL_SIZES = (1..1024).freeze
     DATABASES = (0..999_999_999).freeze

@@ -38,6 +38,18 @@ int test_end(const char *subject);
 /* Says what part of the subject cannot be tested here, and why. */
 void test_skip(const char *what, const char *why);
 
+/* TSan ends a child that starts a thread where its parent had one. */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_TSAN 1
+#endif
+#endif
+#ifndef TEST_TSAN
+#define TEST_TSAN 0
+#endif
+
 /* Runs the body in a forked child and waits for it; what failed there has failed here. */
 void test_in_child(void (*body)(void *), void *context);
 

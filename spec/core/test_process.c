@@ -4,6 +4,7 @@
 #include "process.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static void *hold_often(void *argument) {
         guarded[0]++;
         guarded[1]++;
         plock__leave();
+        (void)sched_yield(); /* so that a fork has its turn under valgrind, too */
     }
     return NULL;
 }

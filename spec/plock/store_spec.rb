@@ -119,6 +119,14 @@ RSpec.describe Plock::Store do
       expect(output).to eq("true")
     end
 
+    it "refuses a user name without a password, which would be another user" do
+      expect { described_class.open("redis://127.0.0.1", username: "locks") }.to raise_error(Plock::ConfigurationError, /username/)
+    end
+
+    it "refuses a key without its certificate" do
+      expect { described_class.open("rediss://127.0.0.1", key: "/k.pem") }.to raise_error(Plock::ConfigurationError, /key/)
+    end
+
     it "never shows a password that it refuses" do
       expect { described_class.open("redis://127.0.0.1", password: :sesame) }
         .to raise_error(Plock::ConfigurationError) { |error| expect(error.message).not_to include("sesame") }

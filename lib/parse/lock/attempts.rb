@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "reports"
 require_relative "store_resolver"
 
 module Parse
@@ -90,15 +91,6 @@ module Parse
           INTERVAL + ((rand * 2) - 1) * JITTER
         end
 
-        # Says on the standard error stream that the store failed.
-        #
-        # @param action [Symbol] `:acquire` or `:release`
-        # @param error [Exception]
-        # @return [void]
-        def report(action, error)
-          warn "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
-        end
-
         private
 
         # The one broad rescue: the application's store may raise what it likes, and whatever it is, it must neither enter
@@ -106,7 +98,7 @@ module Parse
         def guarded(action)
           yield
         rescue StandardError => e
-          report(action, e)
+          Reports.failure(action, e)
           nil
         end
 

@@ -3,36 +3,36 @@
 require "parse/lock"
 
 RSpec.describe Parse::Lock::Arguments do
-  describe ".check_key" do
+  describe "the key" do
     [nil, "", :key, 7, %w[k]].each do |key|
       it "refuses #{key.inspect}" do
-        expect { described_class.check_key(key) }.to raise_error(
+        expect { described_class.check(key, :warn, :auto) }.to raise_error(
           ArgumentError, "Parse::Lock.acquire: key must be a non-empty String (got #{key.class})"
         )
       end
     end
 
     it "refuses 1025 bytes" do
-      expect { described_class.check_key("k" * 1025) }
+      expect { described_class.check("k" * 1025, :warn, :auto) }
         .to raise_error(ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1025\)\. /)
     end
 
     it "counts bytes" do
-      expect { described_class.check_key("é" * 513) }
+      expect { described_class.check("é" * 513, :warn, :auto) }
         .to raise_error(ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1026\)\. .*Hash/)
     end
 
     ["k", "k" * 1024, "é" * 512, "\xFF\0".b, "a\0b", Class.new(String).new("k"), " "].each do |key|
       it "takes #{key[0, 5].inspect} of #{key.bytesize} bytes" do
-        expect { described_class.check_key(key) }.not_to raise_error
+        expect { described_class.check(key, :warn, :auto) }.not_to raise_error
       end
     end
   end
 
-  describe ".check_mode" do
+  describe "the mode" do
     %i[warn warn_throttled proceed raise].each do |mode|
       it "takes #{mode.inspect}" do
-        expect { described_class.check_mode(mode) }.not_to raise_error
+        expect { described_class.check("k", mode, :auto) }.not_to raise_error
       end
     end
 
@@ -40,34 +40,34 @@ RSpec.describe Parse::Lock::Arguments do
       it "refuses #{mode.inspect}, and says why" do
         start = "Parse::Lock.acquire: on_degraded must be one of [:warn, :warn_throttled, :proceed, :raise] " \
                 "(got #{mode.inspect})"
-        expect { described_class.check_mode(mode) }
+        expect { described_class.check("k", mode, :auto) }
           .to raise_error(ArgumentError, /\A#{Regexp.escape(start)}.*never treated as :warn/)
       end
     end
   end
 
-  describe ".check_secret" do
+  describe "the secret" do
     [:auto, nil, "x" * 16, "é" * 8].each do |secret|
       it "takes #{secret.inspect}" do
-        expect { described_class.check_secret(secret) }.not_to raise_error
+        expect { described_class.check("k", :warn, secret) }.not_to raise_error
       end
     end
 
     [:none, "", 7, false, ["a long enough secret"]].each do |secret|
       it "refuses #{secret.inspect}" do
-        expect { described_class.check_secret(secret) }
+        expect { described_class.check("k", :warn, secret) }
           .to raise_error(ArgumentError, /\AParse::Lock\.acquire: secret must be :auto .*nil .*or a non-empty String/)
       end
     end
 
     it "refuses one that is too short, without showing it" do
-      expect { described_class.check_secret("sesame sesame!!") }.to raise_error(
+      expect { described_class.check("k", :warn, "sesame sesame!!") }.to raise_error(
         ArgumentError, /\AParse::Lock\.acquire: explicit `secret:` must be at least 16 bytes \(got 15\)(?!.*sesame)/
       )
     end
 
     it "shows nothing of a secret of the wrong kind" do
-      expect { described_class.check_secret(["sesame"]) }.to raise_error(ArgumentError, /\A(?!.*sesame)/)
+      expect { described_class.check("k", :warn, ["sesame"]) }.to raise_error(ArgumentError, /\A(?!.*sesame)/)
     end
   end
 

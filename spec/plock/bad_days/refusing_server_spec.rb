@@ -34,6 +34,29 @@ RSpec.describe "A server that refuses" do
     end
   end
 
+  context "when it does not know AUTH, and repeats what it was sent" do
+    let(:address) { hostile_server([[:echo, said]]).url.sub("127", "locks:guess-0815@127") }
+    let(:said) { "-ERR unknown command 'AUTH', with args beginning with: 'locks' 'guess-0815' \r\n" }
+
+    it "does not pass the password on" do
+      error = hold_failure(store)
+      expect(error).to be_a(Plock::Error).and have_attributes(code: :server)
+      expect(error.full_message).not_to include("0815")
+    end
+  end
+
+  context "when it has as many clients as it will take" do
+    let(:server) { redis_server(config: { "maxclients" => "1" }) }
+    let(:address) { server.url }
+
+    it "fails with what it is, and serves when there is room again" do
+      server.call("PING") # which keeps the one connection
+      expect(hold_failure(store)).to be_a(Plock::UnavailableError).and have_attributes(code: :full)
+      server.call("CONFIG", "SET", "maxclients", 10)
+      expect_service(store, server)
+    end
+  end
+
   context "when no password is given" do
     let(:address) { redis_server(:password).url }
 

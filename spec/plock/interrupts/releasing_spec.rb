@@ -116,6 +116,25 @@ RSpec.describe "Interrupts during release" do
   context "with a server that does not answer" do
     let(:release_timeout) { 0.2 }
 
+    # What a kill left behind in the VM must not meet code that rescues.
+    it "a kill survives a report that rescues something, or raises" do
+      [->(*) { raise KeyError rescue 0 }, ->(*) { raise rescue_me }].each do |report|
+        leaving = Queue.new
+        thread = background do
+          store.hold(key, Support::BadDays::TTL_MS, 1.0, report) do
+            gate.hold(:request)
+            leaving << true
+          end
+        end
+        leaving.pop
+        gate.await(:request, "EVALSHA")
+        thread.kill
+        expect(end_of(thread)).not_to be_alive
+        gate.clear
+        eventually { !held?(key) }
+      end
+    end
+
     it "is bounded by release_timeout, and then the interrupt comes", :timing do
       at_most(0.2 + Support::Patience::MARGIN) do
         thread = releasing(:reply)

@@ -118,7 +118,10 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) *want = for_writing; /* no reply comes before the command is out */
+    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) { /* no reply comes before the command is out */
+        want->fd = for_writing.fd;
+        want->events = for_writing.events;
+    }
     if (status) return die(connection, status);
     if (connection->awaited == 0) return die(connection, plock__fail(error, PLOCK_PROTOCOL, "an answer to nothing that was asked"));
     connection->awaited--;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 #endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_rwlock_t steps = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* steps or forking, which the lock protects */
+static unsigned steps;
+static bool forking;
 static atomic_uint generation = 1;
 
 void plock__enter(void) {
@@ -31,11 +34,16 @@ unsigned plock__generation(void) {
 }
 
 void plock__begin_step(void) {
-    (void)pthread_rwlock_rdlock(&steps);
+    plock__enter();
+    while (forking) (void)pthread_cond_wait(&changed, &lock);
+    steps++;
+    plock__leave();
 }
 
 void plock__end_step(void) {
-    (void)pthread_rwlock_unlock(&steps);
+    plock__enter();
+    if (--steps == 0 && forking) (void)pthread_cond_broadcast(&changed);
+    plock__leave();
 }
 
 /* --- fork --- */
@@ -47,21 +55,25 @@ void plock__on_fork(plock__child_handler handler) {
     handlers[handler_count++] = handler;
 }
 
+/* The lock stays taken across the fork. */
 static void before_fork(void) {
-    (void)pthread_rwlock_wrlock(&steps);
     plock__enter();
+    forking = true;
+    while (steps > 0) (void)pthread_cond_wait(&changed, &lock);
 }
 
 static void in_parent(void) {
+    forking = false;
+    (void)pthread_cond_broadcast(&changed);
     plock__leave();
-    (void)pthread_rwlock_unlock(&steps);
 }
 
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
+    forking = false;
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
     plock__leave();
-    steps = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER; /* it may remember the parent's thread as its holder */
 }
 
 int plock__watch_forks(void) {

@@ -11,7 +11,7 @@ void plock__enter(void);
 void plock__leave(void);
 
 /* Around what changes leases, connections and pools, on any thread: a fork waits until nobody is in between, so that the
- * child finds them whole. Never nested, never across a wait. Taken before the lock. */
+ * child finds them whole. Never nested, never across a wait, and not with the lock held. */
 void plock__begin_step(void);
 void plock__end_step(void);
 

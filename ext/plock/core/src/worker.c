@@ -129,6 +129,8 @@ void plock_drain(plock_ns deadline) {
     }
     ended = NULL;
     stopping = true;
+    plock_job *dropped = submitted; /* its time is over; what comes while the thread ends waits for the next one */
+    submitted = NULL;
     if (running && bell) plock_waker_ring(bell);
     const bool join = joinable;
     const pthread_t ending = thread;
@@ -139,6 +141,7 @@ void plock_drain(plock_ns deadline) {
     stopping = false;
     plock_job *dead = inherited;
     inherited = NULL;
+    append(&dead, dropped);
     if (submitted && !start()) {
         append(&dead, submitted);
         submitted = NULL;

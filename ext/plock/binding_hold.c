@@ -1,0 +1,169 @@
+/* Store#hold and Store#hold_digest: acquire, yield, release on every way out of the block. */
+#include "binding.h"
+
+#include <math.h>
+
+/* --- arguments --- */
+
+static plock_ns nanoseconds(VALUE seconds) {
+    const double number = NUM2DBL(seconds);
+    if (isnan(number) || number < 0) rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
+    return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2) ? PLOCK_NEVER / 2 : (plock_ns)(number * (double)PLOCK_SECOND);
+}
+
+plock_ns binding_ttl(VALUE number, plock_ns unit) {
+    const double span = NUM2DBL(number) * (double)unit;
+    if (!(span >= (double)PLOCK_TTL_MIN && span <= (double)PLOCK_TTL_MAX))
+        rb_raise(rb_eArgError, "not a time to live from 5 ms to 366 days: %" PRIsVALUE, number);
+    return (plock_ns)span;
+}
+
+static ID id_call;
+static VALUE event_acquire, event_release, event_overrun, unacquired;
+
+typedef struct holding {
+    plock_lease *lease;
+    VALUE object; /* the Plock::Lease for the block; false with hold_digest: the block gets the token */
+    VALUE key, wait, report;
+    plock_patience patience;
+    plock_ns ended_at;
+} holding;
+
+/* --- telling what went wrong --- */
+
+typedef struct telling {
+    VALUE to, exception;
+} telling;
+
+static VALUE tell_attempt(VALUE argument) {
+    const telling *t = (const telling *)argument;
+    return rb_funcall(t->to, id_call, 2, event_acquire, t->exception);
+}
+
+/* One failed attempt, told to whoever wants to hear it. */
+static void report_attempt(const holding *h, plock_status status) {
+    if (NIL_P(h->report)) return;
+    telling t = {h->report, binding_exception(status, plock_lease_error(h->lease)->message)};
+    int state = 0;
+    (void)rb_protect(tell_attempt, (VALUE)&t, &state);
+    RB_GC_GUARD(t.exception);
+    if (!state) return;
+    plock_lease_cancel(h->lease);
+    rb_jump_tag(state);
+}
+
+NORETURN(static void raise_timeout(const holding *h, VALUE cause));
+static void raise_timeout(const holding *h, VALUE cause) {
+    VALUE message = rb_sprintf("could not acquire %" PRIsVALUE " within %" PRIsVALUE "s", rb_str_inspect(h->key), h->wait);
+    if (!NIL_P(cause)) message = rb_sprintf("%" PRIsVALUE " (%" PRIsVALUE ")", message, cause);
+    VALUE timeout = binding_exception(PLOCK_TIMED_OUT, StringValueCStr(message));
+    if (!NIL_P(cause)) rb_ivar_set(timeout, rb_intern("@last_error"), cause);
+    rb_exc_raise(timeout);
+}
+
+/* Who hears of failures gets a TimeoutError in the end, whatever went wrong; who does not gets what went wrong. */
+static VALUE fail_to_acquire(const holding *h, plock_status status) {
+    const plock_error error = *plock_lease_error(h->lease);
+    const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
+    const plock_status cause = by_time ? error.status : status;
+    const bool store_failed = plock_status_kind(cause) != PLOCK_KIND_TIMEOUT && cause != PLOCK_OK;
+    if (!by_time) report_attempt(h, status);
+    if (!h->object && !NIL_P(h->report)) return unacquired;
+    if (store_failed && NIL_P(h->report)) binding_raise(cause, &error);
+    raise_timeout(h, store_failed ? binding_exception(cause, error.message) : Qnil);
+}
+
+/* --- holding --- */
+
+static VALUE token(const plock_lease *lease) {
+    size_t length;
+    const char *owner = plock_lease_owner(lease, &length);
+    return rb_usascii_str_new(owner, (long)length);
+}
+
+static VALUE acquire_and_yield(VALUE argument) {
+    const holding *h = (const holding *)argument;
+    for (;;) {
+        const plock_status status = binding_drive(h->lease);
+        if (status == PLOCK_OK) return rb_yield(h->object ? h->object : token(h->lease));
+        if (status != PLOCK_TRY_FAILED) return fail_to_acquire(h, status);
+        report_attempt(h, plock_lease_error(h->lease)->status);
+    }
+}
+
+static void report_release(void *context, plock_status status) {
+    const holding *h = context;
+    const plock_ns held = h->ended_at - plock_lease_acquired_at(h->lease), ttl = plock_lease_ttl(h->lease);
+    if (NIL_P(h->report)) return;
+    if (status && status != PLOCK_NOT_OWNER)
+        rb_funcall(h->report, id_call, 2, event_release, binding_exception(status, plock_lease_error(h->lease)->message));
+    if (held > ttl) rb_funcall(h->report, id_call, 4, event_overrun, h->key, binding_seconds(held), binding_seconds(ttl));
+}
+
+/* In the child of a fork inside the block this does nothing: the lease is the parent's. */
+static VALUE release(VALUE argument) {
+    holding *h = (holding *)argument;
+    if (plock_lease_release(h->lease)) return Qnil;
+    h->ended_at = plock_now();
+    (void)binding_drive_deferring(h->lease, report_release, h);
+    return Qnil;
+}
+
+static VALUE hold(VALUE argument) {
+    holding *h = (holding *)argument;
+    const plock_status status = plock_lease_acquire(h->lease, &h->patience);
+    if (status) binding_raise(status, plock_lease_error(h->lease));
+    return rb_ensure(acquire_and_yield, argument, release, argument);
+}
+
+static holding prepare(VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    rb_need_block();
+    return (holding){.key = key, .wait = wait, .report = report, .patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .wait = nanoseconds(wait)}};
+}
+
+/* hold(key, ttl_ms, wait, report) { |lease| } -> the block's value. */
+static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    StringValue(key);
+    holding h = prepare(key, ttl_ms, wait, report);
+    h.object = binding_lease_new(binding_store(self), key);
+    h.lease = binding_lease(h.object);
+    return hold((VALUE)&h);
+}
+
+enum { PREFIX_MAX = 64 };
+
+static VALUE free_lease(VALUE argument) {
+    plock_lease_free(((holding *)argument)->lease);
+    return Qnil;
+}
+
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or UNACQUIRED. Without a String for
+ * the store's key and an object for the lease: of what a pair costs in Ruby, most is what the garbage collector does later. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+    StringValue(prefix);
+    const size_t length = (size_t)RSTRING_LEN(prefix);
+    if (length > PREFIX_MAX) rb_raise(rb_eArgError, "a prefix of more than %d bytes", PREFIX_MAX);
+    char name[PREFIX_MAX + PLOCK_DIGEST_HEX];
+    memcpy(name, RSTRING_PTR(prefix), length);
+    binding_digest(key, secret, name + length);
+    holding h = prepare(key, ttl_ms, wait, report);
+    const plock_status status = plock_lease_new(&h.lease, binding_store(self), name, length + PLOCK_DIGEST_HEX);
+    if (status) binding_raise(status, NULL);
+    return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);
+}
+
+static VALUE event(const char *name) {
+    return ID2SYM(rb_intern(name)); /* of an ID that the program text has: it is never collected */
+}
+
+void binding_init_hold(VALUE store_class) {
+    id_call = rb_intern("call");
+    event_acquire = event("acquire");
+    event_release = event("release");
+    event_overrun = event("overrun");
+    unacquired = rb_obj_freeze(rb_obj_alloc(rb_cObject));
+    rb_define_const(store_class, "UNACQUIRED", unacquired);
+    rb_gc_register_mark_object(unacquired);
+    rb_define_method(store_class, "hold", store_hold, 4);
+    rb_define_method(store_class, "hold_digest", store_hold_digest, 6);
+}
