@@ -5,7 +5,7 @@
   Bench.contestant "plock-#{transport}", label: "plock, Parse::Lock", role: :plock, transport: transport do |server|
     require "parse/lock"
 
-    ENV["PARSE_STACK_LOCK_SECRET"] = Bench::SECRET
+    Parse.synchronize_create_secret = Bench::SECRET
     Parse.synchronize_create_store = Plock::Store.open(server.url(transport))
     -> { Parse::Lock.acquire("bench:plock", ttl: 10, wait: 2.0, on_degraded: :raise) { :held } }
   end

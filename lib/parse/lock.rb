@@ -71,11 +71,12 @@ module Parse
         raise ArgumentError, "block required" unless block_given?
 
         Arguments.check(key, on_degraded, secret)
-        ttl = Arguments.ttl(ttl)
-        wait = Arguments.wait(wait)
+        # What is right as it stands needs no call.
+        ttl = Arguments.ttl(ttl) unless Integer === ttl && ttl >= 1 && ttl <= MAX_TTL
+        wait = Arguments.wait(wait) unless Float === wait && wait > 0.0 && wait <= MAX_WAIT
 
-        source = LockBackend.lock_store
-        store = reachable(source)
+        store = LockBackend.lock_store
+        store = reachable(store) unless Plock::Store === store
         secret = Secrets.for(SOURCE, !store) if secret == :auto
 
         # Each of the three calls the block directly: passing it on as an object would cost one.

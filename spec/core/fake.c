@@ -187,6 +187,11 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     return size ? PLOCK_OK : again(peer, POLLOUT, want);
 }
 
+static int descriptor(const plock_transport *transport) {
+    (void)transport;
+    return -1;
+}
+
 static bool alive(plock_transport *transport) {
     fake_peer *peer = peer_of(transport);
     peer->looks++;
@@ -203,7 +208,7 @@ static void destroy(plock_transport *transport) {
 }
 
 static plock_transport *make(plock_store *store) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, alive, abandon, destroy};
     (void)store;
     fake_transport *transport = plock__allocate(sizeof *transport);
     if (!transport) return NULL;

@@ -4,6 +4,7 @@
 #include "memory.h"
 #include "process.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,6 +95,14 @@ plock_status plock__connection_send(plock_connection *connection, unsigned count
 
 bool plock__connection_flushed(const plock_connection *connection) {
     return connection->out_length == 0;
+}
+
+bool plock__connection_expects(const plock_connection *connection, plock_want *want) {
+    const int fd = plock__connection_flushed(connection) ? connection->transport->does->descriptor(connection->transport) : -1;
+    if (fd < 0) return false;
+    want->fd = fd;
+    want->events = POLLIN;
+    return true;
 }
 
 bool plock__connection_at_rest(const plock_connection *connection) {

@@ -38,6 +38,9 @@ PLOCK_MUST_USE plock_status plock__connection_send(plock_connection *connection,
 /* The next reply: PLOCK_OK (the value may be an error reply), PLOCK_AGAIN with want, or the connection's failure. */
 PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error);
 
+/* Has all left, and is there a descriptor that tells when the answer comes? Then want is for that. */
+bool plock__connection_expects(const plock_connection *connection, plock_want *want);
+
 /* Has all of what was queued left for the server? */
 bool plock__connection_flushed(const plock_connection *connection);
 

@@ -75,7 +75,6 @@ static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const
 
 plock_status plock_digest(const void *message, size_t length, const void *secret, size_t secret_length, char hex[PLOCK_DIGEST_HEX]) {
     unsigned char digest[SHA256_BYTES];
-    ERR_clear_error();
     EVP_MD_CTX *context = context_of_thread();
     const bool done = context && (secret ? keyed(context, message, length, secret, secret_length, digest)
                                          : hash(context, NULL, 0, message, length, digest));

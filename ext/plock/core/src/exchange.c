@@ -91,7 +91,7 @@ static plock_status ask_again(plock_exchange *exchange, plock_error *error) {
 }
 
 static plock_status read_answer(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
-    for (;;) { /* with client and server on one core the first try already finds the reply, mostly */
+    for (;;) {
         plock_status status = plock__connection_receive(exchange->connection, value, want, error);
         if (status) return status;
         const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
@@ -115,7 +115,11 @@ plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **
     plock_status status = PLOCK_OK;
     if (exchange->state == PLOCK__TAKING) status = take_connection(exchange, want, error);
     if (!status && exchange->state == PLOCK__OPENING) status = open_connection(exchange, want, error);
-    if (!status && exchange->state == PLOCK__ASKING) status = ask(exchange, error);
+    if (!status && exchange->state == PLOCK__ASKING) {
+        status = ask(exchange, error);
+        /* The answer to what has just left is not there yet: to look would cost a system call. */
+        if (!status && plock__connection_expects(exchange->connection, want)) status = PLOCK_AGAIN;
+    }
     if (!status) status = read_answer(exchange, value, want, error);
     if (status == PLOCK_OK) {
         *error->message = 0;

@@ -8,7 +8,6 @@
 #include "random.h"
 #include "worker.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* What a lease is dated back by, for clocks that run differently here and on the server: 1 % and 2 ms (Redlock's figures,
@@ -134,9 +133,13 @@ void plock_lease_free(plock_lease *lease) {
 
 /* --- requests and their answers --- */
 
+/* In milliseconds. */
 static plock_text ttl_text(plock_lease *lease) {
-    const int digits = snprintf(lease->ttl_text, sizeof lease->ttl_text, "%lld", (long long)(lease->new_ttl / PLOCK_MILLISECOND));
-    return plock__text(lease->ttl_text, (size_t)digits);
+    char *const end = lease->ttl_text + sizeof lease->ttl_text, *at = end;
+    plock_ns left = lease->new_ttl / PLOCK_MILLISECOND;
+    do *--at = (char)('0' + left % 10);
+    while (left /= 10);
+    return plock__text(at, (size_t)(end - at));
 }
 
 static plock_request acquire_request(plock_lease *lease) {

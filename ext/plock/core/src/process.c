@@ -16,9 +16,12 @@
 #endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* steps or forking, which the lock protects */
-static unsigned steps;
-static bool forking;
+
+/* Steps that are under way, and whether a thread waits for their end to fork. Each side first says what it does and then looks
+ * at the other, so that not both overlook one another; who has to wait does so with the lock, for `changed`. */
+static atomic_uint steps;
+static atomic_bool forking;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static atomic_uint generation = 1;
 
 void plock__enter(void) {
@@ -33,17 +36,25 @@ unsigned plock__generation(void) {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-void plock__begin_step(void) {
+static void tell_waiting(void) {
     plock__enter();
-    while (forking) (void)pthread_cond_wait(&changed, &lock);
-    steps++;
+    (void)pthread_cond_broadcast(&changed);
     plock__leave();
 }
 
+void plock__begin_step(void) {
+    for (;;) {
+        atomic_fetch_add(&steps, 1);
+        if (!atomic_load(&forking)) return;
+        plock__end_step();
+        plock__enter();
+        while (atomic_load(&forking)) (void)pthread_cond_wait(&changed, &lock);
+        plock__leave();
+    }
+}
+
 void plock__end_step(void) {
-    plock__enter();
-    if (--steps == 0 && forking) (void)pthread_cond_broadcast(&changed);
-    plock__leave();
+    if (atomic_fetch_sub(&steps, 1) == 1 && atomic_load(&forking)) tell_waiting();
 }
 
 /* --- fork --- */
@@ -58,12 +69,12 @@ void plock__on_fork(plock__child_handler handler) {
 /* The lock stays taken across the fork. */
 static void before_fork(void) {
     plock__enter();
-    forking = true;
-    while (steps > 0) (void)pthread_cond_wait(&changed, &lock);
+    atomic_store(&forking, true);
+    while (atomic_load(&steps) > 0) (void)pthread_cond_wait(&changed, &lock);
 }
 
 static void in_parent(void) {
-    forking = false;
+    atomic_store(&forking, false);
     (void)pthread_cond_broadcast(&changed);
     plock__leave();
 }
@@ -71,7 +82,7 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    forking = false;
+    atomic_store(&forking, false);
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
     plock__leave();
 }

@@ -16,6 +16,8 @@ typedef struct plock_transport_operations {
     /* At least one byte, or AGAIN, DISCONNECTED, TLS. */
     plock_status (*read)(plock_transport *, char *, size_t, size_t *got, plock_want *, plock_error *);
     plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_want *, plock_error *);
+    /* That becomes readable when there is something to read; -1: only reading tells. */
+    int (*descriptor)(const plock_transport *);
     /* False if an idle connection has been closed by the other side, or has bytes that nobody asked for. */
     bool (*alive)(plock_transport *);
     /* Closes the descriptor and nothing else: not a byte is sent, no memory is touched. Safe in a forked child. */

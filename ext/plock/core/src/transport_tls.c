@@ -231,6 +231,10 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     return PLOCK_TLS;
 }
 
+static int descriptor(const plock_transport *transport) {
+    return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
+}
+
 /* Bytes may wait legitimately here (a session ticket), so only the end of the stream tells. */
 static bool alive(plock_transport *transport) {
     char byte;
@@ -252,7 +256,7 @@ static void destroy(plock_transport *transport) {
 }
 
 plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver, SSL_CTX *context) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, alive, abandon, destroy};
     tls_transport *t = plock__allocate(sizeof *t);
     if (!t) return NULL;
     t->socket = plock__socket_transport(config, resolver);
