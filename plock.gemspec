@@ -64,6 +64,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/memory.h
     ext/plock/core/src/owner.c
     ext/plock/core/src/owner.h
+    ext/plock/core/src/pause.c
+    ext/plock/core/src/pause.h
     ext/plock/core/src/platform.h
     ext/plock/core/src/pool.c
     ext/plock/core/src/pool.h
@@ -73,6 +75,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/random.h
     ext/plock/core/src/reply.c
     ext/plock/core/src/reply.h
+    ext/plock/core/src/request.c
+    ext/plock/core/src/request.h
     ext/plock/core/src/resolver.c
     ext/plock/core/src/resolver.h
     ext/plock/core/src/script.c

@@ -3,18 +3,8 @@
 #ifndef PLOCK__EXCHANGE_H
 #define PLOCK__EXCHANGE_H
 
-#include "script.h"
+#include "request.h"
 #include "store.h"
-#include "text.h"
-
-enum { PLOCK__KEYS_MAX = 2, PLOCK__ARGUMENTS_MAX = 4 }; /* with three words before them: PLOCK__WORDS_MAX */
-
-/* What to call. The texts must outlive the exchange. */
-typedef struct plock_request {
-    plock_script_id script;
-    unsigned keys, arguments;
-    plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments */
-} plock_request;
 
 typedef struct plock_exchange {
     enum { PLOCK__EXCHANGE_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;

@@ -3,9 +3,9 @@
 #include "exchange.h"
 #include "failure.h"
 #include "memory.h"
-#include "owner.h"
+#include "pause.h"
 #include "process.h"
-#include "random.h"
+#include "request.h"
 #include "worker.h"
 
 #include <string.h>
@@ -18,17 +18,11 @@ static const plock_ns DRIFT_DIVISOR = 100, DRIFT_FIXED = 2 * PLOCK_MILLISECOND;
  * connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-/* Between looks at a lock that is held, and between attempts that fail: doubling from the first to the last, with jitter. */
-static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 50 * PLOCK_MILLISECOND;
-static const plock_ns FAIL_FIRST = 10 * PLOCK_MILLISECOND, FAIL_LAST = 250 * PLOCK_MILLISECOND;
-
 struct plock_lease {
     plock_job job; /* for a release in the background; first, so that job and lease are one address */
     plock_store *store;
-    plock_text key, companion;
-    plock_owner owner;
+    plock_subject subject;
     bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
-    char ttl_text[24];
 
     unsigned generation; /* of the process that acquired it */
     bool held, letting_go; /* letting_go: the native thread has begun to release it */
@@ -75,7 +69,7 @@ static void background_destroy(plock_job *job) {
     plock_lease *lease = (plock_lease *)(void *)job;
     cancel_exchange(lease);
     plock__store_release(lease->store);
-    plock__owner_clear(&lease->owner);
+    plock__owner_clear(&lease->subject.owner);
     plock__free(lease);
 }
 
@@ -88,9 +82,9 @@ plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *
     if (!lease) return PLOCK_NO_MEMORY;
     char *to = lease->names;
     memcpy(to, key, length);
-    lease->key = plock__text(to, length);
+    lease->subject.key = plock__text(to, length);
     to += length;
-    lease->companion = plock__text(to, length + around);
+    lease->subject.companion = plock__text(to, length + around);
     memcpy(to, BEFORE, sizeof BEFORE - 1);
     memcpy(to + sizeof BEFORE - 1, key, length);
     memcpy(to + sizeof BEFORE - 1 + length, AFTER, sizeof AFTER - 1);
@@ -102,7 +96,7 @@ plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *
 }
 
 plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length) {
-    return lease->doing || lease->held ? PLOCK_MISUSE : plock__owner_bring(&lease->owner, plock__text(owner, length));
+    return lease->doing || lease->held ? PLOCK_MISUSE : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
 }
 
 /* May this lease have something on the server that is this process's to release? */
@@ -117,9 +111,9 @@ static bool owes_release(const plock_lease *lease) {
 /* For a lease that goes on: a copy of it does the releasing. Where there is no memory for one, the time to live ends the lock. */
 static void release_in_background(const plock_lease *lease) {
     plock_lease *copy;
-    if (plock_lease_new(&copy, lease->store, lease->key.bytes, lease->key.length)) return;
+    if (plock_lease_new(&copy, lease->store, lease->subject.key.bytes, lease->subject.key.length)) return;
     copy->undoes = lease->undoes;
-    if (plock__owner_copy(&copy->owner, &lease->owner)) background_destroy(&copy->job);
+    if (plock__owner_copy(&copy->subject.owner, &lease->subject.owner)) background_destroy(&copy->job);
     else plock__worker_submit(&copy->job);
 }
 
@@ -131,44 +125,16 @@ void plock_lease_free(plock_lease *lease) {
     plock__end_step();
 }
 
-/* --- requests and their answers --- */
-
-/* In milliseconds. */
-static plock_text ttl_text(plock_lease *lease) {
-    char *const end = lease->ttl_text + sizeof lease->ttl_text, *at = end;
-    plock_ns left = lease->new_ttl / PLOCK_MILLISECOND;
-    do *--at = (char)('0' + left % 10);
-    while (left /= 10);
-    return plock__text(at, (size_t)(end - at));
-}
-
-static plock_request acquire_request(plock_lease *lease) {
-    const bool again = lease->owner.brought && lease->doubt;
-    return (plock_request){PLOCK__ACQUIRE, 2, again ? 4 : 3,
-                           {lease->key, lease->companion, lease->owner.value, ttl_text(lease), lease->owner.record, plock__text("again", 5)}};
-}
-
-static plock_request release_request(const plock_lease *lease) {
-    return (plock_request){PLOCK__RELEASE, 1, 1, {lease->key, lease->owner.value}};
-}
-
 /* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
 static plock_request undo_request(const plock_lease *lease) {
-    return lease->undoes ? (plock_request){PLOCK__UNDO, 2, 2, {lease->key, lease->companion, lease->owner.value, lease->owner.record}} : release_request(lease);
+    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject);
 }
 
-static plock_request extend_request(plock_lease *lease) {
-    return (plock_request){PLOCK__EXTEND, 1, 2, {lease->key, lease->owner.value, ttl_text(lease)}};
-}
+/* --- dates --- */
 
 /* Until when a lease may be relied on that was asked for at this moment. */
 static plock_ns reliable(const plock_lease *lease, plock_ns asked_at) {
     return asked_at + lease->new_ttl - lease->new_ttl / DRIFT_DIVISOR - DRIFT_FIXED;
-}
-
-/* The server may have it until this ttl from now is over. */
-static void may_last(plock_lease *lease, plock_ns now) {
-    if (lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
 }
 
 static void date(plock_lease *lease, plock_ns now) {
@@ -177,32 +143,13 @@ static void date(plock_lease *lease, plock_ns now) {
     lease->gone_by = now + lease->ttl;
 }
 
-static plock_status not_ours(plock_error *error) {
-    return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
-}
+/* --- answers --- */
 
-/* A fence: a string of 16 digits, or somewhat more in three centuries. 0: it is none. */
-static int64_t read_number(const plock_value *value) {
-    if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return 0;
-    int64_t number = 0;
-    for (size_t i = 0; i < value->length; i++) {
-        if (value->text[i] < '0' || value->text[i] > '9') return 0;
-        number = number * 10 + (value->text[i] - '0');
-    }
-    return number;
-}
-
-static plock_status read_acquired(plock_lease *lease, const plock_value *answer, plock_ns *left) {
-    const plock_value *held = plock__element(answer, 0, PLOCK__INTEGER), *ms = plock__element(answer, 1, PLOCK__INTEGER);
-    if (held && held->integer == 0 && ms) {
-        *left = ms->integer > 0 && ms->integer < INT32_MAX ? ms->integer * PLOCK_MILLISECOND : PLOCK_NEVER;
-        return PLOCK_REFUSED;
-    }
-    lease->fence = read_number(answer);
-    if (!lease->fence) return not_ours(&lease->error);
+static plock_status acquired(plock_lease *lease, int64_t fence) {
     const plock_ns now = plock_now();
     /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
     if (now >= reliable(lease, lease->exchange.left_at)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
+    lease->fence = fence;
     lease->acquired_at = lease->exchange.left_at;
     lease->held = true;
     lease->undoes = false;
@@ -210,11 +157,16 @@ static plock_status read_acquired(plock_lease *lease, const plock_value *answer,
     return PLOCK_OK;
 }
 
-static plock_status read_ours(plock_lease *lease, const plock_value *answer) {
-    if (answer->type != PLOCK__INTEGER || (answer->integer != 0 && answer->integer != 1)) return not_ours(&lease->error);
-    if (answer->integer) return PLOCK_OK;
+/* left: until the lock can be free, where it is refused. */
+static plock_status understand(plock_lease *lease, const plock_value *answer, plock_ns *left) {
+    if (lease->doing == ACQUIRING) {
+        int64_t fence = 0;
+        const plock_status status = plock__read_acquired(answer, &fence, left, &lease->error);
+        return status ? status : acquired(lease, fence);
+    }
+    const plock_status status = plock__read_done(answer, &lease->error);
     /* A release that was answered to nobody is why it is not ours any more. */
-    return lease->doing == RELEASING && lease->doubt ? PLOCK_OK : plock__fail_plainly(&lease->error, PLOCK_NOT_OWNER);
+    return status == PLOCK_NOT_OWNER && lease->doing == RELEASING && lease->doubt ? PLOCK_OK : status;
 }
 
 /* --- operations: attempts and pauses until it is done or too late --- */
@@ -227,11 +179,11 @@ static plock_status finish(plock_lease *lease, plock_status status) {
 /* A token that may have reached the server in a request without an answer is never used again: that request could still
  * be carried out after a release. */
 static plock_status renew_owner(plock_lease *lease) {
-    if (!lease->owner.brought) {
-        const plock_status status = plock__owner_renew(&lease->owner, lease->store->config->encoding);
+    if (!lease->subject.owner.brought) {
+        const plock_status status = plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->error, status) : PLOCK_OK;
     }
-    if (!lease->undoes) plock__owner_number(&lease->owner); /* one for all attempts: any of them may be the one to undo */
+    if (!lease->undoes) plock__owner_number(&lease->subject.owner); /* one for all attempts: any of them may be the one to undo */
     lease->undoes = true;
     return PLOCK_OK;
 }
@@ -243,12 +195,12 @@ static plock_status attempt(plock_lease *lease, plock_ns now) {
     case ACQUIRING: {
         const plock_status status = renew_owner(lease);
         if (status) return status;
-        request = acquire_request(lease);
+        request = plock__acquire_request(&lease->subject, lease->new_ttl, lease->subject.owner.brought && lease->doubt);
         if (deadline < now + LAST_ATTEMPT) deadline = now + LAST_ATTEMPT;
         break;
     }
     case EXTENDING:
-        request = extend_request(lease);
+        request = plock__extend_request(&lease->subject, lease->new_ttl);
         if (lease->valid_until > reliable(lease, now)) lease->valid_until = reliable(lease, now); /* it may shorten it, answered or not */
         break;
     default:
@@ -261,15 +213,10 @@ static plock_status attempt(plock_lease *lease, plock_ns now) {
     return PLOCK_OK;
 }
 
-static plock_status pause_for(plock_lease *lease, plock_ns first, plock_ns last, plock_ns at_most) {
-    plock_ns pause = first << (lease->pauses < 16 ? lease->pauses : 16);
-    if (pause > last) pause = last;
-    pause = plock__random_between(pause * 7 / 10, pause * 13 / 10);
-    if (pause > at_most) pause = at_most;
-    if (pause < PLOCK_MILLISECOND) pause = PLOCK_MILLISECOND;
+static plock_status pause_for(plock_lease *lease, plock_ns now, plock_ns span) {
     lease->pauses++;
     lease->pausing = true;
-    lease->resume_at = plock_now() + pause;
+    lease->resume_at = now + span;
     return PLOCK_AGAIN;
 }
 
@@ -281,31 +228,30 @@ static plock_status failed(plock_lease *lease, plock_status status) {
     plock__exchange_cancel(&lease->exchange, acquiring ? &undo : NULL);
     lease->doubt = lease->doubt || doubt;
     const plock_ns now = plock_now();
-    if (lease->doing == EXTENDING && doubt) may_last(lease, now);
+    if (lease->doing == EXTENDING && doubt && lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
     /* The server closed an idle connection: that is nobody's failure. */
     const bool reconnects = status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline;
     /* Not where the same owner asks again at once, and says so. */
-    if (acquiring && doubt && !(reconnects && lease->owner.brought)) release_in_background(lease);
+    if (acquiring && doubt && !(reconnects && lease->subject.owner.brought)) release_in_background(lease);
     if (reconnects) {
         lease->reconnected = true;
         const plock_status begun = attempt(lease, now);
         return begun ? finish(lease, begun) : PLOCK_AGAIN;
     }
-    const bool again = plock_status_retries(status) && !(acquiring && lease->owner.brought);
+    const bool again = plock_status_retries(status) && !(acquiring && lease->subject.owner.brought);
     if (!again || now >= (acquiring ? lease->patience_ends : lease->deadline)) return finish(lease, status);
-    (void)pause_for(lease, FAIL_FIRST, FAIL_LAST, PLOCK_NEVER);
+    (void)pause_for(lease, now, plock__pause_before_trying(lease->pauses));
     return acquiring ? PLOCK_TRY_FAILED : PLOCK_AGAIN;
 }
 
 static plock_status answered(plock_lease *lease, const plock_value *answer) {
     plock_ns left = PLOCK_NEVER;
-    const plock_status status = lease->doing == ACQUIRING ? read_acquired(lease, answer, &left) : read_ours(lease, answer);
+    const plock_status status = understand(lease, answer, &left);
     if (status == PLOCK_SILENT || status == PLOCK_PROTOCOL) return failed(lease, status);
     plock__exchange_finish(&lease->exchange);
     if (status == PLOCK_REFUSED) {
-        const plock_ns remaining = lease->patience_ends - plock_now();
-        /* Look ever more often towards the end, rather than once too late. */
-        if (remaining > 0) return pause_for(lease, LOOK_FIRST, LOOK_LAST, left < remaining / 2 ? left : remaining / 2);
+        const plock_ns now = plock_now(), remaining = lease->patience_ends - now;
+        if (remaining > 0) return pause_for(lease, now, plock__pause_before_looking(lease->pauses, left, remaining));
         return finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
     }
     if (lease->doing == EXTENDING && !status) date(lease, plock_now());
@@ -383,7 +329,7 @@ plock_status plock_lease_release(plock_lease *lease) {
 }
 
 plock_status plock_lease_release_owned(plock_lease *lease) {
-    if (lease->doing || lease->held || !lease->owner.brought) return PLOCK_MISUSE;
+    if (lease->doing || lease->held || !lease->subject.owner.brought) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     lease->undoes = false;
     return begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
@@ -423,12 +369,12 @@ bool plock_lease_valid(const plock_lease *lease) {
 }
 
 const char *plock_lease_key(const plock_lease *lease, size_t *length) {
-    *length = lease->key.length;
-    return lease->key.bytes;
+    *length = lease->subject.key.length;
+    return lease->subject.key.bytes;
 }
 
 const char *plock_lease_owner(const plock_lease *lease, size_t *length) {
-    const plock_text name = plock__owner_name(&lease->owner);
+    const plock_text name = plock__owner_name(&lease->subject.owner);
     *length = name.length;
     return name.bytes ? name.bytes : "";
 }
