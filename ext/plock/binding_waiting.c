@@ -139,7 +139,7 @@ static void drive_to_its_end(masked *m, bool deferring) {
 }
 
 static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
-    (void)unused;
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
     drive_to_its_end((masked *)argument, false);
     return Qnil;
 }

@@ -1,12 +1,18 @@
 # frozen_string_literal: true
 
 require "plock"
-require_relative "lock/errors"
+require_relative "lock/application"
 require_relative "lock/arguments"
+require_relative "lock/attempts"
+require_relative "lock/degraded"
+require_relative "lock/errors"
 require_relative "lock/reports"
-require_relative "lock_backend"
+require_relative "lock/secrets"
+require_relative "lock/store_resolver"
 
 module Parse
+  autoload :LockBackend, File.expand_path("lock_backend", __dir__) unless const_defined?(:LockBackend, false)
+
   # A lock that processes on any number of machines share through one Redis, held for the time of a block.
   #
   # It is a lock with a time limit: if the holder dies, the lock frees itself after `ttl:`. So a block that runs longer
@@ -77,7 +83,7 @@ module Parse
 
         store = LockBackend.lock_store
         store = reachable(store) unless Plock::Store === store
-        secret = Secrets.for(SOURCE, !store) if secret == :auto
+        secret = Secrets.for(SOURCE) { !store } if secret == :auto
 
         # Each of the three calls the block directly: passing it on as an object would cost one.
         if Plock::Store === store

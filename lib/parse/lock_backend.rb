@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-require_relative "lock/application"
-require_relative "lock/attempts"
-require_relative "lock/degraded"
-require_relative "lock/secrets"
-require_relative "lock/store_resolver"
+# Where an application declares autoloads, two threads may come for the two constants at once. So each file loads the other
+# by its constant only, this one first of all, and lock.rb never waits for this one.
+module Parse
+  autoload :Lock, File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
+  Lock
+end
 
 module Parse
   # The parts of {Parse::Lock} under the names that applications, and the find-or-create lock of Parse Stack, call them by.
@@ -37,10 +38,12 @@ module Parse
 
       # @param store [Object, nil]
       # @return [Boolean] is it seen by this process only, or no store at all?
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError, Plock::UnavailableError] it is a store of Redis that
-      #   plock cannot use: that is not degraded, it is wrong
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] it is a store of Redis that plock cannot use: that is not
+      #   degraded, it is wrong
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
+      rescue Plock::UnavailableError
+        false # a pool that lends nothing at the moment is no store of this process alone
       end
 
       # Says or raises what the caller wishes to happen with a degraded store.
@@ -104,7 +107,7 @@ module Parse
       # @param source [String] who asks
       # @return [String, nil]
       def lock_secret_for(store:, source: "Parse::LockBackend")
-        Lock::Secrets.for(source, degraded_store?(store))
+        Lock::Secrets.for(source) { degraded_store?(store) }
       end
 
       # @return [String, nil] `Parse.synchronize_create_secret.to_s` if set, else `ENV["PARSE_STACK_LOCK_SECRET"]`
@@ -130,7 +133,7 @@ module Parse
       # nobody has locked only the 4096 used last are kept.
       #
       # @param key [String]
-      # @return [Parse::Lock::ProcessMutex] answers to what a Mutex does
+      # @return [Parse::Lock::ProcessMutex] answers to a Mutex's lock, try_lock, locked?, owned?, unlock and synchronize
       def process_mutex(key)
         Lock::Degraded::MUTEXES[key]
       end

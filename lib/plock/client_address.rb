@@ -115,7 +115,9 @@ module Plock
 
       def borrow(pool, &block)
         pool.with(timeout: 0, &block) # a call has its own patience, and does not spend it here
-      rescue ConnectionPool::Error, ConnectionPool::TimeoutError => e
+      rescue Plock::Error
+        raise
+      rescue StandardError => e # what makes the pool's clients is the application's, and may raise what it likes
         raise UnavailableError.new("the pool lent no client to take the address from: #{e.message}", code: :saturated)
       end
 

@@ -223,4 +223,27 @@ RSpec.describe Parse::LockBackend do
       expect(described_class.auto_secret).not_to eq(before)
     end
   end
+
+  describe "with a pool that lends nothing" do
+    let(:pool) { ConnectionPool.new(size: 1) { RedisClient.new(path: shared_redis.unix_path) } }
+    let(:broken) { ConnectionPool.new(size: 1) { raise IOError, "no credentials today" } }
+
+    it "is not degraded, and a configured secret is given without asking" do
+      pool.with do
+        Thread.new do
+          expect(described_class.degraded_store?(pool)).to be(false)
+          Parse.synchronize_create_secret = "configured-secret"
+          expect(described_class.lock_secret_for(store: pool)).to eq("configured-secret")
+        end.join
+      end
+    end
+
+    it "warns of what its own code raised, attempt by attempt, and of no release" do
+      Parse.synchronize_create_store = broken
+      heard = warnings do
+        expect { Parse::Lock.acquire("k", wait: 0, secret: nil) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
+      end
+      expect(heard).to match([/acquire error \(Plock::UnavailableError\): .*no credentials today/])
+    end
+  end
 end

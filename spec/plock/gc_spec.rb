@@ -17,12 +17,12 @@ RSpec.describe "Garbage collection" do
       e.class
     end
     [
-      store.hold(key, 3_000, 1.0, ->(*) {}) { |lease| [lease.valid?, lease.token.size, lease.key == key, lease.inspect.class] },
-      store.lock_acquire(key, owner, 3), store.lock_acquire(key, "another", 3),
-      failure.call { store.hold(key, 3_000, 0, nil) { nil } },
+      store.hold(key, 60_000, 1.0, ->(*) {}) { |lease| [lease.valid?, lease.token.size, lease.key == key, lease.inspect.class] },
+      store.lock_acquire(key, owner, 60), store.lock_acquire(key, "another", 60),
+      failure.call { store.hold(key, 60_000, 0, nil) { nil } },
       store.lock_release(key, owner), store.lock_release(key, owner),
-      failure.call { store.hold(key, 3_000, 1.0, nil) { raise ArgumentError } },
-      catch(:out) { store.hold(key, 3_000, 1.0, nil) { throw :out, :thrown } },
+      failure.call { store.hold(key, 60_000, 1.0, nil) { raise ArgumentError } },
+      catch(:out) { store.hold(key, 60_000, 1.0, nil) { throw :out, :thrown } },
       Plock.digest("m", "secret" * 3).size, Plock.store_key("p:", "k").size,
       store.url.size, store.inspect.class,
       failure.call { Plock::Store.open("redis://[:1") }

@@ -4,7 +4,7 @@ require "async"
 require "spec_helper"
 require "support/bad_days"
 
-RSpec.describe "Under a Fiber scheduler" do
+RSpec.describe "Under a Fiber scheduler", :fibers do
   include Support::BadDays
 
   let(:gate) { proxy }

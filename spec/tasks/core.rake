@@ -4,30 +4,28 @@
 
 require_relative "../../bin/support/toolchain"
 
+# Each with the compiler that runs it, so that what either makes is run; without clang it is gcc's turn.
 CORE_VARIANTS = {
-  plain: {},
-  portable: { PORTABLE: "1" },
-  address: { SAN: "address,undefined" },
-  thread: { SAN: "thread" }
+  plain: [:gcc, {}],
+  portable: [:clang, { PORTABLE: "1" }],
+  address: [:clang, { SAN: "address,undefined" }],
+  thread: [:gcc, { SAN: "thread" }]
 }.freeze
 
-FUZZ_SECONDS = 20
+FUZZ_SECONDS = 10
 
 def make_core(goal, compiler, **variables)
   sh "make", "--no-print-directory", "-C", CORE, goal, "CC=#{compiler}", *variables.map { |name, value| "#{name}=#{value}" }
 end
 
 namespace :core do
-  desc "C unit tests with every compiler that is here: plain, portable, ASan with UBSan, TSan"
-  task :test
+  desc "C unit tests: plain, portable, ASan with UBSan, TSan"
+  task test: CORE_VARIANTS.keys.map { |variant| "test:#{variant}" }
 
-  %i[gcc clang].each do |name|
-    CORE_VARIANTS.each do |variant, variables|
-      task "test:#{name}:#{variant}" do
-        compiler = Toolchain.compiler(name) or abort "#{name} is not installed"
-        make_core("check", compiler, **variables)
-      end
-      task test: "test:#{name}:#{variant}" if Toolchain.compiler(name)
+  CORE_VARIANTS.each do |variant, (name, variables)|
+    task "test:#{variant}" do
+      compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
+      make_core("check", compiler, **variables)
     end
   end
 

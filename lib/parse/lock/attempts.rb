@@ -29,8 +29,8 @@ module Parse
         # @param ttl [Integer] seconds
         # @return [Boolean, nil] nil: the store failed, which has been warned of, and nobody knows whether it took the lock
         def acquire(store, key, owner, ttl)
+          target, = reach(:acquire, store) || (return false) # it was never asked
           guarded(:acquire) do
-            target = StoreResolver.resolve(store) || store
             next target.lock_acquire(key, owner, ttl) ? true : false if target.respond_to?(:lock_acquire)
 
             target.key?(key) # some adapters look for what has expired only when they are asked for it
@@ -45,8 +45,8 @@ module Parse
         # @param owner [String]
         # @return [Boolean, nil] was it the owner's? nil: the store failed, which has been warned of
         def release(store, key, owner)
+          target, = reach(:release, store) || return
           guarded(:release) do
-            target = StoreResolver.resolve(store) || store
             next target.lock_release(key, owner) ? true : false if target.respond_to?(:lock_release)
             next false unless target[key] == owner
 
@@ -92,6 +92,10 @@ module Parse
         end
 
         private
+
+        def reach(action, store)
+          guarded(action) { [StoreResolver.resolve(store) || store] }
+        end
 
         # The one broad rescue: the application's store may raise what it likes, and whatever it is, it must neither enter
         # the block of the caller nor leave it.

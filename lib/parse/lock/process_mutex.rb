@@ -5,13 +5,19 @@ module Parse
     # A mutex that can be waited for with patience, and that belongs to a claim: an object of the caller's, made before it
     # asks. So the caller may always give back, whether it got the mutex or was interrupted on the way.
     #
-    # It also answers to what a Mutex does, where, as there, the owner is the fiber.
+    # It also answers to a Mutex's lock, try_lock, locked?, owned?, unlock and synchronize, where, as there, the owner is the
+    # fiber. Not to sleep, so it is not for a ConditionVariable.
     class ProcessMutex
       def initialize
         @guard = ::Mutex.new
         @freed = ::ConditionVariable.new
         @claim = nil
         @fiber = nil
+      end
+
+      # @return [String] without the claim, which may be an owner's token
+      def inspect
+        "#<#{self.class} #{@claim ? "locked" : "free"}>"
       end
 
       # @param claim [Object]

@@ -15,12 +15,12 @@ module Parse
 
       class << self
         # @param source [String] who asks, for the warning
-        # @param process_local [Boolean] is the store seen by this process only?
+        # @yieldreturn [Boolean] is the store seen by this process only? Asked where no secret is configured.
         # @return [String, nil] nil: none, keys are hashed without
-        def for(source, process_local)
+        def for(source)
           secret = configured
           return secret if secret && !secret.empty?
-          return generated if process_local
+          return generated if yield
 
           warn_once(source)
           nil

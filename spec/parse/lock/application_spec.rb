@@ -44,4 +44,24 @@ RSpec.describe "parse/lock/application" do
       puts Parse.synchronize_create_store
     RUBY
   end
+
+  it "can be loaded by autoload, in either order and by several threads at once, without a warning" do
+    declared = <<~RUBY
+      module Parse
+        class Error < StandardError; end
+        autoload :Lock, "parse/lock"
+        autoload :LockBackend, "parse/lock_backend"
+        class << self
+          attr_accessor :synchronize_create_store, :synchronize_create_secret
+        end
+      end
+      $VERBOSE = true
+    RUBY
+    expect(output_of("#{declared}Parse::LockBackend; p Parse::Lock::MAX_TTL")).to eq("30\n")
+    expect(output_of("#{declared}Parse::Lock; p Parse::LockBackend.lock_store")).to eq("nil\n")
+    expect(output_of(<<~RUBY)).to eq("[nil, 30, nil, 30]\n")
+      #{declared}
+      p 4.times.map { |i| Thread.new { i.even? ? Parse::LockBackend.lock_store : Parse::Lock::MAX_TTL } }.map(&:value)
+    RUBY
+  end
 end

@@ -26,18 +26,18 @@ RSpec.describe Parse::Lock::Secrets do
   describe ".for" do
     it "is the configured one, of any length, for every store" do
       ENV["PARSE_STACK_LOCK_SECRET"] = "x"
-      expect([described_class.for("Me", true), described_class.for("Me", false)]).to eq(%w[x x])
+      expect([described_class.for("Me") { true }, described_class.for("Me") { false }]).to eq(%w[x x])
     end
 
     context "where none is configured" do
       let(:secret) { "" }
 
       it "is one of this process for a store of this process" do
-        expect(described_class.for("Me", true)).to eq(described_class.generated)
+        expect(described_class.for("Me") { true }).to eq(described_class.generated)
       end
 
       it "is none for a store that others see, which is warned of once" do
-        heard = warnings { 3.times { expect(described_class.for("Me", false)).to be_nil } }
+        heard = warnings { 3.times { expect(described_class.for("Me") { false }).to be_nil } }
         expect(heard.size).to be(1)
         expect(heard.first).to start_with(
           "[Me:SECURITY] No PARSE_STACK_LOCK_SECRET configured and Redis-backed store detected."
@@ -47,11 +47,11 @@ RSpec.describe Parse::Lock::Secrets do
       it "treats an empty one in Parse as none, and does not look further" do
         ENV["PARSE_STACK_LOCK_SECRET"] = "x"
         Parse.synchronize_create_secret = ""
-        expect(described_class.for("Me", true)).to eq(described_class.generated)
+        expect(described_class.for("Me") { true }).to eq(described_class.generated)
       end
 
       it "names both risks and the three remedies" do
-        text = warnings { described_class.for("Me", false) }.first
+        text = warnings { described_class.for("Me") { false } }.first
         expect(text).to match(/enumerate/).and match(/pin/).and match(/set PARSE_STACK_LOCK_SECRET/)
           .and match(/Parse\.synchronize_create_secret/).and match(/Parse\.synchronize_create_store/)
       end
@@ -59,7 +59,7 @@ RSpec.describe Parse::Lock::Secrets do
       it "warns once even if many threads ask together" do
         gate = Queue.new
         heard = warnings do
-          threads = Array.new(8) { background { gate.pop && described_class.for("Me", false) } }
+          threads = Array.new(8) { background { gate.pop && described_class.for("Me") { false } } }
           threads.each { |thread| await_sleep(thread) }
           8.times { gate.push(:go) }
           threads.each(&:join)
