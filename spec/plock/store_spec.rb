@@ -149,14 +149,14 @@ RSpec.describe Plock::Store do
       server = redis_server(:tls, client_auth: true)
       store = open_store(server.url(host: "localhost"), ca_file: Support::Certificates.ca.cert_file,
                                                         cert: Support::Certificates.client.cert_file,
-                                                        key: Support::Certificates.client.key_file)
+                                                        key: Support::Certificates.client.key_file, attempt_timeout: 5)
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
 
     it "takes TLS over from a client" do
       server = redis_server(:tls)
       client = Redis.new(url: server.url(host: "localhost"), ssl_params: { ca_file: Support::Certificates.ca.cert_file })
-      expect(open_store(client).lock_acquire(key, owner, 5)).to be(true)
+      expect(open_store(client, attempt_timeout: 5).lock_acquire(key, owner, 5)).to be(true)
     end
 
     it "uses the database that an option names" do

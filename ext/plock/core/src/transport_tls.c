@@ -167,7 +167,6 @@ static plock_status judge(tls_transport *t, int result, plock_want *want, plock_
         want->events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
         return PLOCK_AGAIN;
     }
-    const unsigned long code = ERR_peek_error();
     if (!t->handshaken) {
         const long verdict = SSL_get_verify_result(t->ssl);
         if (verdict != X509_V_OK && !t->config->unverified) {
@@ -175,9 +174,9 @@ static plock_status judge(tls_transport *t, int result, plock_want *want, plock_
             return plock__fail(error, PLOCK_TLS_VERIFY, "the server's certificate was not accepted: %s", X509_verify_cert_error_string(verdict));
         }
     }
-    bool gone = kind == SSL_ERROR_ZERO_RETURN || (kind == SSL_ERROR_SYSCALL && !code);
+    bool gone = kind == SSL_ERROR_ZERO_RETURN || kind == SSL_ERROR_SYSCALL;
 #ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
-    gone = gone || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    gone = gone || ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
 #endif
     if (gone) {
         ERR_clear_error();
