@@ -147,6 +147,7 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
     memcpy(name, RSTRING_PTR(prefix), length);
     binding_digest(key, secret, name + length);
     holding h = prepare(key, ttl_ms, wait, report);
+    h.patience.insists = !NIL_P(report); /* it hears of every failure meanwhile */
     const plock_status status = plock_lease_new(&h.lease, binding_store(self), name, length + PLOCK_DIGEST_HEX);
     if (status) binding_raise(status, NULL);
     return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);

@@ -29,7 +29,8 @@ module Plock
   #
   # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
   #   {#hold} for front doors that hash their keys: the key in the store is {Plock.store_key} of the first three. The block
-  #   gets the owner token, and without a lock the answer is {UNACQUIRED}. Few objects are made on the way.
+  #   gets the owner token, and without a lock the answer is {UNACQUIRED}. With a report it tries until patience ends,
+  #   whatever fails. Few objects are made on the way.
   #   @param prefix [String] 64 bytes at most
   #   @param key [String]
   #   @param secret [String, nil]

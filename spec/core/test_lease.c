@@ -195,7 +195,8 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
-    static const plock_patience IMPOSSIBLE[] = {{0, 0}, {-1, 0}, {PLOCK_MILLISECOND - 1, 0}, {PLOCK_TTL_MAX + 1, 0}, {PLOCK_NEVER, 0}, {PLOCK_SECOND, -1}};
+    static const plock_patience IMPOSSIBLE[] = {
+        {0, 0, false}, {-1, 0, false}, {PLOCK_TTL_MIN - 1, 0, false}, {PLOCK_TTL_MAX + 1, 0, false}, {PLOCK_NEVER, 0, false}, {PLOCK_SECOND, -1, false}};
     for (unsigned i = 0; i < sizeof IMPOSSIBLE / sizeof *IMPOSSIBLE; i++) CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_MISUSE); /* one is under way */

@@ -165,6 +165,17 @@ static void what_does_not_pass_ends_it_at_once(void) {
     }
 }
 
+static void who_insists_tries_until_the_end_all_the_same(void) {
+    begin("redis://h");
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .insists = true}), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_WRONGPASS);
+    CHECK(fake_failed_tries >= 4);
+    end();
+}
+
 static void after_failures_only_the_last_one_is_still_told(void) {
     begin("redis://h");
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_CONNECT;
@@ -257,6 +268,7 @@ int main(void) {
     RUN(each_attempt_has_a_token_of_its_own);
     RUN(each_failed_attempt_is_told_and_another_follows);
     RUN(what_does_not_pass_ends_it_at_once);
+    RUN(who_insists_tries_until_the_end_all_the_same);
     RUN(after_failures_only_the_last_one_is_still_told);
     RUN(with_one_attempt_a_failure_is_the_answer);
     RUN(the_first_attempt_always_has_its_time);

@@ -51,6 +51,20 @@ RSpec.describe Parse::Lock, "on a bad day" do
     end
   end
 
+  it "with a wrong password it tries, and warns, until the wait is over, and takes the lock when the password is right" do
+    server = redis_server(:password)
+    Parse.synchronize_create_store = server.url(password: "guess")
+    for_as_long_as(0.3) { expect(failing(0.3).size).to be >= 3 }
+    waiting = nil
+    heard = warnings do
+      waiting = background { acquire(wait: 20) { :inside } }
+      eventually { server.call("INFO", "commandstats")[/cmdstat_auth:calls=(\d+)/, 1].to_i > 6 }
+      server.call("CONFIG", "SET", "requirepass", "guess")
+      expect(waiting.value).to be(:inside)
+    end
+    expect(heard).to all(include("acquire error (Plock::AuthenticationError)"))
+  end
+
   it "with a server that stands still in the block: the value is returned, and the release warned of" do
     server = redis_server
     Parse.synchronize_create_store = server.url

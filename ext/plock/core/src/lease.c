@@ -35,7 +35,7 @@ struct plock_lease {
     bool doubt;                /* an earlier request of this operation may have been carried out, and its reply was lost */
     unsigned pauses;
     plock_ns patience_ends, deadline, resume_at, new_ttl;
-    bool patient;
+    bool patient, insists;
     plock_exchange exchange;
     plock_error error;
     char names[]; /* key and companion */
@@ -238,7 +238,7 @@ static plock_status failed(plock_lease *lease, plock_status status) {
         const plock_status begun = attempt(lease, now);
         return begun ? finish(lease, begun) : PLOCK_AGAIN;
     }
-    const bool again = plock_status_retries(status) && !(acquiring && lease->subject.owner.brought);
+    const bool again = (plock_status_retries(status) || (acquiring && lease->insists)) && !(acquiring && lease->subject.owner.brought);
     if (!again || now >= (acquiring ? lease->patience_ends : lease->deadline)) return finish(lease, status);
     (void)pause_for(lease, now, plock__pause_before_trying(lease->pauses));
     return acquiring ? PLOCK_TRY_FAILED : PLOCK_AGAIN;
@@ -316,6 +316,7 @@ plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patie
     lease->undoes = false;
     lease->new_ttl = patience->ttl;
     lease->patient = patience->wait > 0;
+    lease->insists = patience->insists;
     const plock_ns now = plock_now();
     lease->patience_ends = plock_after(now, patience->wait);
     const plock_ns least = lease->store->config->attempt_timeout;

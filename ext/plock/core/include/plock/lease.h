@@ -16,6 +16,7 @@ typedef struct plock_lease plock_lease;
 typedef struct plock_patience {
     plock_ns ttl;       /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;      /* how long to try; 0: one attempt */
+    bool insists;       /* also where a failure does not look as if it would pass: a wrong password, a missing permission */
 } plock_patience;
 
 /* Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). Copies the key and refers to the store. */
