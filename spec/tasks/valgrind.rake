@@ -11,10 +11,10 @@ task valgrind: :compile do
   options = RubyMemcheck::Configuration::DEFAULT_VALGRIND_OPTIONS - ["--trace-children=yes"]
   # The programs that specs start (servers, openssl) are not ours. Forked children say nothing: those that an example kills
   # would leave reports cut off in the middle. What a fork does to memory the engine's own tests see under ASan.
-  options += %w[--trace-children=no --child-silent-after-fork=yes]
-  # Memory that Ruby's functions allocate is Ruby's to free, also where we call them: what is lost there says nothing of us.
-  skipped = [*RubyMemcheck::Configuration::DEFAULT_SKIPPED_RUBY_FUNCTIONS, /\Arb_/]
-  configuration = RubyMemcheck::Configuration.new(binary_name: "plock", valgrind_options: options, skipped_ruby_functions: skipped)
+  # Without fair scheduling busy threads keep the others from running at all.
+  options += %w[--trace-children=no --child-silent-after-fork=yes --fair-sched=try]
+  configuration = RubyMemcheck::Configuration.new(binary_name: "plock", valgrind_options: options,
+                                                  valgrind_suppressions_dir: File.expand_path("valgrind", __dir__))
   RubyMemcheck::RSpec::RakeTask.new(configuration, :memcheck) do |task|
     task.pattern = "spec/{plock_spec.rb,plock/**/*_spec.rb,parse/lock_spec.rb}"
     task.rspec_opts = "--tag ~timing --tag ~fibers" # valgrind does not see that fibers change the stack

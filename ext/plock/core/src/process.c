@@ -82,6 +82,7 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
+    atomic_store(&steps, 0); /* one that was about to find out that it has to wait, in the parent */
     atomic_store(&forking, false);
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
     plock__leave();
