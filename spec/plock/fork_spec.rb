@@ -110,7 +110,7 @@ RSpec.describe "fork" do
         .to eq(%i[entered entered])
     end
 
-    it "works while other threads hold, wait and release" do
+    it "works while other threads hold, wait and release", :many_children do
       store
       key
       stop = false
