@@ -47,9 +47,14 @@ static plock_status begin(plock_lease *lease, enum operation doing, plock_ns now
 static plock_status step(plock_lease *lease, plock_want *want);
 static plock_request undo_request(const plock_lease *lease);
 
-static void cancel_exchange(plock_lease *lease) {
+/* An acquire that is given up is taken back behind itself. */
+static void abandon_exchange(plock_lease *lease) {
     const plock_request undo = undo_request(lease);
     plock__exchange_cancel(&lease->exchange, lease->doing == ACQUIRING ? &undo : NULL);
+}
+
+static void cancel_exchange(plock_lease *lease) {
+    abandon_exchange(lease);
     lease->doing = NOTHING;
 }
 
@@ -224,8 +229,7 @@ static plock_status pause_for(plock_lease *lease, plock_ns now, plock_ns span) {
 static plock_status failed(plock_lease *lease, plock_status status) {
     const bool acquiring = lease->doing == ACQUIRING;
     const bool doubt = plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
-    const plock_request undo = undo_request(lease);
-    plock__exchange_cancel(&lease->exchange, acquiring ? &undo : NULL);
+    abandon_exchange(lease);
     lease->doubt = lease->doubt || doubt;
     const plock_ns now = plock_now();
     if (lease->doing == EXTENDING && doubt && lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
