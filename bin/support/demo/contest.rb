@@ -91,7 +91,8 @@ module Demo
 
     def clean_up
       %i[INT TERM HUP].each { |signal| trap(signal, "IGNORE") }
-      @workers.each(&:kill)
+      @workers.each(&:interrupt)
+      @workers.each(&:await_end)
       File.delete(@witness) if @witness && File.exist?(@witness)
       lock_key = Plock.store_key(Parse::Lock::KEY_PREFIX, @key, @secret)
       @server.close(lock_key, "plock:1:{#{lock_key}}:fence")

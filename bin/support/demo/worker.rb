@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "timeout"
 require_relative "witness"
 
 module Demo
@@ -16,6 +17,8 @@ module Demo
 
     # How long a section takes. The contest is for the lock, so not long.
     WORK_S = 0.002
+
+    GRACE_S = 2
 
     attr_reader :number, :pid
 
@@ -41,6 +44,16 @@ module Demo
     def kill
       Process.kill(:KILL, @pid) unless @status
       wait
+    end
+
+    # It gives back what it holds and takes back what it asked for, so that nothing of it is still on its way to the server
+    # when it has ended. One that takes too long is killed.
+    def interrupt = @status || Process.kill(:TERM, @pid)
+
+    def await_end
+      Timeout.timeout(GRACE_S) { wait }
+    rescue Timeout::Error
+      kill
     end
 
     def wait = @status ||= Process.wait2(@pid).last
