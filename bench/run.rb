@@ -2,22 +2,27 @@
 
 # Sets plock beside the floor and its peers, all against one private server. `ruby bench/run.rb --help` lists the options.
 
-require "shellwords"
-require "tmpdir"
+require_relative "parts/pairs"
+require_relative "parts/handoff"
+require_relative "parts/fairness"
+require_relative "parts/threads"
+require_relative "parts/cost"
+require_relative "parts/fibers"
+require_relative "parts/mixed"
 require_relative "support/bench"
-require_relative "support/measuring"
 require_relative "support/options"
 require_relative "support/pinning"
 require_relative "support/report"
 require_relative "support/server"
 
 module Bench
+  PARTS = [Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed].to_h { |part| [part::NAME, part] }.freeze
+
   class Run
-    FLOOR_SOURCE = File.join(ROOT, "floor.c")
     EXTENSION = File.join(LIB, "plock", "plock.#{RbConfig::CONFIG["DLEXT"]}")
 
     def initialize(arguments)
-      @options = Options.new(arguments)
+      @options = Options.new(arguments, PARTS.keys)
       @missing = {}
     end
 
@@ -25,44 +30,41 @@ module Bench
       placements = Pinning.placements(@options.placements, @options.cores)
       raise Failed, "this machine has no such placement" if placements.empty?
 
-      Dir.mktmpdir("plock-bench") do |folder|
-        floor = compile_floor(folder)
-        contestants = present(@options.pick(Bench.contestants))
-        Server.run(@options.server) { |server| measure(server, Measuring.new(server, contestants, floor, @options), placements) }
+      contestants = present(@options.pick(Bench.contestants))
+      Server.run(@options.server) do |server|
+        report = Report.new(server.version, @options, @missing)
+        parts(server, contestants).each { |part| measure(part, placements, report) }
+        finish(report)
       end
     end
 
     private
 
-    def measure(server, measuring, placements)
-      report = Report.new(server.version, @options, @missing)
-      placements.each_with_index do |placement, index|
-        million = @options.million && index.zero? # memory does not depend on the core
-        report.add(placement, measuring.run(placement, million: million) { |what| progress("#{placement.title}: #{what}") })
+    def parts(server, contestants)
+      PARTS.slice(*@options.parts).values.map { |part| part.new(server, contestants, @options, @missing) }
+    end
+
+    def measure(part, placements, report)
+      (part.everywhere? ? placements : placements.first(1)).each do |placement|
+        finding = part.run(placement) { |what| progress("#{part.class::TITLE}, #{placement.title}: #{what}") }
+        report.add(finding) if finding
       end
+    end
+
+    def finish(report)
       progress("")
       puts report
       puts "", "saved: #{report.save}"
       report.record if @options.record
     end
 
-    def compile_floor(folder)
-      program = File.join(folder, "floor")
-      flags = IO.popen(%w[pkg-config --cflags --libs hiredis], &:read)
-      raise Failed, "pkg-config does not find hiredis" unless $?.success?
-
-      compiler = Shellwords.split(ENV.fetch("CC", "cc"))
-      built = system(*compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", FLOOR_SOURCE, "-o", program, *Shellwords.split(flags))
-      built ? program : raise(Failed, "floor.c does not compile")
-    end
-
     # Those that can run here; the others are named in the report.
     def present(contestants)
-      peers = contestants.none?(&:peer?) || bundled?
+      bundle = (contestants.none?(&:peer?) && !@options.parts.include?(Fibers::NAME)) || bundled?
       contestants.reject do |one|
         if one.ours? && !File.exist?(EXTENSION)
           @missing[one.name] = "the extension is not compiled"
-        elsif one.peer? && !peers
+        elsif one.peer? && !bundle
           @missing[one.name] = "the gems of bench/Gemfile cannot be installed"
         end
       end

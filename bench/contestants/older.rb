@@ -15,6 +15,13 @@ module Bench
       end
     LUA
 
+    def self.connect(server)
+      require "openssl"
+      require "redis"
+      require "securerandom"
+      new(Redis.new(url: server.url(:tcp)), SECRET)
+    end
+
     def initialize(redis, secret)
       @redis = redis
       @secret = secret
@@ -47,10 +54,13 @@ module Bench
 end
 
 Bench.contestant "older", label: "older Parse::Lock", role: :peer, gems: %w[redis redis-client] do |server|
-  require "openssl"
-  require "redis"
-  require "securerandom"
-
-  lock = Bench::OlderLock.new(Redis.new(url: server.url(:tcp)), Bench::SECRET)
+  lock = Bench::OlderLock.connect(server)
   -> { lock.acquire("bench:older", ttl: 10, wait: 2.0) { :held } }
+end
+
+Bench.contender "older" do |server|
+  lambda do
+    lock = Bench::OlderLock.connect(server)
+    ->(key, section) { lock.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, &section) }
+  end
 end

@@ -1,12 +1,26 @@
 # frozen_string_literal: true
 
 # The product as an application calls it: store resolution, argument rules, HMAC digest, token, fence and owner record.
+module Bench
+  module FrontDoor
+    def self.open(server, transport)
+      require "parse/lock"
+
+      Parse.synchronize_create_secret = SECRET
+      Parse.synchronize_create_store = Plock::Store.open(server.url(transport))
+    end
+  end
+end
+
 %i[tcp unix].each do |transport|
   Bench.contestant "plock-#{transport}", label: "plock, Parse::Lock", role: :plock, transport: transport do |server|
-    require "parse/lock"
-
-    Parse.synchronize_create_secret = Bench::SECRET
-    Parse.synchronize_create_store = Plock::Store.open(server.url(transport))
+    Bench::FrontDoor.open(server, transport)
     -> { Parse::Lock.acquire("bench:plock", ttl: 10, wait: 2.0, on_degraded: :raise) { :held } }
   end
+end
+
+# One store for all threads of a process, as in an application.
+Bench.contender "plock-tcp" do |server|
+  Bench::FrontDoor.open(server, :tcp)
+  -> { ->(key, section) { Parse::Lock.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, on_degraded: :raise, &section) } }
 end

@@ -1,10 +1,24 @@
 # frozen_string_literal: true
 
-Bench.contestant "redis-mutex", label: "redis-mutex", role: :peer, gems: %w[redis-mutex redis redis-client] do |server|
-  require "redis"
-  require "redis-namespace"
-  require "redis-mutex"
+module Bench
+  module Mutexes
+    def self.connect(server)
+      require "redis"
+      require "redis-namespace"
+      require "redis-mutex"
 
-  RedisClassy.redis = Redis.new(url: server.url(:tcp))
+      RedisClassy.redis = Redis.new(url: server.url(:tcp))
+    end
+  end
+end
+
+Bench.contestant "redis-mutex", label: "redis-mutex", role: :peer, gems: %w[redis-mutex redis redis-client] do |server|
+  Bench::Mutexes.connect(server)
   -> { RedisMutex.with_lock("bench:redis-mutex", block: 2, expire: 10) { :held } }
+end
+
+# With its own delay of 100 ms between two looks. Threads of a process share its one connection: it knows no other way.
+Bench.contender "redis-mutex" do |server|
+  Bench::Mutexes.connect(server)
+  -> { ->(key, section) { RedisMutex.with_lock(key, block: Bench::WAIT, expire: Bench::TTL, &section) } }
 end

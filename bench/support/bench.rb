@@ -1,20 +1,28 @@
 # frozen_string_literal: true
 
-# What the parent (run.rb) and the process of each contestant (worker.rb) share: the list of contestants and their server's address.
+# What the parent (run.rb) and the processes of the contestants (worker.rb, contender_worker.rb) share: the list of contestants and
+# their server's address.
 module Bench
   ROOT = File.expand_path("..", __dir__)
   LIB = File.expand_path("../lib", ROOT)
   GEMFILE = File.join(ROOT, "Gemfile")
   SECRET = "a secret for the bench, not for you"
 
+  # What contenders ask for. Nobody waits that long: it is there to end what hangs.
+  TTL = 10  # seconds
+  WAIT = 30 # seconds
+
   class Failed < StandardError; end
 
   # One implementation on one transport.
   # role: :floor, :plock, :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock and the floor.
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value of the locked block.
-  Contestant = Struct.new(:name, :label, :role, :transport, :gems, :setup, keyword_init: true) do
+  # contender: nil for those that do not take part where locks are waited for. Given the Address, once in a process, it returns a
+  # callable that makes a lock for one thread; a lock is called with a key and a Proc, and returns the Proc's value.
+  Contestant = Struct.new(:name, :label, :role, :transport, :gems, :setup, :contender, keyword_init: true) do
     def peer? = role == :peer
     def floor? = role == :floor
+    def plock? = role == :plock
     def ours? = %i[plock engine].include?(role)
   end
 
@@ -30,10 +38,20 @@ module Bench
       @contestants[name] = Contestant.new(name: name, label: label, role: role, transport: transport, gems: gems, setup: setup)
     end
 
+    # A contestant takes part in the waiting, too.
+    def contender(name, &open)
+      @contestants.fetch(name).contender = open
+    end
+
     # All of them, in the order of the table.
     def contestants
-      %w[floor plock plock_store redlock redis_mutex older].each { |file| require_relative "../contestants/#{file}" } if @contestants.empty?
+      if @contestants.empty?
+        %w[floor plock plock_store redlock redis_mutex redis_semaphore older].each { |file| require_relative "../contestants/#{file}" }
+      end
       @contestants
     end
+
+    # On the clock that all processes of a machine share; nanoseconds.
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
   end
 end

@@ -57,7 +57,6 @@ module Bench
 
     # Yields a word on what is going on, returns a Result for each contestant.
     def run(placement, million: false, &progress)
-      @server.place(placement)
       runners = []
       @contestants.each { |contestant| runners << Runner.new(contestant, @server.address, placement, @floor_program) }
       results = runners.to_h { |runner| [runner, Result.new(runner.contestant, runner.versions)] }

@@ -6,14 +6,22 @@ require_relative "bench"
 module Bench
   # What the command line asks for.
   class Options
-    attr_reader :seconds, :rounds, :placements, :cores, :only, :server, :million, :record
+    attr_reader :parts, :only, :placements, :cores, :server, :seconds, :rounds, :million, :handoffs, :contest, :waiting, :fibers, :record
 
-    def initialize(arguments)
-      @seconds = 0.2
-      @rounds = 25
+    CONTEST = (0.1..20.0).freeze # seconds; who is served last must not lose patience
+    WAITING = (0.1..9.0).freeze  # seconds; less than TTL
+
+    def initialize(arguments, parts)
+      @known_parts = @parts = parts
       @placements = %w[one two]
       @cores = [0, 1]
       @server = "redis-server"
+      @seconds = 0.2
+      @rounds = 25
+      @handoffs = 100
+      @contest = 5.0
+      @waiting = 5.0
+      @fibers = 1000
       parser.parse!(arguments.dup)
     end
 
@@ -21,11 +29,8 @@ module Bench
     def pick(contestants)
       return contestants.values unless only
 
-      unknown = only - contestants.keys
-      raise Failed, "no contestant named #{unknown.join(", ")}; there are #{contestants.keys.join(", ")}" if unknown.any?
-
-      transports = only.map { |name| contestants.fetch(name).transport }
-      contestants.values.select { |one| only.include?(one.name) || (one.floor? && transports.include?(one.transport)) }
+      chosen = known(only, contestants.keys, "contestant").map { |name| contestants.fetch(name) }
+      contestants.values.select { |one| chosen.include?(one) || (one.floor? && chosen.map(&:transport).include?(one.transport)) }
     end
 
     private
@@ -33,21 +38,36 @@ module Bench
     def parser
       OptionParser.new do |o|
         o.banner = "usage: ruby bench/run.rb [options]"
-        o.on("--seconds S", Float, "length of one slice (0.2)") { |value| @seconds = positive(value, "--seconds") }
-        o.on("--rounds N", Integer, "slices per contestant and placement (25)") { |value| @rounds = positive(value, "--rounds") }
-        o.on("--placements LIST", Array, "one, two or both (one,two)") { |value| @placements = known(value) }
-        o.on("--cores SERVER,CLIENT", Array, "cores to use (0,1); the client's is the one they share") { |value| @cores = pair(value) }
-        o.on("--only LIST", Array, "contestants by name: #{Bench.contestants.keys.join(", ")}") { |value| @only = value }
-        o.on("--server PROGRAM", "the server to start (redis-server)") { |value| @server = value }
-        o.on("--million", "also watch plock's memory over a million pairs (some minutes)") { @million = true }
+        what_and_where(o)
+        how_long(o)
         o.on("--record", "write the tables into bench/README.md") { @record = true }
       end
     end
 
-    def positive(value, name) = value.positive? ? value : raise(Failed, "#{name} must be more than 0")
+    def what_and_where(o)
+      o.on("--parts LIST", Array, "what to measure (all): #{@known_parts.join(", ")}") { |value| @parts = known(value, @known_parts, "part") }
+      o.on("--only LIST", Array, "contestants by name: #{Bench.contestants.keys.join(", ")}") { |value| @only = value }
+      o.on("--placements LIST", Array, "one, two or both (one,two)") { |value| @placements = known(value, %w[one two], "placement") }
+      o.on("--cores SERVER,CLIENT", Array, "cores to use (0,1); the client's is the one they share") { |value| @cores = pair(value) }
+      o.on("--server PROGRAM", "the server to start (redis-server)") { |value| @server = value }
+    end
 
-    def known(names)
-      (names - %w[one two]).empty? ? names : raise(Failed, "--placements knows one and two")
+    def how_long(o)
+      o.on("--seconds S", Float, "pairs: length of one slice (0.2)") { |value| @seconds = positive(value, "--seconds") }
+      o.on("--rounds N", Integer, "pairs: slices per contestant and placement (25)") { |value| @rounds = positive(value, "--rounds") }
+      o.on("--million", "pairs: also watch plock's memory over a million (some minutes)") { @million = true }
+      o.on("--handoffs N", Integer, "handoff: of each contestant (100)") { |value| @handoffs = positive(value, "--handoffs") }
+      o.on("--contest S", Float, "fairness, threads, mixed: length (5)") { |value| @contest = within(CONTEST, value, "--contest") }
+      o.on("--waiting S", Float, "cost: length of the wait (5)") { |value| @waiting = within(WAITING, value, "--waiting") }
+      o.on("--fibers N", Integer, "fibers: how many (1000)") { |value| @fibers = positive(value, "--fibers") }
+    end
+
+    def positive(value, name) = value.positive? ? value : raise(Failed, "#{name} must be more than 0")
+    def within(range, value, name) = range.cover?(value) ? value : raise(Failed, "#{name} must be from #{range.first} to #{range.last}")
+
+    def known(names, all, what)
+      unknown = names - all
+      unknown.empty? ? names : raise(Failed, "no #{what} named #{unknown.join(", ")}; there are #{all.join(", ")}")
     end
 
     def pair(texts)

@@ -4,8 +4,7 @@ require "etc"
 require "fileutils"
 require "json"
 require "time"
-require_relative "table"
-require_relative "targets"
+require_relative "bench"
 
 module Bench
   # What a run leaves: tables on the terminal, a JSON file, and on request the section of bench/README.md between two marks.
@@ -19,27 +18,23 @@ module Bench
       @options = options
       @missing = missing
       @at = Time.now
-      @sections = []
+      @load = load
+      @findings = []
     end
 
-    def add(placement, results)
-      @sections << [placement, results]
+    def add(finding)
+      @findings << finding
     end
 
     def to_s
-      [facts.map { |name, text| "- #{name}: #{text}" }.join("\n"),
-       *@sections.flat_map { |placement, results| ["### #{capital(placement.title)}", Table.new(results).to_s, Targets.new(placement, results).to_s] },
-       (@missing.map { |name, why| "- not measured: #{name}, #{why}" }.join("\n") if @missing.any?)].compact.reject(&:empty?).join("\n\n")
+      [facts.map { |name, text| "- #{name}: #{text}" }.join("\n"), *@findings.flat_map { |finding| ["### #{finding.title}", finding.to_s] },
+       (@missing.map { |name, why| "- not measured: #{name}, #{why}" }.join("\n") if @missing.any?)].compact.join("\n\n")
     end
 
     def save
       FileUtils.mkdir_p(FOLDER)
       path = File.join(FOLDER, "#{@at.strftime("%Y%m%d-%H%M%S")}.json")
-      placements = @sections.to_h do |placement, results|
-        checks = Targets.new(placement, results).checks.map(&:to_h)
-        [placement.name, { title: placement.title, results: results.map(&:to_h), checks: checks }]
-      end
-      File.write(path, JSON.pretty_generate(at: @at.iso8601, facts: facts, placements: placements, missing: @missing))
+      File.write(path, JSON.pretty_generate(at: @at.iso8601, facts: facts, findings: @findings.map(&:to_h), missing: @missing))
       path
     end
 
@@ -52,9 +47,19 @@ module Bench
     private
 
     def facts
-      { "date" => @at.strftime("%Y-%m-%d"), "machine" => machine, "versions" => versions,
-        "run" => "#{@options.rounds} rounds of #{@options.seconds} s each; median of the rounds, range in min–max" }
+      { "date" => @at.strftime("%Y-%m-%d"), "machine" => machine, "load before" => @load, "versions" => versions, "run" => run }.compact
     end
+
+    # What the options that matter were, for the parts that ran.
+    def run
+      { "pairs" => "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
+        "handoff" => "#{@options.handoffs} each", "fairness" => "#{@options.contest} s", "threads" => "#{@options.contest} s",
+        "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s" }
+        .slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
+    end
+
+    # Others that use the machine show here.
+    def load = File.exist?("/proc/loadavg") ? File.read("/proc/loadavg").split.first : nil
 
     def machine
       model = File.exist?("/proc/cpuinfo") ? File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] : nil
@@ -63,10 +68,8 @@ module Bench
     end
 
     def versions
-      reported = @sections.flat_map { |_, results| results.map(&:versions) }.reduce({}, :merge)
+      reported = @findings.map(&:versions).reduce({}, :merge)
       ["ruby #{RUBY_VERSION}", @server_version, *reported.map { |name, version| "#{name} #{version}" }].join(", ")
     end
-
-    def capital(text) = text[0].upcase + text[1..]
   end
 end

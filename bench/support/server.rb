@@ -40,15 +40,46 @@ module Bench
       valkey ? "valkey #{valkey}" : "redis #{info[/^redis_version:(\S+)/, 1]}"
     end
 
-    # Commands that clients sent while the block ran. Neither INFO commandstats nor total_commands_processed can tell them from what
-    # scripts call; MONITOR can, it marks those as coming from "lua". It slows the server, so nothing is timed meanwhile.
+    # Commands that clients sent while the block ran.
     def count_commands
-      UNIXSocket.open(@address.socket) do |monitor|
-        ask(monitor, "MONITOR")
+      watch do |monitor|
         yield
-        mark = "end-of-count-#{Process.pid}"
-        query("ECHO", mark)
-        monitor.each_line.take_while { |line| !line.include?(mark) }.count { |line| !line.match?(/\A\+[\d.]+ \[\d+ lua\]/) }
+        monitor.commands.size
+      end
+    end
+
+    # Yields a Monitor. It slows the server, so nothing is timed meanwhile.
+    def watch
+      UNIXSocket.open(@address.socket) do |socket|
+        ask(socket, "MONITOR")
+        yield Monitor.new(socket, method(:query))
+      end
+    end
+
+    # How many connections clients have to it now, this one not counted.
+    def connections
+      UNIXSocket.open(@address.socket) do |socket|
+        ask(socket, "CLIENT", "SETNAME", "bench")
+        ask(socket, "CLIENT", "LIST").lines.count { |line| line.match?(/\Aid=/) && !line.match?(/ name=bench /) }
+      end
+    end
+
+    # What clients send. Neither INFO commandstats nor total_commands_processed can tell it from what scripts call; MONITOR can, it
+    # marks that as coming from "lua".
+    class Monitor
+      LINE = /\A\+[\d.]+ \[\d+ (?<from>[^\]]+)\] "(?<name>[^"]+)"/
+
+      def initialize(socket, query)
+        @socket = socket
+        @query = query
+      end
+
+      # Names of the commands since the beginning, or since the last call.
+      def commands
+        mark = "mark-#{Process.pid}-#{Bench.now}"
+        @query.call("ECHO", mark)
+        seen = @socket.each_line.take_while { |line| !line.include?(mark) }.filter_map { |line| LINE.match(line) }
+        seen.reject { |line| line[:from] == "lua" }.map { |line| line[:name].upcase }
       end
     end
 

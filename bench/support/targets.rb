@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
+require_relative "part"
 require_relative "table"
 
 module Bench
-  # What plock sets out to reach, held against what was measured. It informs; nothing fails by it.
+  # What plock sets out to reach where nobody contends.
   class Targets
     OF_FLOOR = { "one" => 0.75, "two" => 0.80 }.freeze # by placement
     P99_OF_FLOOR = 2.0
@@ -14,8 +15,6 @@ module Bench
     # The columns in which no peer may be ahead, and which way is better.
     AGAINST_PEERS = { "pairs/s" => [:rate, :max], "p50" => [:p50, :min], "p99" => [:p99, :min], "objects" => [:objects, :min] }.freeze
 
-    Check = Struct.new(:what, :found, :reached)
-
     def initialize(placement, results)
       @placement = placement
       @plocks = results.select { |result| result.contestant.role == :plock }
@@ -23,8 +22,6 @@ module Bench
     end
 
     def checks = @plocks.flat_map { |plock| own(plock) + against_peers(plock) }
-
-    def to_s = checks.map { |check| "- #{check.reached ? "reached" : "MISSED "}  #{check.what}: #{check.found}" }.join("\n")
 
     private
 

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+# Waits in BLPOP, so each thread needs a connection of its own. It waits without an end (its timeouts do not reach redis 5), and its
+# lock has no TTL: when a holder dies, nobody gets in again.
+module Bench
+  class SemaphoreLock
+    def self.connect(server)
+      require "redis-semaphore"
+      new(Redis.new(url: server.url(:tcp)))
+    end
+
+    def initialize(redis)
+      @semaphores = Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis) }
+    end
+
+    # Its own lock returns the token, not what the block returned.
+    def acquire(key)
+      value = nil
+      @semaphores[key].lock { value = yield }
+      value
+    end
+  end
+end
+
+Bench.contestant "redis-semaphore", label: "redis-semaphore", role: :peer, gems: %w[redis-semaphore redis redis-client] do |server|
+  lock = Bench::SemaphoreLock.connect(server)
+  -> { lock.acquire("bench:redis-semaphore") { :held } }
+end
+
+Bench.contender "redis-semaphore" do |server|
+  lambda do
+    lock = Bench::SemaphoreLock.connect(server)
+    ->(key, section) { lock.acquire(key, &section) }
+  end
+end

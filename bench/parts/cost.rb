@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "../support/part"
+require_relative "../support/relay"
+
+module Bench
+  # What does a process cost that does nothing but wait?
+  class Cost < Part
+    NAME = "cost"
+    TITLE = "What a waiter costs"
+
+    FIRST = 0.3 # seconds that the first wait takes, in which a process also prepares what it will need for all others
+    PREPARING = %w[AUTH CLIENT HELLO PSUBSCRIBE SCRIPT SELECT SUBSCRIBE].freeze
+
+    COLUMNS = {
+      "contestant" => ->(r) { r.contestant.label },
+      "commands" => ->(r) { r.wait.commands.size.to_s },
+      "CPU ms" => ->(r) { format("%.2f", r.wait.cpu_ms) },
+      "connections" => ->(r) { r.connections.to_s },
+      "to prepare: commands" => ->(r) { r.preparing.to_s },
+      "first wait: CPU ms" => ->(r) { format("%.2f", r.first.cpu_ms) }
+    }.freeze
+
+    COMMANDS = 4
+    CPU_MS = 2
+
+    # commands: the names of those that the server got from the waiter. connections: all that the server had.
+    Wait = Struct.new(:commands, :connections, :cpu_ms) do
+      def to_h = super.merge(commands: commands.tally)
+    end
+
+    # connections: the waiter's.
+    Result = Struct.new(:contestant, :first, :wait, :connections) do
+      def preparing = first.commands.count { |name| PREPARING.include?(name) }
+      def to_h = { contestant: contestant.name, wait: wait.to_h, first_wait: first.to_h, connections: connections, preparing: preparing }
+    end
+
+    # Who sleeps is as cheap everywhere.
+    def everywhere? = false
+
+    private
+
+    def measure(placement)
+      each_of(contenders, placement) do |contestant|
+        yield contestant.name
+        start([contestant], placement) do |(holder)|
+          others = @server.connections
+          start([contestant], placement) { |(waiter)| cost(contestant, holder, waiter, others) }
+        end
+      end
+    end
+
+    # It is the same process that waits again.
+    def cost(contestant, holder, waiter, others)
+      first = wait(holder, waiter, FIRST)
+      second = wait(holder, waiter, @options.waiting)
+      Result.new(contestant, first, second, second.connections - others)
+    end
+
+    # The holder sends nothing while it holds, so what arrives then is the waiter's.
+    def wait(holder, waiter, seconds)
+      relay = Relay.new(holder, waiter, fresh_key)
+      commands = connections = nil
+      passing = @server.watch do |monitor|
+        relay.pass do
+          sleep(seconds)
+          commands = monitor.commands
+          connections = @server.connections - 1 # the monitor's
+        end
+      end
+      relay.finish
+      Wait.new(commands, connections, passing.cpu_ns / 1e6)
+    end
+
+    def columns(_) = COLUMNS
+
+    def checks(results, _)
+      results.select { |result| result.contestant.plock? }.flat_map do |result|
+        name, wait = result.contestant.name, result.wait
+        [Check.new("#{name} at most #{COMMANDS} commands in one wait", wait.commands.size.to_s, wait.commands.size <= COMMANDS),
+         Check.new("#{name} at most #{CPU_MS} ms of CPU", format("%.2f", wait.cpu_ms), wait.cpu_ms <= CPU_MS)]
+      end
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "../support/contest"
+require_relative "../support/part"
+
+module Bench
+  # What is left of a lock's speed when many processes want it, and does each get its share?
+  class Fairness < Part
+    NAME = "fairness"
+    TITLE = "8 processes on one key"
+
+    PROCESSES = 8
+    THREADS = 1 # in each
+    ALONE = 1.0   # seconds before, and again after
+    WARM_UP = 0.2 # seconds, for one alone
+
+    COLUMNS = {
+      "contestant" => ->(r) { r.contestant.label },
+      "alone/s" => ->(r) { r.alone.round.to_s },
+      "sections/s" => ->(r) { r.shares.rate.round.to_s },
+      "of alone" => ->(r) { format("%.2f", r.of_alone) },
+      "least" => ->(r) { r.shares.least.to_s },
+      "most" => ->(r) { r.shares.most.to_s },
+      "least/most" => ->(r) { format("%.3f", r.shares.evenness) },
+      "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
+    }.freeze
+
+    # What to reach: at least so much of one process's rate, at least so even, no wait longer than that.
+    OF_ALONE = 0.8
+    EVENNESS = 0.98
+    LONGEST_MS = 25
+
+    # alone: sections per second of one process that nobody disturbs.
+    Result = Struct.new(:contestant, :alone, :shares) do
+      def of_alone = shares.rate / alone
+      def to_h = { contestant: contestant.name, alone_per_s: alone, of_alone: of_alone, **shares.to_h }
+    end
+
+    private
+
+    def measure(placement)
+      each_of(contenders, placement) do |contestant|
+        yield contestant.name
+        start([contestant], placement, each: PROCESSES) { |processes| contest(contestant, processes, fresh_key) }
+      end
+    end
+
+    # One process alone before and after, so that a machine that slows down or speeds up meanwhile tells no lies.
+    def contest(contestant, processes, key)
+      alone = [alone(processes, key)]
+      shares = Shares.new(Contest.run(processes, key, @options.contest, threads: self.class::THREADS), @options.contest)
+      alone << alone(processes, key)
+      Result.new(contestant, alone.sum / alone.size, shares)
+    end
+
+    def alone(processes, key) = Shares.new(Contest.run(processes.first(1), key, ALONE, warm_up: WARM_UP), ALONE).rate
+
+    def columns(_) = COLUMNS
+
+    def checks(results, _)
+      results.select { |result| result.contestant.plock? }.flat_map { |result| own(result).compact }
+    end
+
+    def own(result)
+      part, name, shares = self.class, result.contestant.name, result.shares
+      [Check.new("#{name} at least #{part::OF_ALONE} of one process alone", format("%.2f", result.of_alone), result.of_alone >= part::OF_ALONE),
+       Check.new("#{name} least/most at least #{part::EVENNESS}", format("%.3f", shares.evenness), shares.evenness >= part::EVENNESS),
+       if (most = part::LONGEST_MS)
+         Check.new("#{name} nobody waits longer than #{most} ms", format("%.1f", shares.longest_ms), shares.longest_ms <= most)
+       end]
+    end
+  end
+end

@@ -1,0 +1,16 @@
+# frozen_string_literal: true
+
+require_relative "fairness"
+
+module Bench
+  # The same with eight threads in each process.
+  class Threads < Fairness
+    NAME = "threads"
+    TITLE = "64 threads in 8 processes on one key"
+
+    THREADS = 8
+    OF_ALONE = 0.9
+    EVENNESS = 0.9
+    LONGEST_MS = nil # eight times as many wait
+  end
+end

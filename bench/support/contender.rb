@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require_relative "conversation"
+
+module Bench
+  # One process that contends for keys, contender_worker.rb; its worker says what the orders do. Orders that wait for the lock are
+  # only told, so that others can be told something meanwhile; their answers are fetched later.
+  class Contender < Conversation
+    # Starts that many of each contestant, all at once, and yields them when all are ready.
+    def self.start(contestants, address, placement, each: 1, bundle: false)
+      contenders = []
+      contestants.each { |one| each.times { contenders << new(one, address, placement, bundle: bundle) } }
+      contenders.each(&:versions)
+      yield contenders
+    ensure
+      contenders.each(&:stop)
+    end
+
+    def initialize(contestant, address, placement, bundle: false)
+      bundle ||= contestant.peer?
+      path = [*("-rbundler/setup" if bundle), *(["-I", LIB] if contestant.ours?)]
+      program = File.join(__dir__, "contender_worker.rb")
+      super(contestant, placement.client_core, RbConfig.ruby, *path, program, contestant.name, address.port.to_s, address.socket, bundle: bundle)
+    end
+
+    def enter(key) = tell("enter #{key}")
+    def entered = reply(WAIT)
+    def leave = tell("leave")
+    def left = order("left?", WAIT)
+
+    def contend(key, threads, start, finish) = tell("contend #{key} #{threads} #{start} #{finish}")
+    def contended(seconds) = reply(seconds + WAIT)
+
+    def enter_fibers(key, count) = tell("fibers #{key} #{count}")
+    def fibers_asked = reply
+    def fibers_done = reply(WAIT)
+  end
+end

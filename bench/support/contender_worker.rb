@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+# The process of one contender: `contender_worker.rb NAME PORT SOCKET`. Obeys lines on its standard input and answers with lines of JSON;
+# times are nanoseconds on the clock that all processes share:
+#
+#   enter KEY                        acquires and stays inside; answers when it is in
+#   leave                            ends that; no answer, which would be in the way of those who now come in
+#   left?                            answers when it left
+#   contend KEY THREADS START FINISH each thread enters and leaves at once, over and over until FINISH; answers for each thread how often
+#                                    it was in after START, and its longest wait
+#   fibers KEY COUNT                 that many fibers enter and leave at once; answers when all have asked, and when all are done
+
+require "json"
+require_relative "bench"
+
+module Bench
+  class ContenderWorker
+    def initialize(contestant, address)
+      @contestant = contestant
+      @locks = contestant.contender.call(address)
+      @lock = @locks.call
+      held("bench:ready:#{Process.pid}") # connections and scripts are there
+    end
+
+    def run
+      answer("versions" => versions)
+      while (line = $stdin.gets)
+        order, *arguments = line.split
+        case order
+        when "enter" then enter(*arguments)
+        when "left?" then answer("left_ns" => @left)
+        when "contend" then answer("shares" => contend(arguments.first, *arguments.drop(1).map { |text| Integer(text) }))
+        when "fibers" then fibers(arguments.first, Integer(arguments.last))
+        else raise Failed, "an order it does not know: #{line}"
+        end
+      end
+    end
+
+    private
+
+    def held(key, lock = @lock, &inside)
+      section = proc do
+        inside&.call
+        :held
+      end
+      lock.call(key, section) == :held or raise Failed, "the block was not entered"
+    end
+
+    def enter(key)
+      spent = cpu
+      asked = Bench.now
+      held(key) do
+        entered = Bench.now
+        answer("asked_ns" => asked, "entered_ns" => entered, "cpu_ns" => cpu - spent)
+        $stdin.gets # "leave", or the end of the input
+        @left = Bench.now
+      end
+    end
+
+    def contend(key, threads, start, finish)
+      return [stay_at(key, @lock, start, finish)] if threads == 1
+
+      Array.new(threads) { Thread.new(@locks.call) { |lock| stay_at(key, lock, start, finish) } }.map(&:value)
+    end
+
+    # Sections are counted from START to FINISH, waits also when FINISH found them still waiting.
+    def stay_at(key, lock, start, finish)
+      sections = longest = entered = 0
+      section = proc do
+        entered = Bench.now
+        :held
+      end
+      while (asked = Bench.now) < finish
+        lock.call(key, section) == :held or raise Failed, "the block was not entered"
+        next if entered < start
+
+        sections += 1 if entered < finish
+        longest = entered - asked if entered - asked > longest
+      end
+      [sections, longest]
+    end
+
+    # The reactor has a thread of its own: reading orders is not its business.
+    def fibers(key, count)
+      require "async"
+
+      # Should each of them hold a connection, that is to be counted, not to fail.
+      Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
+      asked = Queue.new
+      reactor = Thread.new { Sync { |task| Array.new(count) { task.async { enter_as_fiber(key, asked) } }.map(&:wait) } }
+      count.times { asked.pop }
+      answer("asked" => count)
+      waits = reactor.value
+      answer("entered" => waits.compact.size, "last_ns" => Bench.now, "gave_up" => waits.count(nil))
+    end
+
+    # nil where patience ended first.
+    def enter_as_fiber(key, asked)
+      entered = nil
+      asked << true
+      held(key) { entered = Bench.now }
+      entered
+    rescue Parse::Lock::TimeoutError
+      nil
+    end
+
+    # Of the whole process, its native threads included.
+    def cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+
+    def versions
+      loaded = @contestant.gems.to_h { |name| [name, Gem.loaded_specs.fetch(name).version.to_s] }
+      loaded["plock"] = Plock::VERSION if @contestant.ours?
+      loaded
+    end
+
+    def answer(values)
+      $stdout.puts(JSON.generate(values))
+      $stdout.flush
+    end
+  end
+end
+
+if $PROGRAM_NAME == __FILE__
+  Signal.trap("INT", "SYSTEM_DEFAULT") # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
+  name, port, socket = ARGV
+  Bench::ContenderWorker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run
+end

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require_relative "bench"
+require_relative "contender"
+require_relative "table"
+
+module Bench
+  # Something that plock sets out to reach, held against what was measured. It informs; nothing fails by it.
+  Check = Struct.new(:what, :found, :reached) do
+    def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
+  end
+
+  # What a part found in one placement. results: rows of the table, each with a to_h.
+  Finding = Struct.new(:part, :placement, :title, :columns, :results, :checks, :versions, keyword_init: true) do
+    def to_s = [Table.new(columns, results).to_s, checks.join("\n")].reject(&:empty?).join("\n\n")
+    def to_h = { part: part, placement: placement.name, title: title, results: results.map(&:to_h), checks: checks.map(&:to_h) }
+  end
+
+  # A part of the bench: one question, asked of some contestants. A subclass has a NAME and a TITLE, says what to measure in
+  # `measure(placement, &progress)`, and what to make of it in `columns(results)` and `checks(results, placement)`.
+  class Part
+    # missing: what could not be measured, and why.
+    def initialize(server, contestants, options, missing)
+      @server = server
+      @contestants = contestants
+      @options = options
+      @missing = missing
+      @versions = {}
+    end
+
+    # In each placement, or only in the first because it makes no difference?
+    def everywhere? = true
+
+    # A Finding, or nil where none of the contestants can take part.
+    def run(placement, &progress)
+      @server.place(placement)
+      results = measure(placement, &progress)
+      return if results.empty?
+
+      Finding.new(part: self.class::NAME, placement: placement, title: "#{self.class::TITLE}, #{placement.title}", columns: columns(results),
+                  results: results, checks: checks(results, placement), versions: @versions)
+    end
+
+    private
+
+    def contenders = @contestants.select(&:contender)
+
+    # What the block makes of each. Who fails is named in the report and does not end the run.
+    def each_of(contestants, placement)
+      contestants.flat_map { |contestant| attempt(contestant.name, placement) { yield contestant } }
+    end
+
+    def attempt(name, placement)
+      yield
+    rescue Failed => e
+      @missing["#{name} in #{self.class::NAME}, #{placement.name}"] = e.message
+      []
+    end
+
+    # So that nothing which went wrong with one key can be in the way of what comes later.
+    def fresh_key = "bench:#{self.class::NAME}:#{@keys = @keys.to_i + 1}"
+
+    # Processes of the contestants, ready.
+    def start(contestants, placement, **how)
+      Contender.start(contestants, @server.address, placement, **how) do |processes|
+        processes.each { |process| @versions.merge!(process.versions) }
+        yield processes
+      end
+    end
+  end
+end

@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require_relative "contender"
+
+module Bench
+  # Two processes that pass one lock to and fro: while one is inside, the other asks.
+  class Relay
+    # From the moment the holder begins to leave until the waiter is in.
+    Passing = Struct.new(:from, :to, :released_ns, :asked_ns, :entered_ns, :cpu_ns) do
+      def took_ns = entered_ns - released_ns
+      def waited? = asked_ns < released_ns
+    end
+
+    def initialize(holder, waiter, key)
+      @holder = holder
+      @waiter = waiter
+      @key = key
+      @holder.enter(key)
+      @holder.entered
+    end
+
+    # The block decides how long the waiter waits.
+    def pass
+      @waiter.enter(@key)
+      yield
+      @holder.leave
+      asked, entered, cpu = @waiter.entered.values_at("asked_ns", "entered_ns", "cpu_ns")
+      passing = Passing.new(@holder.contestant, @waiter.contestant, @holder.left.fetch("left_ns"), asked, entered, cpu)
+      @holder, @waiter = @waiter, @holder
+      passing
+    end
+
+    # Nobody is inside any more.
+    def finish
+      @holder.leave
+      @holder.left
+    end
+  end
+end
