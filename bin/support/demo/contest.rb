@@ -95,7 +95,7 @@ module Demo
       @workers.each(&:await_end)
       File.delete(@witness) if @witness && File.exist?(@witness)
       lock_key = Plock.store_key(Parse::Lock::KEY_PREFIX, @key, @secret)
-      @server.close(lock_key, "plock:1:{#{lock_key}}:fence")
+      @server.close([lock_key, "plock:1:{#{lock_key}}:fence", "plock:1:{#{lock_key}}:queue"], @workers.map(&:pid))
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
