@@ -2,7 +2,10 @@
 #include "test.h"
 
 #include "random.h"
+#include "script.h"
+#include "thread_state.h"
 
+#include <openssl/err.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +121,19 @@ static void a_random_number_keeps_to_its_range(void) {
     CHECK_INT(plock__random_between(5, 4), 5);
 }
 
+static void openssl_keeps_nothing_for_the_thread(void) {
+    char token[PLOCK_TOKEN_LENGTH], hex[PLOCK_DIGEST_HEX];
+    CHECK(!ERR_peek_error() && thread_state_drop()); /* it would be noticed */
+    CHECK_STATUS(plock_token(token), PLOCK_OK);
+    CHECK_STATUS(plock_digest("message", 7, "secret", 6, hex), PLOCK_OK);
+    CHECK(plock__script(PLOCK__ACQUIRE) != NULL);
+    CHECK(!thread_state_drop());
+}
+
 int main(void) {
+    thread_state_watch();
     CHECK_STATUS(plock_initialize(), PLOCK_OK); /* as every program does that forks */
+    RUN(openssl_keeps_nothing_for_the_thread);
     RUN(a_token_is_a_uuid_of_version_4);
     RUN(no_token_comes_twice);
     RUN(threads_draw_different_tokens);

@@ -1,6 +1,7 @@
 /* Whom TLS talks to: chains, names and addresses, times, client certificates, versions; and what verify=none gives up. */
 #include "certificates.h"
 #include "test.h"
+#include "thread_state.h"
 #include "tls_pair.h"
 
 #include <netdb.h>
@@ -169,6 +170,7 @@ static void tls_1_1_is_not_spoken_even_without_verification(void) {
 }
 
 int main(void) {
+    thread_state_watch();
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     plock__replace_name_service(everything_is_here);
     if (!certificates_make(&files)) return test_end("transport tls");

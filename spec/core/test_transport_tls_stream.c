@@ -2,6 +2,7 @@
 #include "certificates.h"
 #include "fake.h"
 #include "test.h"
+#include "thread_state.h"
 #include "tls_pair.h"
 
 #include "memory.h"
@@ -34,7 +35,9 @@ static plock_status write_all(const char *bytes, size_t length) {
     plock_status status = PLOCK_OK;
     while (length > 0 && (!status || status == PLOCK_AGAIN)) {
         size_t sent = 0;
+        (void)thread_state_drop();
         status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.want, &pair.error);
+        CHECK(!thread_state_drop());
         if (!status) {
             CHECK(sent > 0);
             bytes += sent;
@@ -260,6 +263,7 @@ static void each_allocation_may_fail_and_the_next_connection_works(void) {
 }
 
 int main(void) {
+    thread_state_watch();
     (void)signal(SIGPIPE, SIG_DFL);
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     if (!certificates_make(&files)) return test_end("transport tls stream");

@@ -2,6 +2,7 @@
 
 #include "fake.h"
 #include "test.h"
+#include "thread_state.h"
 
 #include <openssl/err.h>
 #include <poll.h>
@@ -12,7 +13,9 @@ plock_status tls_pair_renew(tls_pair *pair) {
     pair->transport = NULL;
     tls_server_hang_up(&pair->server, false);
     if (!pair->context) {
+        (void)thread_state_drop();
         const plock_status status = plock__tls_context(&pair->context, pair->config, &pair->error);
+        CHECK(!thread_state_drop());
         if (status) return status;
     }
     pair->transport = plock__tls_transport(pair->config, &pair->resolver, pair->context);
@@ -37,10 +40,24 @@ static void wait_stepping(tls_pair *pair) {
     (void)poll(&polled, 1, 1);
 }
 
+static plock_status connect_step(tls_pair *pair, plock_ns deadline) {
+    (void)thread_state_drop(); /* the server's */
+    const plock_status status = pair->transport->does->connect(pair->transport, deadline, &pair->want, &pair->error);
+    CHECK(!thread_state_drop());
+    return status;
+}
+
+static plock_status read_step(tls_pair *pair, char *bytes, size_t size, size_t *got) {
+    (void)thread_state_drop();
+    const plock_status status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->want, &pair->error);
+    CHECK(!thread_state_drop());
+    return status;
+}
+
 plock_status tls_pair_connect(tls_pair *pair) {
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     plock_status status;
-    while ((status = pair->transport->does->connect(pair->transport, deadline, &pair->want, &pair->error)) == PLOCK_AGAIN) wait_stepping(pair);
+    while ((status = connect_step(pair, deadline)) == PLOCK_AGAIN) wait_stepping(pair);
     for (unsigned rounds = 0; !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);) tls_server_step(&pair->server);
     CHECK(ERR_peek_error() == 0); /* the host program has an OpenSSL, too, and would take it for its own failure */
     return status;
@@ -48,14 +65,16 @@ plock_status tls_pair_connect(tls_pair *pair) {
 
 plock_status tls_pair_read(tls_pair *pair, char *bytes, size_t size, size_t *got) {
     plock_status status;
-    while ((status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->want, &pair->error)) == PLOCK_AGAIN) wait_stepping(pair);
+    while ((status = read_step(pair, bytes, size, got)) == PLOCK_AGAIN) wait_stepping(pair);
     CHECK(ERR_peek_error() == 0);
     return status;
 }
 
 void tls_pair_stop(tls_pair *pair) {
+    (void)thread_state_drop();
     if (pair->transport) pair->transport->does->destroy(pair->transport);
     plock__tls_context_free(pair->context);
+    CHECK(!thread_state_drop());
     plock__resolver_clear(&pair->resolver);
     plock_config_free(pair->config);
     tls_server_stop(&pair->server);

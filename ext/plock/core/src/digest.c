@@ -3,7 +3,7 @@
 #include "memory.h"
 #include "random.h"
 
-#include <openssl/err.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <string.h>
@@ -35,6 +35,7 @@ static void prepare(void) {
     sha256 = EVP_sha256();
 #endif
     usable = sha256 && pthread_key_create(&context_key, free_context) == 0;
+    OPENSSL_thread_stop(); /* transport_tls.c says why */
 }
 
 static EVP_MD_CTX *context_of_thread(void) {
@@ -80,7 +81,7 @@ plock_status plock_digest(const void *message, size_t length, const void *secret
                                          : hash(context, NULL, 0, message, length, digest));
     if (done) to_hex(digest, sizeof digest, hex);
     plock__wipe(digest, sizeof digest);
-    if (!done) ERR_clear_error();
+    if (!done) OPENSSL_thread_stop();
     return done ? PLOCK_OK : PLOCK_CRYPTO;
 }
 

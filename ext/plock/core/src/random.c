@@ -3,11 +3,13 @@
 #include "memory.h"
 #include "process.h"
 
-#include <openssl/err.h>
-#include <openssl/rand.h>
 #include <string.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
 
-enum { DRAWN = 1024 }; /* one call of RAND_bytes costs about as much for a thousand bytes as for sixteen */
+enum { DRAWN = 256 }; /* the most that getentropy gives at once, for what three tokens would cost one by one */
 
 static _Thread_local struct {
     unsigned generation; /* a child must not hand out what its parent drew */
@@ -18,11 +20,7 @@ static _Thread_local struct {
 plock_status plock__random(void *bytes, size_t length) {
     if (length > drawn.left || drawn.generation != plock__generation()) {
         drawn.left = 0;
-        ERR_clear_error();
-        if (RAND_bytes(drawn.bytes, DRAWN) != 1) {
-            ERR_clear_error();
-            return PLOCK_CRYPTO;
-        }
+        if (getentropy(drawn.bytes, DRAWN)) return PLOCK_CRYPTO;
         drawn.left = DRAWN;
         drawn.generation = plock__generation();
     }
