@@ -16,6 +16,9 @@ void binding_init_waiting(void);
 void binding_init_store(void);
 void binding_init_lease(void);
 void binding_init_hold(VALUE store_class);
+void binding_init_take(VALUE store_class);
+void binding_init_inquiry(VALUE store_class);
+void binding_init_notices(void);
 
 /* --- binding_errors.c --- */
 
@@ -32,6 +35,12 @@ plock_status binding_drive(plock_lease *lease);
 /* The same for a release: interrupts are deferred until it is done and its end has been told (NULL: to nobody), then raised. */
 typedef void binding_told(void *context, plock_status status);
 plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context);
+
+/* The same for an inquiry. */
+plock_status binding_ask(plock_inquiry *inquiry);
+
+/* Waits until the descriptor is readable, as for an operation; raises what interrupts. */
+void binding_wait_readable(int descriptor);
 
 /* --- plock.c --- */
 
@@ -50,12 +59,15 @@ plock_store *binding_store(VALUE object);
 
 /* --- binding_hold.c --- */
 
+/* A span from a number of seconds, not negative; raises ArgumentError. */
+plock_ns binding_span(VALUE seconds);
+
 /* A time to live from a number of units, within the engine's bounds; raises ArgumentError outside them. */
 plock_ns binding_ttl(VALUE number, plock_ns unit);
 
 /* --- binding_lease.c --- */
 
-/* A Plock::Lease for the key, with nothing held. */
+/* A Plock::Hold for the key, with nothing held. */
 VALUE binding_lease_new(plock_store *store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 

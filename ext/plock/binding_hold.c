@@ -5,7 +5,7 @@
 
 /* --- arguments --- */
 
-static plock_ns nanoseconds(VALUE seconds) {
+plock_ns binding_span(VALUE seconds) {
     const double number = NUM2DBL(seconds);
     if (isnan(number) || number < 0) rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
     return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2) ? PLOCK_NEVER / 2 : (plock_ns)(number * (double)PLOCK_SECOND);
@@ -23,7 +23,7 @@ static VALUE event_acquire, event_release, event_overrun, unacquired;
 
 typedef struct holding {
     plock_lease *lease;
-    VALUE object; /* the Plock::Lease for the block; false with hold_digest: the block gets the token */
+    VALUE object; /* the Plock::Hold for the block; false with hold_digest: the block gets the token */
     VALUE key, wait, report;
     plock_patience patience;
     plock_ns ended_at;
@@ -118,7 +118,7 @@ static VALUE hold(VALUE argument) {
 
 static holding prepare(VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     rb_need_block();
-    return (holding){.key = key, .wait = wait, .report = report, .patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .wait = nanoseconds(wait)}};
+    return (holding){.key = key, .wait = wait, .report = report, .patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .wait = binding_span(wait)}};
 }
 
 /* hold(key, ttl_ms, wait, report) { |lease| } -> the block's value. */
@@ -148,6 +148,7 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
     binding_digest(key, secret, name + length);
     holding h = prepare(key, ttl_ms, wait, report);
     h.patience.insists = !NIL_P(report); /* it hears of every failure meanwhile */
+    h.patience.shares = true;
     const plock_status status = plock_lease_new(&h.lease, binding_store(self), name, length + PLOCK_DIGEST_HEX);
     if (status) binding_raise(status, NULL);
     return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);

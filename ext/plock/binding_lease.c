@@ -1,7 +1,8 @@
 #include "binding.h"
 
+/* One that is still held was forgotten by its program. */
 static void lease_free(void *lease) {
-    plock_lease_free(lease);
+    plock_lease_abandon(lease);
 }
 
 static size_t lease_size(const void *lease) {
@@ -9,7 +10,7 @@ static size_t lease_size(const void *lease) {
 }
 
 static const rb_data_type_t LEASE = {
-    .wrap_struct_name = "Plock::Lease",
+    .wrap_struct_name = "Plock::Hold",
     .function = {.dfree = lease_free, .dsize = lease_size},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
@@ -30,7 +31,7 @@ VALUE binding_lease_new(plock_store *store, VALUE key) {
 
 plock_lease *binding_lease(VALUE object) {
     plock_lease *lease = rb_check_typeddata(object, &LEASE);
-    if (!lease) rb_raise(rb_eArgError, "uninitialized Plock::Lease");
+    if (!lease) rb_raise(rb_eArgError, "uninitialized Plock::Hold");
     return lease;
 }
 
@@ -72,18 +73,85 @@ static VALUE lease_valid(VALUE self) {
     return plock_lease_valid(binding_lease(self)) ? Qtrue : Qfalse;
 }
 
+/* It was held, and its time is over, or somebody took it away. Without asking the store. */
+static VALUE lease_lost(VALUE self) {
+    return plock_lease_lost(binding_lease(self)) ? Qtrue : Qfalse;
+}
+
+/* Acquired by the parent of this process. */
+static VALUE lease_inherited(VALUE self) {
+    return plock_lease_inherited(binding_lease(self)) ? Qtrue : Qfalse;
+}
+
+/* Did somebody else hold the lock at first, or wait for it? */
+static VALUE lease_contended(VALUE self) {
+    return plock_lease_contended(binding_lease(self)) ? Qtrue : Qfalse;
+}
+
+/* Moments are seconds on CLOCK_BOOTTIME where the system has it, else CLOCK_MONOTONIC. */
+static VALUE lease_valid_until(VALUE self) {
+    return binding_seconds(plock_lease_valid_until(binding_lease(self)));
+}
+
+static VALUE lease_acquired_at(VALUE self) {
+    return binding_seconds(plock_lease_acquired_at(binding_lease(self)));
+}
+
+static VALUE lease_waited(VALUE self) {
+    return binding_seconds(plock_lease_waited(binding_lease(self)));
+}
+
+/* One number in a process; by it notices name a lease. */
+static VALUE lease_id(VALUE self) {
+    return ULL2NUM(plock_lease_id(binding_lease(self)));
+}
+
+/* The owner as it is written in the store. */
+static VALUE lease_value(VALUE self) {
+    size_t length;
+    const char *value = plock_lease_value(binding_lease(self), &length);
+    return rb_str_new(value, (long)length);
+}
+
+/* Leaves the lease to whoever knows its owner. */
+static VALUE lease_leave(VALUE self) {
+    plock_lease_leave(binding_lease(self));
+    return Qnil;
+}
+
+/* extend(ttl) -> true, or false: it is not ours any more. */
+static VALUE lease_extend(VALUE self, VALUE ttl) {
+    plock_lease *lease = binding_lease(self);
+    if (plock_lease_extend(lease, binding_ttl(ttl, PLOCK_SECOND))) return Qfalse;
+    const plock_status status = binding_drive(lease);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(self);
+    return status ? Qfalse : Qtrue;
+}
+
+/* release(keep) -> true, or false: it was not ours any more. The key stays taken for `keep` seconds from now. */
+static VALUE lease_release(VALUE self, VALUE keep) {
+    plock_lease *lease = binding_lease(self);
+    plock_lease_keep_taken(lease, binding_span(keep));
+    if (plock_lease_release(lease)) return Qfalse;
+    const plock_status status = binding_drive_deferring(lease, NULL, NULL);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(self);
+    return status ? Qfalse : Qtrue;
+}
+
 /* Without the token: whoever knows it can release the lock. */
 static VALUE lease_inspect(VALUE self) {
     plock_lease *lease = binding_lease(self);
     size_t length;
     const char *key = plock_lease_key(lease, &length);
     VALUE quoted = rb_str_inspect(rb_str_new(key, (long)length));
-    return rb_sprintf("#<Plock::Lease key=%" PRIsVALUE " fence=%lld %s>", quoted, (long long)plock_lease_fence(lease),
+    return rb_sprintf("#<Plock::Hold key=%" PRIsVALUE " fence=%lld %s>", quoted, (long long)plock_lease_fence(lease),
                       plock_lease_valid(lease) ? "valid" : "not valid");
 }
 
 void binding_init_lease(void) {
-    lease_class = rb_define_class_under(binding_plock, "Lease", rb_cObject);
+    lease_class = rb_define_class_under(binding_plock, "Hold", rb_cObject);
     rb_gc_register_mark_object(lease_class);
     rb_undef_alloc_func(lease_class);
     rb_undef_method(rb_singleton_class(lease_class), "new");
@@ -93,5 +161,16 @@ void binding_init_lease(void) {
     rb_define_method(lease_class, "ttl", lease_ttl, 0);
     rb_define_method(lease_class, "held_for", lease_held_for, 0);
     rb_define_method(lease_class, "valid?", lease_valid, 0);
+    rb_define_method(lease_class, "lost?", lease_lost, 0);
+    rb_define_method(lease_class, "inherited?", lease_inherited, 0);
+    rb_define_method(lease_class, "contended?", lease_contended, 0);
+    rb_define_method(lease_class, "valid_until", lease_valid_until, 0);
+    rb_define_method(lease_class, "acquired_at", lease_acquired_at, 0);
+    rb_define_method(lease_class, "waited", lease_waited, 0);
+    rb_define_method(lease_class, "id", lease_id, 0);
+    rb_define_method(lease_class, "extend", lease_extend, 1);
+    rb_define_method(lease_class, "release", lease_release, 1);
+    rb_define_private_method(lease_class, "value", lease_value, 0);
+    rb_define_private_method(lease_class, "leave", lease_leave, 0);
     rb_define_method(lease_class, "inspect", lease_inspect, 0);
 }

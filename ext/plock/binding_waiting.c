@@ -112,7 +112,7 @@ static void finish(plock_lease *lease, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
     if (!w->raised) return;
-    plock_lease_cancel(lease);
+    if (lease) plock_lease_cancel(lease);
     rb_jump_tag(w->raised);
 }
 
@@ -121,6 +121,25 @@ plock_status binding_drive(plock_lease *lease) {
     const plock_status status = plock_drive(lease, binding_wait, &w);
     finish(lease, &w);
     return status;
+}
+
+plock_status binding_ask(plock_inquiry *inquiry) {
+    waiting w = {0};
+    plock_status status;
+    do {
+        plock_want want;
+        status = plock_inquiry_step(inquiry, &want);
+        if (status == PLOCK_AGAIN && binding_wait(&w, &want)) break;
+    } while (status == PLOCK_AGAIN);
+    finish(NULL, &w);
+    return status;
+}
+
+void binding_wait_readable(int descriptor) {
+    waiting w = {0};
+    const plock_want want = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER};
+    (void)binding_wait(&w, &want);
+    finish(NULL, &w);
 }
 
 typedef struct masked {

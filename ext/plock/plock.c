@@ -46,6 +46,7 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_waiting();
     binding_init_store();
     binding_init_lease();
+    binding_init_notices();
     rb_set_end_proc(at_exit, Qnil);
     ruby_vm_at_exit(at_vm_exit);
 }

@@ -6,12 +6,14 @@
 #include "test.h"
 #include "waker.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- the clock --- */
 
@@ -35,7 +37,9 @@ void fake_clock_stop(void) {
 }
 
 plock_status fake_wait(void *context, const plock_want *want) {
+    struct pollfd polled = {.fd = want->fd, .events = want->events};
     (void)context;
+    if (want->fd >= 0 && poll(&polled, 1, 0) > 0) return PLOCK_OK;
     if (want->deadline > read_clock()) atomic_store(&moment, want->deadline);
     return PLOCK_OK;
 }
@@ -45,30 +49,70 @@ plock_status fake_wait(void *context, const plock_want *want) {
 const char FAKE_SILENCE[] = "", FAKE_CLOSES[] = "";
 
 fake_peer fake_peers[FAKE_PEERS];
+fake_server fake_redis;
 static unsigned connections;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void ring(const fake_peer *peer) {
+    if (peer->bell >= 0) (void)!write(peer->bell, "x", 1); /* full: it is ringing */
+}
+
+static void hush(const fake_peer *peer) {
+    char bytes[64];
+    while (peer->bell >= 0 && read(peer->fd, bytes, sizeof bytes) > 0) continue;
+}
 
 static void add_input(fake_peer *peer, const char *bytes, size_t length) {
     if (length > sizeof peer->in - peer->in_length) abort();
     memcpy(peer->in + peer->in_length, bytes, length);
     peer->in_length += length;
+    ring(peer);
+}
+
+static void hang_up(fake_peer *peer) {
+    peer->closing = true;
+    ring(peer);
+}
+
+static bool is(const char *command, const char *beginning) {
+    return !strncmp(command, beginning, strlen(beginning));
+}
+
+static const char *answer_of(fake_peer *peer, const char *command) {
+    const bool acquires = is(command, "EVALSHA acquire");
+    const char *next = fake_redis.says ? fake_redis.says(command, fake_redis.acquires) : NULL;
+    fake_redis.acquires += acquires;
+    if (!next && peer->answered < FAKE_ANSWERS && peer->answers[peer->answered]) next = peer->answers[peer->answered++];
+    if (!next && peer->obliging) next = acquires ? FAKE_HELD : is(command, "SCRIPT") ? FAKE_LOADED : FAKE_DONE;
+    return next;
 }
 
 static void answer(fake_peer *peer, const char *command) {
-    const char *next = peer->answered < FAKE_ANSWERS ? peer->answers[peer->answered] : NULL;
-    if (next) peer->answered++;
-    else if (peer->obliging) next = !strncmp(command, "EVALSHA acquire", 15) ? FAKE_HELD : !strncmp(command, "SCRIPT", 6) ? FAKE_LOADED : FAKE_DONE;
-    if (next == FAKE_CLOSES) peer->closing = true;
+    const char *next = answer_of(peer, command);
+    if (next == FAKE_CLOSES) hang_up(peer);
     else if (next) add_input(peer, next, strlen(next));
 }
 
+/* "SUBSCRIBE name" */
+static void confirm(fake_peer *peer, const char *command) {
+    const char *name = command + sizeof "SUBSCRIBE", *said = fake_redis.subscribed < FAKE_ANSWERS ? fake_redis.subscriptions[fake_redis.subscribed] : NULL;
+    char confirmation[128];
+    fake_redis.subscribed++;
+    if (!said) fake_redis.channel = peer;
+    (void)snprintf(confirmation, sizeof confirmation, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.64s\r\n:1\r\n", strlen(name), name);
+    if (said == FAKE_CLOSES) hang_up(peer);
+    else add_input(peer, said ? said : confirmation, strlen(said ? said : confirmation));
+}
+
 static bool is_greeting(const char *command) {
-    return !strncmp(command, "AUTH ", 5) || !strncmp(command, "SELECT ", 7) || !strncmp(command, "CLIENT ", 7);
+    return is(command, "AUTH ") || is(command, "SELECT ") || is(command, "CLIENT ");
 }
 
 static void add_word(char *command, const char *word, size_t length) {
     static const char *const NAMES[PLOCK__SCRIPTS] = {
-        [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend", [PLOCK__UNDO] = "undo"};
+        [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend",
+        [PLOCK__LEAVE] = "leave",     [PLOCK__UNDO] = "undo",       [PLOCK__BREAK] = "break",   [PLOCK__CHECK] = "check",
+        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
         const plock_script *script = plock__script((plock_script_id)id);
         const bool hash = length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX);
@@ -109,9 +153,13 @@ static bool take_command(fake_peer *peer, char command[FAKE_COMMAND_ROOM]) {
 static void take_commands(fake_peer *peer) {
     char command[FAKE_COMMAND_ROOM];
     while (take_command(peer, command)) {
-        if (peer->command_count < FAKE_COMMANDS) memcpy(peer->commands[peer->command_count], command, sizeof command);
+        if (peer->command_count < FAKE_COMMANDS) {
+            memcpy(peer->commands[peer->command_count], command, sizeof command);
+            peer->orders[peer->command_count] = fake_redis.order++;
+        }
         peer->command_count++;
         if (is_greeting(command) && !peer->silent_greeting) add_input(peer, "+OK\r\n", 5);
+        else if (is(command, "SUBSCRIBE ")) confirm(peer, command);
         else answer(peer, command);
     }
 }
@@ -163,12 +211,14 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     peer->paused = n > 0 && peer->read_dribbles;
     memcpy(buffer, peer->in + peer->in_read, n);
     peer->in_read += n;
+    if (peer->in_read == peer->in_length) hush(peer);
+    const bool closing = peer->closing;
     pthread_mutex_unlock(&mutex);
     *got = n;
     if (n > 0) return PLOCK_OK;
     if (paused) return again(peer, POLLIN, want);
     if (peer->read_failure) return fail(peer->read_failure, error);
-    return peer->closing ? fail(PLOCK_DISCONNECTED, error) : again(peer, POLLIN, want);
+    return closing ? fail(PLOCK_DISCONNECTED, error) : again(peer, POLLIN, want);
 }
 
 static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_want *want, plock_error *error) {
@@ -188,8 +238,8 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
 }
 
 static int descriptor(const plock_transport *transport) {
-    (void)transport;
-    return -1;
+    const fake_peer *peer = ((const fake_transport *)(const void *)transport)->peer;
+    return peer->bell >= 0 ? peer->fd : -1;
 }
 
 static bool alive(plock_transport *transport) {
@@ -198,13 +248,34 @@ static bool alive(plock_transport *transport) {
     return !peer->looks_dead && peer->in_read == peer->in_length;
 }
 
+static void close_descriptors(fake_peer *peer) {
+    if (peer->bell < 0) return;
+    (void)close(peer->fd);
+    (void)close(peer->bell);
+    peer->fd = peer->bell = -1;
+}
+
 static void abandon(plock_transport *transport) {
-    peer_of(transport)->abandoned = true;
+    fake_peer *peer = peer_of(transport);
+    peer->abandoned = true;
+    close_descriptors(peer);
 }
 
 static void destroy(plock_transport *transport) {
-    peer_of(transport)->destroyed = true;
+    fake_peer *peer = peer_of(transport);
+    pthread_mutex_lock(&mutex);
+    peer->destroyed = true;
+    if (fake_redis.channel == peer) fake_redis.channel = NULL;
+    close_descriptors(peer);
+    pthread_mutex_unlock(&mutex);
     plock__free(transport);
+}
+
+static void open_descriptors(fake_peer *peer) {
+    int ends[2];
+    if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || fcntl(ends[1], F_SETFL, O_NONBLOCK)) abort();
+    peer->fd = ends[0];
+    peer->bell = ends[1];
 }
 
 static plock_transport *make(plock_store *store) {
@@ -215,6 +286,7 @@ static plock_transport *make(plock_store *store) {
     pthread_mutex_lock(&mutex);
     if (connections == FAKE_PEERS) abort();
     transport->peer = &fake_peers[connections++];
+    if (fake_redis.descriptors) open_descriptors(transport->peer);
     pthread_mutex_unlock(&mutex);
     transport->base.does = &OPERATIONS;
     return &transport->base;
@@ -224,7 +296,8 @@ static plock_transport *make(plock_store *store) {
 
 void fake_reset(void) {
     memset(fake_peers, 0, sizeof fake_peers);
-    for (unsigned i = 0; i < FAKE_PEERS; i++) fake_peers[i].fd = -1;
+    for (unsigned i = 0; i < FAKE_PEERS; i++) fake_peers[i].fd = fake_peers[i].bell = -1;
+    fake_redis = (fake_server){0};
     connections = 0;
 }
 
@@ -285,6 +358,55 @@ void fake_say(fake_peer *peer, const char *bytes, size_t length) {
     pthread_mutex_unlock(&mutex);
 }
 
+bool fake_say_on_channel(const char *bytes, size_t length) {
+    pthread_mutex_lock(&mutex);
+    fake_peer *peer = fake_redis.channel;
+    if (peer) add_input(peer, bytes, length);
+    pthread_mutex_unlock(&mutex);
+    return peer;
+}
+
+bool fake_publish_within(const char *message) {
+    char text[2 * FAKE_COMMAND_ROOM];
+    const int length = snprintf(text, sizeof text, "*3\r\n$7\r\nmessage\r\n$29\r\nplock:1:wake:0123456789abcdef\r\n$%zu\r\n%s\r\n", strlen(message), message);
+    if (fake_redis.channel) add_input(fake_redis.channel, text, (size_t)length);
+    return fake_redis.channel;
+}
+
+bool fake_publish(const char *message) {
+    pthread_mutex_lock(&mutex);
+    const bool heard = fake_publish_within(message);
+    pthread_mutex_unlock(&mutex);
+    return heard;
+}
+
+bool fake_channel_is_open(void) {
+    pthread_mutex_lock(&mutex);
+    const bool open = fake_redis.channel;
+    pthread_mutex_unlock(&mutex);
+    return open;
+}
+
+void fake_confirm(void) {
+    static const char CONFIRMATION[] = "*3\r\n$9\r\nsubscribe\r\n$13\r\nplock:1:wake:\r\n:1\r\n";
+    pthread_mutex_lock(&mutex);
+    for (unsigned i = 0; i < connections; i++) {
+        fake_peer *peer = &fake_peers[i];
+        if (peer->destroyed || !is(peer->commands[peer->command_count - 1], "SUBSCRIBE")) continue;
+        add_input(peer, CONFIRMATION, sizeof CONFIRMATION - 1);
+        fake_redis.channel = peer;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void fake_cut_channel(void) {
+    pthread_mutex_lock(&mutex);
+    fake_peer *peer = fake_redis.channel;
+    fake_redis.channel = NULL;
+    if (peer) hang_up(peer);
+    pthread_mutex_unlock(&mutex);
+}
+
 /* --- leases --- */
 
 unsigned fake_failed_tries;
@@ -318,9 +440,21 @@ unsigned fake_commands_like(const char *beginning) {
     pthread_mutex_lock(&mutex);
     for (unsigned i = 0; i < connections; i++)
         for (unsigned c = 0; c < fake_peers[i].command_count && c < FAKE_COMMANDS; c++)
-            count += !strncmp(fake_peers[i].commands[c], beginning, strlen(beginning));
+            count += is(fake_peers[i].commands[c], beginning);
     pthread_mutex_unlock(&mutex);
     return count;
+}
+
+const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]) {
+    *command = 0;
+    pthread_mutex_lock(&mutex);
+    for (unsigned order = 0; order < fake_redis.order && !*command; order++)
+        for (unsigned i = 0; i < connections; i++)
+            for (unsigned c = 0; c < fake_peers[i].command_count && c < FAKE_COMMANDS; c++)
+                if (fake_peers[i].orders[c] == order && is(fake_peers[i].commands[c], beginning) && nth-- == 0)
+                    memcpy(command, fake_peers[i].commands[c], FAKE_COMMAND_ROOM);
+    pthread_mutex_unlock(&mutex);
+    return command;
 }
 
 const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]) {

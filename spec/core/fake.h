@@ -1,7 +1,8 @@
 /* A clock that the test moves, and a store whose server the test plays.
  *
  * The n-th connection that the store makes talks to fake_peers[n]. A peer answers the greeting by itself; to each command
- * after it, it gives the next of its answers as soon as the command is complete. A peer that has none left is silent. */
+ * after it, it gives the next of its answers as soon as the command is complete. A peer that has none left is silent. It
+ * confirms a SUBSCRIBE by itself; what the native thread says and hears can be told by the whole server, fake_server. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -14,7 +15,7 @@ void fake_clock_start(void); /* stands still, soon after the machine was started
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
-/* A wait for plock_drive that takes no time: the clock jumps to the deadline. */
+/* A wait for plock_drive that takes no time: where nothing is ready the clock jumps to the deadline. */
 plock_status fake_wait(void *context, const plock_want *want);
 
 /* --- the server --- */
@@ -26,6 +27,9 @@ extern const char FAKE_SILENCE[]; /* none */
 extern const char FAKE_CLOSES[];  /* the connection ends */
 
 #define FAKE_REFUSED "*2\r\n:0\r\n:5000\r\n"
+#define FAKE_TICKET "1700000000000100"
+#define FAKE_PLACE(left, rank, ticket, told) "*5\r\n:0\r\n:" #left "\r\n:" #rank "\r\n$16\r\n" ticket "\r\n:" #told "\r\n"
+#define FAKE_QUEUED FAKE_PLACE(5000, 0, FAKE_TICKET, 1) /* the first in the queue; the holder has 5 s left, and will tell */
 #define FAKE_HELD "$16\r\n1700000000000001\r\n"
 #define FAKE_HELD_FENCE 1700000000000001
 #define FAKE_DONE ":1\r\n"
@@ -57,12 +61,28 @@ typedef struct fake_peer {
 
     /* The fake's own. */
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
+    unsigned orders[FAKE_COMMANDS];  /* when each came, of all the server's */
+    int bell;                        /* the other end of fd; -1: the fake has none */
     size_t in_length, in_read, out_length, written;
     unsigned answered;
     bool paused, closing;
 } fake_peer;
 
 extern fake_peer fake_peers[FAKE_PEERS];
+
+/* The server as a whole. All is reset by fake_reset. */
+typedef struct fake_server {
+    /* What the test sets. */
+    const char *(*says)(const char *command, unsigned nth); /* to the n-th of its kind ("EVALSHA acquire", from 0), before any peer's
+                                                             * own answers; NULL: nothing to say. With the fake's mutex held */
+    const char *subscriptions[FAKE_ANSWERS]; /* to the n-th SUBSCRIBE; NULL: it is confirmed */
+    bool descriptors; /* connections have one, which is readable when there is something to read: for the native thread */
+    /* The fake's own. */
+    unsigned acquires, subscribed, order;
+    fake_peer *channel; /* the newest that is subscribed */
+} fake_server;
+
+extern fake_server fake_redis;
 
 /* Connections made since the last fake_store or fake_reset. */
 unsigned fake_connections(void);
@@ -84,6 +104,17 @@ void fake_transport_for(plock_store *store);
 /* The peer sends bytes that no command asked for. */
 void fake_say(fake_peer *peer, const char *bytes, size_t length);
 
+/* As PUBLISH on the channel of this process; false: nobody hears it. */
+bool fake_publish(const char *message);
+bool fake_publish_within(const char *message); /* from says */
+/* Bytes that come on the channel; false: it is not open. */
+bool fake_say_on_channel(const char *bytes, size_t length);
+bool fake_channel_is_open(void);
+/* The server confirms the SUBSCRIBE that it was silent to. */
+void fake_confirm(void);
+/* The server ends the connection of the channel. */
+void fake_cut_channel(void);
+
 /* A lease of the key "k". */
 plock_lease *fake_lease(plock_store *store);
 
@@ -97,6 +128,9 @@ plock_status fake_release(plock_lease *lease);
 
 /* How many commands all peers together got that begin like this. */
 unsigned fake_commands_like(const char *beginning);
+
+/* The n-th of those, from 0, in the order in which the server got them, copied; "" where there is none. */
+const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]);
 
 /* The word of a command at this place, counted from 0, copied to word; "" where there is none. */
 const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]);

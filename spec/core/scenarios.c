@@ -1,6 +1,6 @@
 #include "scenarios.h"
 
-#include "fake.h"
+#include "fake_native.h"
 #include "loopback.h"
 #include "test.h"
 
@@ -8,7 +8,9 @@
 #include "store.h"
 
 #include <netdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 static const plock_ns WAIT = 10 * PLOCK_SECOND;
 
@@ -67,8 +69,52 @@ static void script_is_unknown(void) {
     fake_peers[0].answers[2] = FAKE_HELD;
 }
 
+static atomic_bool released; /* the lock that is waited for */
+
+static const char *refuse_until_released(const char *command, unsigned nth) {
+    return atomic_load(&released) ? NULL : fake_refuses(command, nth);
+}
+
 static void lock_is_held_for_a_while(void) {
-    fake_peers[0].answers[0] = fake_peers[0].answers[1] = fake_peers[0].answers[2] = FAKE_REFUSED;
+    atomic_store(&released, false);
+    fake_redis.says = refuse_until_released;
+    fake_redis.descriptors = true;
+}
+
+static unsigned newest_acquire(void) {
+    return fake_commands_like("EVALSHA acquire") - 1;
+}
+
+/* Once somebody queues the lock is released, and each who queues then is told, for one may have come again after a failure. */
+static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
+    char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
+    plock_want want;
+    unsigned told = 0, rounds = 0;
+    (void)store;
+    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    if (status) return status;
+    while (((status = plock_lease_step(lease, &want)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
+        const unsigned newest = newest_acquire();
+        fake_clock_pass(PLOCK_MILLISECOND);
+        if (newest == told || !fake_queues(fake_command("EVALSHA acquire", newest, command))) continue;
+        told = newest;
+        atomic_store(&released, true);
+        (void)snprintf(message, sizeof message, "= %.40s k", fake_word(command, 6, value));
+        (void)fake_publish(message);
+    }
+    return status ? status : fake_release(lease);
+}
+
+static plock_status give_up_in_line(plock_store *store, plock_lease *lease) {
+    plock_want want;
+    unsigned rounds = 0;
+    (void)store;
+    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    while (!status && (status = plock_lease_step(lease, &want)) == PLOCK_AGAIN && newest_acquire() < 1 && test_patient(&rounds)) status = PLOCK_OK;
+    plock_lease_cancel(lease);
+    fake_clock_pass(PLOCK_SECOND);
+    (void)fake_publish("= stranger k");
+    return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
 static plock_status acquire_with_patience(plock_store *store, plock_lease *lease) {
@@ -166,7 +212,8 @@ const scenario SCENARIOS[] = {
     {"acquire and release", "redis://h", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
     {"with AUTH and SELECT", "redis://ali:sesame@h/3", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
     {"with SCRIPT LOAD", "redis://h", script_is_unknown, acquire_and_release, PLOCK_OK, PLOCK_OK},
-    {"waiting", "redis://h", lock_is_held_for_a_while, acquire_with_patience, PLOCK_OK, PLOCK_OK},
+    {"waiting in line", "redis://h", lock_is_held_for_a_while, wait_in_line, PLOCK_OK, PLOCK_OK},
+    {"giving up in line", "redis://h", lock_is_held_for_a_while, give_up_in_line, PLOCK_OK, PLOCK_TRY_FAILED},
     {"trying again", "redis://h", first_connection_closes, acquire_with_patience, PLOCK_OK, PLOCK_OK},
     {"undoing", "redis://h", first_connection_is_silent, acquire_and_release, PLOCK_SILENT, PLOCK_OK},
     {"with an owner", "redis://h", NULL, acquire_with_owner, PLOCK_OK, PLOCK_OK},
@@ -182,6 +229,12 @@ const unsigned SCENARIO_COUNT = sizeof SCENARIOS / sizeof *SCENARIOS;
 static void end_background(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
+}
+
+/* As if nothing had been; an owner that was brought has one attempt. */
+static plock_status acquire_again(plock_lease *lease) {
+    const plock_status status = fake_acquire(lease, WAIT);
+    return status == PLOCK_MISUSE ? fake_acquire(lease, 0) : status;
 }
 
 /* The n-th time. False when nothing was left to fail. */
@@ -201,7 +254,8 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     end_background();
     fake_clock_start();
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    if (!plock_lease_valid(lease)) CHECK_STATUS(fake_acquire(lease, WAIT), PLOCK_OK); /* as if nothing had been */
+    fake_redis.says = NULL;
+    if (!plock_lease_valid(lease)) CHECK_STATUS(acquire_again(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     plock_lease_free(lease);

@@ -12,8 +12,8 @@ static plock_error error;
 static plock_want want;
 static const plock_value *value;
 
-static const plock_request RELEASE = {PLOCK__RELEASE, 1, 1, {{"k", 1}, {"me", 2}}};
-static const plock_request ACQUIRE = {PLOCK__ACQUIRE, 2, 4, {{"k", 1}, {"c", 1}, {"me", 2}, {"3000", 4}, {"host 1 2", 8}, {"0", 1}}};
+static const plock_request RELEASE = {PLOCK__RELEASE, 2, 1, {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request ACQUIRE = {PLOCK__ACQUIRE, 3, 5, {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"0", 1}, {"5", 1}}};
 
 static void begin(const char *url) {
     fake_clock_start();
@@ -46,13 +46,13 @@ static void a_script_is_called_by_its_hash(void) {
     fake_peers[0].answers[0] = FAKE_DONE;
     fake_peers[0].answers[1] = FAKE_HELD;
     exchange_once();
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k me");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k q me");
     CHECK(plock__exchange_left(&exchange));
     start(&ACQUIRE);
     CHECK(!plock__exchange_left(&exchange));
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__STRING && value->length == 16);
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 2 k c me 3000 host 1 2 0");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 0 5");
     CHECK_INT(exchange.left_at, plock_now());
     plock__exchange_finish(&exchange);
     CHECK_INT(fake_connections(), 1);
@@ -68,7 +68,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 4);
     CHECK_TEXT(fake_peers[0].commands[2], "SCRIPT LOAD release");
-    CHECK_TEXT(fake_peers[0].commands[3], "EVALSHA release 1 k me");
+    CHECK_TEXT(fake_peers[0].commands[3], "EVALSHA release 2 k q me");
     fake_say(&fake_peers[0], FAKE_LOADED, strlen(FAKE_LOADED));
     CHECK_STATUS(step(), PLOCK_AGAIN);
     fake_say(&fake_peers[0], FAKE_DONE, strlen(FAKE_DONE));
@@ -265,8 +265,8 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     plock__exchange_cancel(&exchange, &RELEASE);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 2 k c me 3000 host 1 2 0");
-    CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 1 k me"); /* with its text: no answer will be read */
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 0 5");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 2 k q me"); /* with its text: no answer will be read */
     CHECK(fake_peers[0].destroyed);
     end();
 }

@@ -45,11 +45,12 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK(!plock_lease_valid(lease));
     const char *acquire = fake_peers[0].commands[1], *release = fake_peers[0].commands[2];
-    CHECK_HAS(acquire, "EVALSHA acquire 2 k plock:1:{k}:fence ");
-    check_owner(fake_word(acquire, 5, word));
-    CHECK_TEXT(fake_word(acquire, 6, word), "3000");
-    CHECK_HAS(release, "EVALSHA release 1 k ");
-    check_owner(fake_word(release, 4, word));
+    CHECK_HAS(acquire, "EVALSHA acquire 3 k plock:1:{k}:fence plock:1:{k}:queue ");
+    check_owner(fake_word(acquire, 6, word));
+    CHECK_TEXT(fake_word(acquire, 7, word), "3000");
+    CHECK_HAS(release, "EVALSHA release 2 k plock:1:{k}:queue ");
+    check_owner(fake_word(release, 5, word));
+    CHECK_TEXT(fake_word(release, 6, word), ""); /* nothing is left to those who poll, nothing kept */
     CHECK_INT(fake_connections(), 1);
     end();
     CHECK_INT(fake_commands_like("EVALSHA"), 2); /* and none in the background */
@@ -62,12 +63,14 @@ static void the_owner_record_says_who_it_is(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     const char *acquire = fake_peers[0].commands[1];
     (void)gethostname(host, sizeof host - 1);
-    CHECK_TEXT(fake_word(acquire, 7, word), host);
+    CHECK_TEXT(fake_word(acquire, 8, word), host);
     (void)snprintf(expected, sizeof expected, "%ld", (long)getpid());
-    CHECK_TEXT(fake_word(acquire, 8, word), expected);
-    CHECK(*fake_word(acquire, 9, word) >= '0' && *word <= '9');
-    check_owner(fake_word(acquire, 10, word));
-    CHECK_TEXT(fake_word(acquire, 11, word), ""); /* no earlier request of ours can have got it */
+    CHECK_TEXT(fake_word(acquire, 9, word), expected);
+    CHECK(*fake_word(acquire, 10, word) >= '0' && *word <= '9');
+    CHECK_TEXT(fake_word(acquire, 11, word), "-"); /* it listens on no channel */
+    CHECK_TEXT(fake_word(acquire, 12, word), "-"); /* and has no label */
+    check_owner(fake_word(acquire, 13, word));
+    CHECK_TEXT(fake_word(acquire, 14, word), ""); /* no earlier request of ours can have got it */
     end();
 }
 
@@ -114,7 +117,7 @@ static void the_time_to_live_is_sent_in_milliseconds(void) {
         fake_peers[0].answers[0] = FAKE_REFUSED;
         CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = TTLS[i].ttl}), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_REFUSED);
-        CHECK_TEXT(fake_word(fake_peers[0].commands[1], 6, word), TTLS[i].sent);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), TTLS[i].sent);
         end();
     }
 }
@@ -137,9 +140,9 @@ static void a_value_may_be_written_as_marshal_writes_it(void) {
     memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
     CHECK_INT(length, PLOCK_TOKEN_LENGTH); /* the owner's token is the same as ever */
     (void)snprintf(expected, sizeof expected, "\x04\bI\")%s\x06:\x06" "EF", owner);
-    CHECK_TEXT(fake_word(fake_peers[0].commands[1], 5, word), expected);
+    CHECK_TEXT(fake_word(fake_peers[0].commands[1], 6, word), expected);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
-    CHECK_TEXT(fake_word(fake_peers[0].commands[2], 4, word), expected);
+    CHECK_TEXT(fake_word(fake_peers[0].commands[2], 5, word), expected);
     end();
 }
 
@@ -153,13 +156,13 @@ static void an_owner_can_be_given(void) {
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
     check_owner("me");
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    CHECK_TEXT(fake_word(fake_peers[0].commands[1], 5, word), "me");
+    CHECK_TEXT(fake_word(fake_peers[0].commands[1], 6, word), "me");
     CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE); /* it holds */
     plock_lease_leave(lease);
     CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA release 1 k me");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue me");
     end();
 }
 
@@ -182,6 +185,26 @@ static void what_another_owner_holds_is_not_released(void) {
     end();
 }
 
+/* --- a key that is to stay taken --- */
+
+static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
+    static const struct { plock_ns held; const char *kept; } TIMES[] = {{0, "60000"}, {20 * PLOCK_SECOND, "40000"}, {60 * PLOCK_SECOND, ""}, {70 * PLOCK_SECOND, ""}};
+    for (unsigned i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
+        char word[FAKE_COMMAND_ROOM];
+        begin("redis://h");
+        fake_peers[0].obliging = true;
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = 10 * PLOCK_SECOND, .at_least = 60 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), "60000"); /* and the lease lasts as long */
+        fake_clock_pass(TIMES[i].held);
+        CHECK_STATUS(fake_release(lease), PLOCK_OK);
+        CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue ");
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 6, word), *TIMES[i].kept ? "0" : "");
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 7, word), TIMES[i].kept);
+        end();
+    }
+}
+
 /* --- misuse --- */
 
 static void what_makes_no_sense_is_refused(void) {
@@ -196,7 +219,12 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     static const plock_patience IMPOSSIBLE[] = {
-        {0, 0, false}, {-1, 0, false}, {PLOCK_TTL_MIN - 1, 0, false}, {PLOCK_TTL_MAX + 1, 0, false}, {PLOCK_NEVER, 0, false}, {PLOCK_SECOND, -1, false}};
+        {.ttl = 0}, {.ttl = -1}, {.ttl = PLOCK_TTL_MIN - 1}, {.ttl = PLOCK_TTL_MAX + 1}, {.ttl = PLOCK_NEVER},
+        {.ttl = PLOCK_SECOND, .wait = -1}, {.ttl = PLOCK_SECOND, .at_least = -1}, {.ttl = PLOCK_SECOND, .at_least = PLOCK_TTL_MAX + 1}};
+    char label[PLOCK_LABEL_MAX + 2];
+    memset(label, 'x', sizeof label);
+    label[PLOCK_LABEL_MAX + 1] = 0;
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .label = label}), PLOCK_MISUSE);
     for (unsigned i = 0; i < sizeof IMPOSSIBLE / sizeof *IMPOSSIBLE; i++) CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_MISUSE); /* one is under way */
@@ -232,8 +260,8 @@ static void a_lease_object_can_be_used_again(void) {
         CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
     }
-    (void)fake_word(fake_peers[0].commands[1], 5, first);
-    CHECK(strcmp(first, fake_word(fake_peers[0].commands[3], 5, second)) != 0); /* each time with a token of its own */
+    (void)fake_word(fake_peers[0].commands[1], 6, first);
+    CHECK(strcmp(first, fake_word(fake_peers[0].commands[3], 6, second)) != 0); /* each time with a token of its own */
     end();
 }
 
@@ -271,6 +299,7 @@ int main(void) {
     RUN(an_owner_can_be_given);
     RUN(a_lease_that_was_left_is_not_released_when_freed);
     RUN(what_another_owner_holds_is_not_released);
+    RUN(a_release_before_its_time_leaves_the_key_taken_for_the_rest);
     RUN(what_makes_no_sense_is_refused);
     RUN(a_key_may_hold_any_byte);
     RUN(a_lease_object_can_be_used_again);

@@ -42,7 +42,7 @@ static void an_extension_counts_from_when_it_was_asked_for(void) {
     CHECK_INT(plock_lease_valid_until(lease), plock_now() + relied_on(10 * PLOCK_SECOND));
     const char *extension = fake_peers[0].commands[2];
     CHECK_HAS(extension, "EVALSHA extend 1 k ");
-    (void)fake_word(fake_peers[0].commands[1], 5, token);
+    (void)fake_word(fake_peers[0].commands[1], 6, token);
     CHECK_TEXT(fake_word(extension, 4, word), token);
     CHECK_TEXT(fake_word(extension, 5, word), "10000");
     end();

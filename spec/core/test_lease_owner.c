@@ -22,11 +22,11 @@ static void end(void) {
     fake_end(lease, store);
 }
 
-/* "host pid thread.number me": what an acquire writes about its owner. */
+/* "host pid thread.number - - me": what an acquire writes about its owner. */
 static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]) {
     const char *from = acquire;
-    CHECK_HAS(acquire, "EVALSHA acquire 2 k plock:1:{k}:fence me ");
-    for (unsigned words = 0; words < 7; words++) from = strchr(from, ' ') + 1;
+    CHECK_HAS(acquire, "EVALSHA acquire 3 k plock:1:{k}:fence plock:1:{k}:queue me ");
+    for (unsigned words = 0; words < 8; words++) from = strchr(from, ' ') + 1;
     (void)snprintf(record, FAKE_COMMAND_ROOM, "%s", from);
     return record;
 }
@@ -34,7 +34,7 @@ static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]
 /* By name in the background; with its text behind an unanswered acquire, for nobody is there to load it. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char record[FAKE_COMMAND_ROOM];
-    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 2 k plock:1:{k}:fence me %.200s", call, record_of(acquire, record));
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 3 k plock:1:{k}:fence plock:1:{k}:queue me %.200s", call, record_of(acquire, record));
     return command;
 }
 
@@ -58,8 +58,9 @@ static void each_acquire_has_a_record_of_its_own(void) {
     (void)record_of(fake_peers[0].commands[2], second);
     CHECK(strcmp(first, second) != 0);
     CHECK(strchr(fake_word(first, 2, word), '.') != NULL);
-    CHECK_TEXT(fake_word(first, 3, word), "me"); /* the last word: nothing is asked for again */
-    CHECK_TEXT(fake_word(first, 4, word), "");
+    CHECK_TEXT(fake_word(first, 3, word), "-"); /* no channel: it is never waited for */
+    CHECK_TEXT(fake_word(first, 5, word), "me"); /* the last word: nothing is asked for again */
+    CHECK_TEXT(fake_word(first, 6, word), "");
     end();
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
@@ -125,10 +126,12 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
     end();
 }
 
-static void a_failed_attempt_is_the_last_one(void) {
+static void who_brings_an_owner_has_one_attempt(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_LOADING);
+    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_MISUSE); /* there is no patience to ask for */
+    CHECK_INT(fake_connections(), 0);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_LOADING);
     CHECK_INT(fake_failed_tries, 0);
     CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
     end();
@@ -163,7 +166,7 @@ static void what_is_held_is_released_when_freed(void) {
     fake_peers[0].obliging = true;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
@@ -175,7 +178,7 @@ static void a_release_by_owner_needs_no_acquire(void) {
         fake_peers[0].answers[0] = ANSWERS[i].answer;
         CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
-        CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k me");
+        CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k plock:1:{k}:queue me");
         end();
     }
 }
@@ -188,7 +191,7 @@ static void a_release_answered_to_nobody_is_a_release(void) {
     fake_peers[1].answers[0] = FAKE_NOT_OURS;
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 2);
+    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 2);
     end();
 }
 
@@ -237,7 +240,7 @@ static void an_owner_can_be_changed(void) {
     fake_peers[0].obliging = true;
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k you");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k plock:1:{k}:queue you");
     end();
 }
 
@@ -247,7 +250,7 @@ int main(void) {
     RUN(an_acquire_after_one_in_doubt_is_not_what_is_undone);
     RUN(asking_again_on_another_connection_says_so);
     RUN(the_next_acquire_asks_as_for_the_first_time);
-    RUN(a_failed_attempt_is_the_last_one);
+    RUN(who_brings_an_owner_has_one_attempt);
     RUN(giving_up_undoes_it);
     RUN(freeing_in_mid_acquire_undoes_it);
     RUN(what_is_held_is_released_when_freed);

@@ -29,11 +29,11 @@ static void start_acquire(plock_ns ttl, plock_ns wait) {
 /* The token of the n-th acquire that this peer got. */
 static const char *token_of(unsigned peer, unsigned command, char word[FAKE_COMMAND_ROOM]) {
     CHECK_HAS(fake_peers[peer].commands[command], "EVALSHA acquire");
-    return fake_word(fake_peers[peer].commands[command], 5, word);
+    return fake_word(fake_peers[peer].commands[command], 6, word);
 }
 
 static const char *release_of(const char *call, const char *token, char command[FAKE_COMMAND_ROOM]) {
-    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 1 k %.40s", call, token);
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 2 k plock:1:{k}:queue %.40s", call, token);
     return command;
 }
 
@@ -234,8 +234,10 @@ static void an_acquire_that_is_given_up_is_undone(void) {
 
 static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     begin();
-    for (unsigned i = 0; i < 3; i++) fake_peers[0].answers[i] = FAKE_REFUSED;
-    start_acquire(PLOCK_SECOND, PLOCK_SECOND);
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     CHECK_INT(want.fd, -1);
     plock_lease_cancel(lease);
     end();

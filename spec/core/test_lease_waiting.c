@@ -1,7 +1,8 @@
-/* Patience: looking again at a lock that is held, trying again where the store failed, and when it ends. */
-#include "fake.h"
+/* Patience: waiting for a lock that is held, trying again where the store failed, and when it ends. */
+#include "fake_native.h"
 #include "test.h"
 
+#include <poll.h>
 #include <string.h>
 
 static plock_store *store;
@@ -25,12 +26,20 @@ static void answer_always(fake_peer *peer, const char *answer) {
 
 /* --- a lock that is held --- */
 
+static void begin_in_line(const char *(*says)(const char *command, unsigned nth), plock_ns wait) {
+    fake_clock_start();
+    store = fake_native_store(says);
+    lease = fake_lease(store);
+    began = plock_now();
+    fake_await_turn(lease, wait);
+    fake_await("EVALSHA acquire", 2);
+}
+
 static void patience_ends_exactly(void) {
     static const plock_ns WAITS[] = {PLOCK_MILLISECOND, 7 * PLOCK_MILLISECOND, 33333333, 100 * PLOCK_MILLISECOND};
     for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++) {
-        begin("redis://h");
-        answer_always(&fake_peers[0], FAKE_REFUSED);
-        CHECK_STATUS(fake_acquire(lease, WAITS[i]), PLOCK_TIMED_OUT);
+        begin_in_line(fake_refuses, WAITS[i]);
+        CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
         CHECK_INT(plock_now(), began + WAITS[i]);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
         CHECK_INT(fake_failed_tries, 0); /* a refusal is no failure */
@@ -38,63 +47,80 @@ static void patience_ends_exactly(void) {
     }
 }
 
-static void a_lock_that_becomes_free_is_acquired_while_waiting(void) {
-    begin("redis://h");
-    fake_peers[0].answers[0] = fake_peers[0].answers[1] = fake_peers[0].answers[2] = FAKE_REFUSED;
-    fake_peers[0].answers[3] = FAKE_HELD;
-    fake_peers[0].obliging = true;
-    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_OK);
+/* Neither his thread nor the native one wakes up before there is something to see. */
+static void a_lock_that_is_held_is_waited_for_without_looking(void) {
+    plock_want want;
+    begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK(want.fd >= 0);
+    CHECK_INT(want.events, POLLIN);
+    CHECK_INT(want.deadline, began + 4 * PLOCK_SECOND);
+    for (unsigned i = 0; i < 39; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_await("EVALSHA acquire", 2);
+    end();
+}
+
+static const char *grant_the_third(const char *command, unsigned nth) {
+    return nth >= 2 ? NULL : fake_refuses(command, nth);
+}
+
+static void a_lock_that_becomes_free_is_acquired_at_once(void) {
+    plock_want want;
+    begin_in_line(grant_the_third, 10 * PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_call("=", 1);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
-    CHECK(plock_now() > began && plock_now() < began + 200 * PLOCK_MILLISECOND);
+    CHECK_INT(plock_now(), began);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }
 
-static void it_looks_again_when_the_holders_time_is_over(void) {
-    begin("redis://h");
-    fake_peers[0].answers[0] = "*2\r\n:0\r\n:2\r\n"; /* 2 ms left, and the first pause may be longer */
-    fake_peers[0].obliging = true;
-    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_OK);
-    CHECK(plock_now() <= began + 2 * PLOCK_MILLISECOND);
-    CHECK(plock_now() >= began + PLOCK_MILLISECOND);
+static const char *say_little_is_left(const char *command, unsigned nth) {
+    const char *answer = grant_the_third(command, nth);
+    return answer && fake_queues(command) ? FAKE_PLACE(2, 0, FAKE_TICKET, 1) : answer;
+}
+
+static void it_is_looked_at_again_when_the_holders_time_is_over(void) {
+    begin_in_line(say_little_is_left, 10 * PLOCK_SECOND);
+    fake_native_pass(3 * PLOCK_MILLISECOND);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK_INT(plock_now(), began + 3 * PLOCK_MILLISECOND);
     end();
 }
 
+static const char *time_left; /* in an answer to one who queues */
+
+static const char *say_time_left(const char *command, unsigned nth) {
+    const char *answer = grant_the_third(command, nth);
+    return answer && fake_queues(command) ? time_left : answer;
+}
+
+/* Where none is said it is looked at in a second. */
 static void any_time_left_is_understood(void) {
-    static const char *const LEFT[] = {"*2\r\n:0\r\n:-1\r\n", "*2\r\n:0\r\n:-2\r\n", "*2\r\n:0\r\n:0\r\n", "*2\r\n:0\r\n:9223372036854775807\r\n",
-                                       "*2\r\n:0\r\n:-9223372036854775808\r\n", "*2\r\n:0\r\n:2147483647\r\n"};
+    static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1), FAKE_PLACE(-2, 0, FAKE_TICKET, 1), FAKE_PLACE(0, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(9223372036854775807, 0, FAKE_TICKET, 1), FAKE_PLACE(-9223372036854775808, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(2147483647, 2147483647, FAKE_TICKET, 1), FAKE_PLACE(2147483646, 2147483647, FAKE_TICKET, 1)};
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
-        begin("redis://h");
-        fake_peers[0].answers[0] = LEFT[i];
-        fake_peers[0].obliging = true;
-        CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
-        CHECK(plock_now() >= began + PLOCK_MILLISECOND && plock_now() < began + 50 * PLOCK_MILLISECOND);
+        time_left = LEFT[i];
+        begin_in_line(say_time_left, 10 * PLOCK_SECOND);
+        const bool ranked = i == 6; /* so far behind that it is not his to look */
+        fake_native_pass(PLOCK_SECOND);
+        fake_await("EVALSHA acquire", ranked ? 2 : 3);
+        if (!ranked) CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
         end();
     }
 }
 
-/* Looks are spread out, so that many waiters do not come at the same moments, and not so often as to load the server. */
-static void looks_become_rarer_and_are_jittered(void) {
-    plock_want want;
-    plock_ns last_pause = 0;
-    bool alike = true;
-    begin("redis://h");
-    answer_always(&fake_peers[0], FAKE_REFUSED);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
-    for (unsigned i = 0; i < FAKE_ANSWERS; i++) {
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-        const plock_ns pause = want.deadline - plock_now();
-        CHECK_INT(want.fd, -1);
-        CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 65 * PLOCK_MILLISECOND);
-        if (i > 8) CHECK(pause >= 35 * PLOCK_MILLISECOND);
-        alike = alike && (i < 10 || pause == last_pause);
-        last_pause = pause;
-        fake_clock_pass(pause - 1);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* woken early, it waits on */
-        CHECK_INT(fake_commands_like("EVALSHA acquire"), i + 1);
-        fake_clock_pass(1);
+/* A holder of the older implementation, for one: it is looked at as often as if there were no queue. */
+static void a_holder_who_will_not_tell_is_looked_at_again_and_again(void) {
+    begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
+    for (unsigned i = 0; i < 8; i++) {
+        fake_native_pass(65 * PLOCK_MILLISECOND);
+        fake_await("EVALSHA acquire", 3 + i);
     }
-    CHECK(!alike);
+    CHECK_STATUS(plock_lease_step(lease, &(plock_want){0}), PLOCK_AGAIN); /* his own thread has slept on */
     end();
 }
 
@@ -103,19 +129,22 @@ static void one_attempt_is_one_attempt(void) {
     answer_always(&fake_peers[0], FAKE_REFUSED);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
+    CHECK_INT(fake_connections(), 1); /* and nobody listens for it */
     end();
+    CHECK_INT(fake_commands_like("EVALSHA"), 1);
 }
 
-/* Each look is a request of its own, and what an earlier one may have left must not look like this one's. */
+/* What an earlier request without an answer may have left must not look like the next one's. */
 static void each_attempt_has_a_token_of_its_own(void) {
     char tokens[3][FAKE_COMMAND_ROOM], owner[64] = "";
     size_t length;
     begin("redis://h");
-    fake_peers[0].answers[0] = fake_peers[0].answers[1] = FAKE_REFUSED;
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = "-LOADING x\r\n";
     fake_peers[0].obliging = true;
     CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
+    CHECK_INT(fake_failed_tries, 2);
     for (unsigned i = 0; i < 3; i++) {
-        (void)fake_word(fake_peers[0].commands[1 + i], 5, tokens[i]);
+        (void)fake_word(fake_peers[0].commands[1 + i], 6, tokens[i]);
         for (unsigned other = 0; other < i; other++) CHECK(strcmp(tokens[i], tokens[other]) != 0);
     }
     memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
@@ -248,9 +277,9 @@ static void an_operation_can_be_hurried(void) {
 static void a_pause_can_be_hurried(void) {
     begin("redis://h");
     plock_want want;
-    answer_always(&fake_peers[0], FAKE_REFUSED);
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND); /* it does not become longer again */
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
@@ -258,12 +287,22 @@ static void a_pause_can_be_hurried(void) {
     end();
 }
 
+static void so_can_waiting_in_line(void) {
+    begin_in_line(fake_refuses, 10 * PLOCK_SECOND);
+    plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
+    plock_lease_hurry(lease, began + PLOCK_SECOND);
+    CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + PLOCK_MILLISECOND);
+    end();
+}
+
 int main(void) {
     RUN(patience_ends_exactly);
-    RUN(a_lock_that_becomes_free_is_acquired_while_waiting);
-    RUN(it_looks_again_when_the_holders_time_is_over);
+    RUN(a_lock_that_is_held_is_waited_for_without_looking);
+    RUN(a_lock_that_becomes_free_is_acquired_at_once);
+    RUN(it_is_looked_at_again_when_the_holders_time_is_over);
     RUN(any_time_left_is_understood);
-    RUN(looks_become_rarer_and_are_jittered);
+    RUN(a_holder_who_will_not_tell_is_looked_at_again_and_again);
     RUN(one_attempt_is_one_attempt);
     RUN(each_attempt_has_a_token_of_its_own);
     RUN(each_failed_attempt_is_told_and_another_follows);
@@ -275,5 +314,6 @@ int main(void) {
     RUN(no_server_makes_a_call_last_beyond_its_budget);
     RUN(an_operation_can_be_hurried);
     RUN(a_pause_can_be_hurried);
+    RUN(so_can_waiting_in_line);
     return test_end("lease waiting");
 }

@@ -15,10 +15,13 @@
 #endif
 
 static const char *const FILES[PLOCK__SCRIPTS] = {
-    [PLOCK__ACQUIRE] = "acquire.lua", [PLOCK__RELEASE] = "release.lua", [PLOCK__EXTEND] = "extend.lua", [PLOCK__UNDO] = "undo.lua"};
+    [PLOCK__ACQUIRE] = "acquire.lua", [PLOCK__RELEASE] = "release.lua", [PLOCK__EXTEND] = "extend.lua", [PLOCK__UNDO] = "undo.lua",
+    [PLOCK__LEAVE] = "leave.lua",     [PLOCK__BREAK] = "break.lua",     [PLOCK__CHECK] = "check.lua",   [PLOCK__STATUS] = "status.lua",
+    [PLOCK__SCAN] = "scan.lua"};
 
-/* What embedding leaves of a file: no comment lines, no indentation, no blank lines. */
+/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `-- include NAME` that file. */
 static size_t read_stripped(const char *name, char *text, size_t room) {
+    static const char INCLUDE[] = "-- include ";
     char path[1024], line[512];
     size_t length = 0;
     (void)snprintf(path, sizeof path, "%s/%s", PLOCK_SCRIPTS, name);
@@ -26,6 +29,13 @@ static size_t read_stripped(const char *name, char *text, size_t room) {
     if (!CHECK(file != NULL)) return 0;
     while (fgets(line, sizeof line, file)) {
         const char *start = line + strspn(line, " \t");
+        if (!strncmp(start, INCLUDE, sizeof INCLUDE - 1)) {
+            char part[256];
+            const char *named = start + sizeof INCLUDE - 1;
+            (void)snprintf(part, sizeof part, "%.*s.lua", (int)strcspn(named, "\n"), named);
+            length += read_stripped(part, text + length, room - length);
+            continue;
+        }
         if (*start == '\n' || !strncmp(start, "--", 2)) continue;
         const size_t more = strlen(start);
         if (!CHECK(length + more < room)) break;

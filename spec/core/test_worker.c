@@ -47,7 +47,7 @@ static void destroy(plock_job *job) {
 static plock_job *make_job(int steps, int fd) {
     counted_job *counted = calloc(1, sizeof *counted);
     if (!counted) abort();
-    *counted = (counted_job){.job = {NULL, step, destroy}, .steps_left = steps, .fd = fd};
+    *counted = (counted_job){.job = {.step = step, .destroy = destroy}, .steps_left = steps, .fd = fd};
     return &counted->job;
 }
 

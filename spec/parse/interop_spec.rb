@@ -40,6 +40,18 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
       expect(waiter.result).to be(:theirs)
     end
 
+    it "its release is noticed within 100 ms", :timing do
+      at_most(0.1) do
+        holder = older_holder
+        waiter = await_sleep(background { acquire(wait: 20) { monotonic } })
+        eventually { shared_redis.call("ZCARD", "plock:1:{#{store_key}}:queue") == 1 }
+        released = monotonic
+        holder.tell(:leave)
+        holder.result
+        [waiter.value - released, 0].max
+      end
+    end
+
     it "when an older one dies, we have it after its time" do
       holder = child do |parent|
         older.new(path).hold(store_key, ttl: 1) { parent.tell(:in) && sleep }

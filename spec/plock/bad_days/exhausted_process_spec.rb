@@ -31,7 +31,7 @@ RSpec.describe "A process at its limits" do
     expect(failed).to eq(["Plock::UnavailableError", :descriptors])
   end
 
-  it "without a descriptor but with a connection: it serves, and waits" do
+  it "without a descriptor but with a connection: it serves, and says why it cannot wait in line" do
     key = unique_key
     expect(in_child do
       store = warm(open_store(address))
@@ -39,7 +39,7 @@ RSpec.describe "A process at its limits" do
         entered = store.hold(key, 3_000, 1.0, nil) { outcome { raise hold_failure(store, key, wait: 0.1) } }
         [entered, outcome { store.hold(key, 3_000, 1.0, nil) { :entered } }]
       end
-    end).to eq([["Plock::TimeoutError", :timed_out], :entered])
+    end).to eq([["Plock::UnavailableError", :descriptors], :entered])
     expect(held?(key)).to be(false)
   end
 

@@ -31,6 +31,8 @@
 #include "plock/config.h"
 #include "plock/store.h"
 #include "plock/lease.h"
+#include "plock/inquiry.h"
+#include "plock/notice.h"
 #include "plock/waker.h"
 
 #endif

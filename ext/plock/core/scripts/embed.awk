@@ -1,6 +1,6 @@
 # Turns Lua scripts into C string constants:  awk -f embed.awk acquire.lua release.lua > plock_scripts.inc
 #
-# NAME.lua becomes plock_script_NAME. A line `-- include NAME` is replaced by NAME.lua of the same folder. Comment
+# NAME.lua becomes plock_script_NAME. A line `-- include parts/NAME` is replaced by that file beneath the same folder. Comment
 # lines, indentation and blank lines are left out: the text travels to each server, once per SCRIPT LOAD.
 # Plain POSIX awk, so that mawk, gawk, busybox and the BSDs agree.
 
@@ -27,7 +27,7 @@ function emit(path,    folder, line, status) {
   sub(/[^\/]*$/, "", folder)
   while ((status = (getline line < path)) > 0) {
     gsub(/^[ \t]+|[ \t\r]+$/, "", line)
-    if (line ~ /^-- include [a-z0-9_]+$/) {
+    if (line ~ /^-- include [a-z0-9_/]+$/) {
       sub(/^-- include /, "", line)
       emit(folder line ".lua")
     } else if (line != "" && line !~ /^--([^[]|$)/) {

@@ -6,7 +6,7 @@
 #include "plock/status.h"
 #include "text.h"
 
-enum { PLOCK__WORDS_MAX = 9, PLOCK__SHAPES = 2 /* what goes to and fro on a connection: acquire and release */ };
+enum { PLOCK__WORDS_MAX = 11, PLOCK__SHAPES = 4 /* what goes to and fro on a connection: acquire, the same of one who waits, release, leave */ };
 
 typedef struct plock_command {
     char *bytes;

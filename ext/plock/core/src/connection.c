@@ -105,6 +105,15 @@ bool plock__connection_expects(const plock_connection *connection, plock_want *w
     return true;
 }
 
+plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_want *want, plock_error *error) {
+    if (!reads && connection->state == PLOCK__READY && plock__connection_expects(connection, want)) {
+        const plock_status status = plock__reader_next(connection->reader, value, error);
+        return die(connection, status);
+    }
+    connection->awaited = 1; /* it comes unasked */
+    return plock__connection_receive(connection, value, want, error);
+}
+
 bool plock__connection_at_rest(const plock_connection *connection) {
     return connection->state == PLOCK__READY && connection->generation == plock__generation() && connection->awaited == 0 &&
            plock__connection_flushed(connection) && plock__reader_empty(connection->reader);

@@ -13,6 +13,7 @@ struct plock_connection {
     plock_connection *next_idle, *next, *previous; /* the pool's lists */
     unsigned generation, epoch;                    /* of the process and of the pool, when it was made */
     plock_ns idle_since;
+    bool beside; /* the pool's bound does not count it */
 
     enum { PLOCK__CONNECTING, PLOCK__GREETING, PLOCK__READY, PLOCK__DEAD } state;
     plock_transport *transport;
@@ -37,6 +38,9 @@ PLOCK_MUST_USE plock_status plock__connection_send(plock_connection *connection,
 
 /* The next reply: PLOCK_OK (the value may be an error reply), PLOCK_AGAIN with want, or the connection's failure. */
 PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error);
+
+/* The same for what a subscription pushes; without `reads` only what has been read already, and then PLOCK_AGAIN waits for more. */
+PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_want *want, plock_error *error);
 
 /* Has all left, and is there a descriptor that tells when the answer comes? Then want is for that. */
 bool plock__connection_expects(const plock_connection *connection, plock_want *want);

@@ -38,7 +38,7 @@ static plock_status send_script(plock_connection *connection, const plock_reques
     unsigned count = 0;
     words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
     words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX) : plock__text(script->text, script->length);
-    words[count++] = plock__text(request->keys == 1 ? "1" : "2", 1);
+    words[count++] = plock__text(&"0123"[request->keys], 1);
     for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = request->texts[i];
     return plock__connection_send(connection, count, words, error);
 }
@@ -90,6 +90,15 @@ static plock_status ask_again(plock_exchange *exchange, plock_error *error) {
     return status ? status : ask(exchange, error);
 }
 
+/* The server says that a command is not allowed, but of one in a script not which. */
+static void name_the_command(const plock_exchange *exchange, plock_error *error) {
+    const plock_script *script = plock__script(exchange->request.script);
+    char commands[PLOCK__COMMANDS_MAX] = "";
+    if (script) plock__script_commands(script, error->message, commands);
+    const plock_error said = *error;
+    if (*commands) (void)plock__fail(error, said.status, "%s: %s (%.120s)", plock_status_text(said.status), commands, said.message);
+}
+
 static plock_status read_answer(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
     for (;;) {
         plock_status status = plock__connection_receive(exchange->connection, value, want, error);
@@ -102,6 +111,7 @@ static plock_status read_answer(plock_exchange *exchange, const plock_value **va
         plock_error said;
         status = plock__server_error(*value, &said);
         if (status == PLOCK_NOSCRIPT && exchange->loading_failed) return error->status = exchange->loading_failed;
+        if (status == PLOCK_NOPERM) name_the_command(exchange, &said);
         *error = said;
         if (!last) exchange->loading_failed = status;
         else if (status != PLOCK_NOSCRIPT || exchange->loads) return status;

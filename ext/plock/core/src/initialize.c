@@ -1,4 +1,6 @@
 /* Puts the engine together: the one file that knows every module with something to forget in a forked child. */
+#include "keeper.h"
+#include "notice.h"
 #include "plock/store.h"
 #include "pool.h"
 #include "process.h"
@@ -11,6 +13,8 @@ static void initialize(void) {
     plock__on_fork(plock__wakers_in_child);
     plock__on_fork(plock__pools_in_child);
     plock__on_fork(plock__worker_in_child);
+    plock__on_fork(plock__keepers_in_child);
+    plock__on_fork(plock__notices_in_child);
     failure = plock__watch_forks();
 }
 

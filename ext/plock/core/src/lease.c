@@ -1,292 +1,205 @@
-#include "plock/lease.h"
+#include "lease.h"
 
-#include "exchange.h"
 #include "failure.h"
 #include "memory.h"
-#include "pause.h"
+#include "notice.h"
 #include "process.h"
-#include "request.h"
-#include "worker.h"
+#include "term.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-/* What a lease is dated back by, for clocks that run differently here and on the server: 1 % and 2 ms (Redlock's figures,
- * https://redis.io/docs/latest/develop/use/patterns/distributed-locks). */
-static const plock_ns DRIFT_DIVISOR = 100, DRIFT_FIXED = 2 * PLOCK_MILLISECOND;
+/* --- dates and watch --- */
 
-/* An attempt that begins shortly before the patience ends may take this much longer: cutting it off would cost the
- * connection and a release in the background. */
-static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
+void plock__lease_date(plock_lease *lease, plock_ns asked_at, plock_ns now) {
+    lease->ttl = lease->new_ttl;
+    lease->valid_until = plock__reliable(asked_at, lease->ttl);
+    lease->gone_by = now + lease->ttl;
+}
 
-struct plock_lease {
-    plock_job job; /* for a release in the background; first, so that job and lease are one address */
-    plock_store *store;
-    plock_subject subject;
-    bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
+plock_status plock__lease_prepare_watch(plock_lease *lease) {
+    if (!lease->watched || lease->watch) return PLOCK_OK;
+    lease->watch = plock__watch_new(lease->store, lease->subject.key, lease->id, lease->renews);
+    if (!lease->watch) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
+    const plock_status status = plock__watch_prepare(lease->watch, &lease->error);
+    lease->subject.owner.channel = plock__text(lease->watch->channel, sizeof lease->watch->channel);
+    return status;
+}
 
-    unsigned generation; /* of the process that acquired it */
-    bool held, letting_go; /* letting_go: the native thread has begun to release it */
-    int64_t fence;
-    plock_ns ttl, acquired_at, valid_until;
-    plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
+void plock__lease_start_watch(plock_lease *lease) {
+    if (lease->watch)
+        plock__watch_start(lease->watch, &lease->subject, lease->ttl, lease->valid_until, plock_after(lease->acquired_at, lease->max_hold));
+}
 
-    enum operation { NOTHING, ACQUIRING, RELEASING, EXTENDING } doing;
-    bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once for each operation */
-    bool doubt;                /* an earlier request of this operation may have been carried out, and its reply was lost */
-    unsigned pauses;
-    plock_ns patience_ends, deadline, resume_at, new_ttl;
-    bool patient, insists;
-    plock_exchange exchange;
-    plock_error error;
-    char names[]; /* key and companion */
-};
+void plock__lease_drop_watch(plock_lease *lease) {
+    if (!lease->watch) return;
+    plock__watch_end(lease->watch);
+    plock__watch_release(lease->watch);
+    lease->watch = NULL;
+}
 
 /* --- life --- */
 
-static plock_status begin(plock_lease *lease, enum operation doing, plock_ns now, plock_ns budget);
-static plock_status step(plock_lease *lease, plock_want *want);
-static plock_request undo_request(const plock_lease *lease);
-
-/* An acquire that is given up is taken back behind itself. */
-static void abandon_exchange(plock_lease *lease) {
-    const plock_request undo = undo_request(lease);
-    plock__exchange_cancel(&lease->exchange, lease->doing == ACQUIRING ? &undo : NULL);
+plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key, size_t length) {
+    *out = NULL;
+    if (length == 0) return PLOCK_MISUSE;
+    plock_lease *lease = plock__allocate(sizeof *lease + plock__names_room(length));
+    if (!lease) return PLOCK_NO_MEMORY;
+    plock__subject_name(&lease->subject, lease->names, plock__text(key, length));
+    static atomic_ulong last_id;
+    lease->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+    lease->store = plock__store_retain(store);
+    lease->generation = plock__generation();
+    *out = lease;
+    return PLOCK_OK;
 }
 
-static void cancel_exchange(plock_lease *lease) {
-    abandon_exchange(lease);
-    lease->doing = NOTHING;
-}
-
-/* The lease as a job of the native thread: whatever was under way is broken off, and what it has is released. */
-static plock_status background_step(plock_job *job, plock_want *want) {
-    plock_lease *lease = (plock_lease *)(void *)job;
-    if (!lease->letting_go) {
-        cancel_exchange(lease);
-        lease->letting_go = true;
-        const plock_status status = begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
-        if (status) return status;
-    }
-    return step(lease, want);
-}
-
-static void background_destroy(plock_job *job) {
-    plock_lease *lease = (plock_lease *)(void *)job;
-    cancel_exchange(lease);
+static void destroy(plock_lease *lease) {
+    plock__lease_drop_watch(lease);
     plock__store_release(lease->store);
     plock__owner_clear(&lease->subject.owner);
     plock__free(lease);
-}
-
-plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key, size_t length) {
-    static const char BEFORE[] = "plock:1:{", AFTER[] = "}:fence";
-    *out = NULL;
-    if (length == 0) return PLOCK_MISUSE;
-    const size_t around = sizeof BEFORE - 1 + sizeof AFTER - 1;
-    plock_lease *lease = plock__allocate(sizeof *lease + 2 * length + around);
-    if (!lease) return PLOCK_NO_MEMORY;
-    char *to = lease->names;
-    memcpy(to, key, length);
-    lease->subject.key = plock__text(to, length);
-    to += length;
-    lease->subject.companion = plock__text(to, length + around);
-    memcpy(to, BEFORE, sizeof BEFORE - 1);
-    memcpy(to + sizeof BEFORE - 1, key, length);
-    memcpy(to + sizeof BEFORE - 1 + length, AFTER, sizeof AFTER - 1);
-    lease->store = plock__store_retain(store);
-    lease->generation = plock__generation();
-    lease->job = (plock_job){NULL, background_step, background_destroy};
-    *out = lease;
-    return PLOCK_OK;
 }
 
 plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length) {
     return lease->doing || lease->held ? PLOCK_MISUSE : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
 }
 
-/* May this lease have something on the server that is this process's to release? */
-static bool owes_release(const plock_lease *lease) {
-    if (lease->generation != plock__generation()) return false;
-    if (lease->held) return plock_now() < lease->gone_by;
-    if (lease->doing == RELEASING) return true;
-    /* An acquire that pauses between two attempts has nothing there. */
-    return lease->doing == ACQUIRING && lease->exchange.state != PLOCK__EXCHANGE_NONE && plock__exchange_left(&lease->exchange);
+plock_request plock__lease_undo_request(plock_lease *lease) {
+    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject, plock__window(lease->store, lease->shares), 0);
 }
 
-/* For a lease that goes on: a copy of it does the releasing. Where there is no memory for one, the time to live ends the lock. */
-static void release_in_background(const plock_lease *lease) {
+static void begin_release(plock_lease *lease, plock_ns now) {
+    plock_request request = plock__lease_undo_request(lease);
+    if (lease->taken_until > now)
+        request = plock__release_request(&lease->subject, plock__window(lease->store, lease->shares), lease->taken_until - now);
+    lease->doing = RELEASING;
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
+    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
+}
+
+/* --- a release in the background --- */
+
+/* The lease as a job of the native thread: whatever was under way is broken off, and what it has is released. */
+static plock_status background_step(plock_job *job, plock_want *want) {
+    plock_lease *lease = (plock_lease *)(void *)job;
+    if (!lease->letting_go) {
+        lease->letting_go = true;
+        plock__errand_cancel(&lease->errand);
+        begin_release(lease, plock_now());
+    }
+    return plock__errand_step(&lease->errand, want, &lease->error);
+}
+
+static void background_destroy(plock_job *job) {
+    plock_lease *lease = (plock_lease *)(void *)job;
+    plock__errand_cancel(&lease->errand);
+    destroy(lease);
+}
+
+static void hand_over(plock_lease *lease) {
+    lease->job.step = background_step;
+    lease->job.destroy = background_destroy;
+    plock__worker_submit(&lease->job);
+}
+
+void plock__lease_release_in_background(const plock_lease *lease) {
+    const plock_text key = lease->subject.key;
     plock_lease *copy;
-    if (plock_lease_new(&copy, lease->store, lease->subject.key.bytes, lease->subject.key.length)) return;
+    if (plock_lease_new(&copy, lease->store, key.bytes, key.length)) return;
     copy->undoes = lease->undoes;
-    if (plock__owner_copy(&copy->subject.owner, &lease->subject.owner)) background_destroy(&copy->job);
-    else plock__worker_submit(&copy->job);
+    copy->shares = lease->shares;
+    copy->taken_until = lease->taken_until;
+    if (plock__subject_copy(&copy->subject, copy->names, &lease->subject)) destroy(copy);
+    else hand_over(copy);
+}
+
+/* --- giving up --- */
+
+static void give_up(plock_lease *lease) {
+    const bool own = lease->generation == plock__generation(), left = plock__acquire_asked(lease);
+    if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && left, false);
+    if (lease->doing == RELEASING && own) plock__lease_release_in_background(lease);
+    if (lease->doing == EXTENDING && lease->watch) plock__watch_resume(lease->watch, 0, 0);
+    plock__errand_cancel(&lease->errand);
+    lease->doing = NOTHING;
+}
+
+void plock_lease_cancel(plock_lease *lease) {
+    plock__begin_step();
+    give_up(lease);
+    plock__end_step();
 }
 
 void plock_lease_free(plock_lease *lease) {
     if (!lease) return;
     plock__begin_step();
-    if (owes_release(lease)) plock__worker_submit(&lease->job);
-    else background_destroy(&lease->job);
+    const bool releasing = lease->doing == RELEASING; /* the same lease goes on with it */
+    if (!releasing) give_up(lease);
+    const bool owes = releasing || (lease->held && (lease->watch || plock_now() < lease->gone_by));
+    plock__lease_drop_watch(lease);
+    if (owes && lease->generation == plock__generation()) {
+        hand_over(lease);
+    } else {
+        plock__errand_cancel(&lease->errand);
+        destroy(lease);
+    }
     plock__end_step();
 }
 
-/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
-static plock_request undo_request(const plock_lease *lease) {
-    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject);
-}
-
-/* --- dates --- */
-
-/* Until when a lease may be relied on that was asked for at this moment. */
-static plock_ns reliable(const plock_lease *lease, plock_ns asked_at) {
-    return asked_at + lease->new_ttl - lease->new_ttl / DRIFT_DIVISOR - DRIFT_FIXED;
-}
-
-static void date(plock_lease *lease, plock_ns now) {
-    lease->ttl = lease->new_ttl;
-    lease->valid_until = reliable(lease, lease->exchange.left_at);
-    lease->gone_by = now + lease->ttl;
-}
-
-/* --- answers --- */
-
-static plock_status acquired(plock_lease *lease, int64_t fence) {
-    const plock_ns now = plock_now();
-    /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
-    if (now >= reliable(lease, lease->exchange.left_at)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
-    lease->fence = fence;
-    lease->acquired_at = lease->exchange.left_at;
-    lease->held = true;
-    lease->undoes = false;
-    date(lease, now);
-    return PLOCK_OK;
-}
-
-/* left: until the lock can be free, where it is refused. */
-static plock_status understand(plock_lease *lease, const plock_value *answer, plock_ns *left) {
-    if (lease->doing == ACQUIRING) {
-        int64_t fence = 0;
-        const plock_status status = plock__read_acquired(answer, &fence, left, &lease->error);
-        return status ? status : acquired(lease, fence);
-    }
-    const plock_status status = plock__read_done(answer, &lease->error);
-    /* A release that was answered to nobody is why it is not ours any more. */
-    return status == PLOCK_NOT_OWNER && lease->doing == RELEASING && lease->doubt ? PLOCK_OK : status;
-}
-
-/* --- operations: attempts and pauses until it is done or too late --- */
+/* --- the other operations --- */
 
 static plock_status finish(plock_lease *lease, plock_status status) {
     lease->doing = NOTHING;
     return status;
 }
 
-/* A token that may have reached the server in a request without an answer is never used again: that request could still
- * be carried out after a release. */
-static plock_status renew_owner(plock_lease *lease) {
-    if (!lease->subject.owner.brought) {
-        const plock_status status = plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
-        return status ? plock__fail_plainly(&lease->error, status) : PLOCK_OK;
-    }
-    if (!lease->undoes) plock__owner_number(&lease->subject.owner); /* one for all attempts: any of them may be the one to undo */
-    lease->undoes = true;
-    return PLOCK_OK;
+static plock_status release_step(plock_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    /* A release that was answered to nobody is why it is not ours any more. */
+    return finish(lease, status == PLOCK_NOT_OWNER && lease->errand.doubt ? PLOCK_OK : status);
 }
 
-static plock_status attempt(plock_lease *lease, plock_ns now) {
-    plock_request request;
-    plock_ns deadline = lease->deadline;
-    switch (lease->doing) {
-    case ACQUIRING: {
-        const plock_status status = renew_owner(lease);
-        if (status) return status;
-        request = plock__acquire_request(&lease->subject, lease->new_ttl, lease->subject.owner.brought && lease->doubt);
-        if (deadline < now + LAST_ATTEMPT) deadline = now + LAST_ATTEMPT;
-        break;
-    }
-    case EXTENDING:
-        request = plock__extend_request(&lease->subject, lease->new_ttl);
-        if (lease->valid_until > reliable(lease, now)) lease->valid_until = reliable(lease, now); /* it may shorten it, answered or not */
-        break;
-    default:
-        request = undo_request(lease);
-        deadline = now + (deadline - now) / 2; /* so that a connection that has gone silent leaves time for another */
-        break;
-    }
-    lease->pausing = false;
-    plock__exchange_begin(&lease->exchange, lease->store, &request, deadline);
-    return PLOCK_OK;
-}
-
-static plock_status pause_for(plock_lease *lease, plock_ns now, plock_ns span) {
-    lease->pauses++;
-    lease->pausing = true;
-    lease->resume_at = now + span;
-    return PLOCK_AGAIN;
-}
-
-/* The attempt has failed: PLOCK_AGAIN to go on at once or after a pause, TRY_FAILED to say so first, or the end. */
-static plock_status failed(plock_lease *lease, plock_status status) {
-    const bool acquiring = lease->doing == ACQUIRING;
-    const bool doubt = plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
-    abandon_exchange(lease);
-    lease->doubt = lease->doubt || doubt;
+static plock_status extend_step(plock_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     const plock_ns now = plock_now();
-    if (lease->doing == EXTENDING && doubt && lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
-    /* The server closed an idle connection: that is nobody's failure. */
-    const bool reconnects = status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline;
-    /* Not where the same owner asks again at once, and says so. */
-    if (acquiring && doubt && !(reconnects && lease->subject.owner.brought)) release_in_background(lease);
-    if (reconnects) {
-        lease->reconnected = true;
-        const plock_status begun = attempt(lease, now);
-        return begun ? finish(lease, begun) : PLOCK_AGAIN;
-    }
-    const bool again = (plock_status_retries(status) || (acquiring && lease->insists)) && !(acquiring && lease->subject.owner.brought);
-    if (!again || now >= (acquiring ? lease->patience_ends : lease->deadline)) return finish(lease, status);
-    (void)pause_for(lease, now, plock__pause_before_trying(lease->pauses));
-    return acquiring ? PLOCK_TRY_FAILED : PLOCK_AGAIN;
-}
-
-static plock_status answered(plock_lease *lease, const plock_value *answer) {
-    plock_ns left = PLOCK_NEVER;
-    const plock_status status = understand(lease, answer, &left);
-    if (status == PLOCK_SILENT || status == PLOCK_PROTOCOL) return failed(lease, status);
-    plock__exchange_finish(&lease->exchange);
-    if (status == PLOCK_REFUSED) {
-        const plock_ns now = plock_now(), remaining = lease->patience_ends - now;
-        if (remaining > 0) return pause_for(lease, now, plock__pause_before_looking(lease->pauses, left, remaining));
-        return finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
-    }
-    if (lease->doing == EXTENDING && !status) date(lease, plock_now());
-    if (lease->doing == EXTENDING && status == PLOCK_NOT_OWNER) lease->held = false;
+    if (status == PLOCK_OK) plock__lease_date(lease, lease->errand.exchange.left_at, now);
+    else if (lease->errand.doubt && lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
+    if (status == PLOCK_NOT_OWNER) lease->held = !(lease->lost = true);
+    if (lease->watch) plock__watch_resume(lease->watch, status ? 0 : lease->ttl, lease->valid_until);
+    if (status == PLOCK_NOT_OWNER) plock__lease_drop_watch(lease);
     return finish(lease, status);
 }
 
+static plock_status adopt_step(plock_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status) {
+        plock__lease_drop_watch(lease);
+        return finish(lease, status);
+    }
+    lease->held = true;
+    lease->acquired_at = lease->errand.exchange.left_at;
+    plock__lease_date(lease, lease->acquired_at, plock_now());
+    plock__lease_start_watch(lease);
+    return finish(lease, PLOCK_OK);
+}
+
 static plock_status step(plock_lease *lease, plock_want *want) {
-    plock_status status = lease->doing ? PLOCK_AGAIN : PLOCK_MISUSE;
-    if (status == PLOCK_AGAIN && lease->exchange.generation != plock__generation()) { /* the parent of this process began it */
-        cancel_exchange(lease);
+    if (!lease->doing) return PLOCK_MISUSE;
+    if (lease->generation != plock__generation()) { /* the parent of this process began it */
+        give_up(lease);
         return plock__fail_plainly(&lease->error, PLOCK_FORKED);
     }
-    while (status == PLOCK_AGAIN) {
-        if (lease->pausing) {
-            const plock_ns now = plock_now();
-            const plock_ns ends = lease->doing == ACQUIRING ? lease->patience_ends : lease->deadline;
-            *want = (plock_want){.fd = -1, .deadline = lease->resume_at < ends ? lease->resume_at : ends};
-            if (now < want->deadline) return PLOCK_AGAIN;
-            if (now >= ends) {
-                if (!lease->error.status) (void)plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
-                return finish(lease, lease->doing == ACQUIRING ? PLOCK_TIMED_OUT : lease->error.status);
-            }
-            if ((status = attempt(lease, now))) return finish(lease, status);
-        }
-        const plock_value *answer;
-        status = plock__exchange_step(&lease->exchange, &answer, want, &lease->error);
-        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        status = status ? failed(lease, status) : answered(lease, answer);
+    switch (lease->doing) {
+    case ACQUIRING: return plock__acquire_step(lease, want);
+    case RELEASING: return release_step(lease, want);
+    case ADOPTING: return adopt_step(lease, want);
+    default: return extend_step(lease, want);
     }
-    return status;
 }
 
 plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
@@ -296,81 +209,149 @@ plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
     return status;
 }
 
-/* --- beginning and giving up --- */
-
-static plock_status begin(plock_lease *lease, enum operation doing, plock_ns now, plock_ns budget) {
-    lease->doing = doing;
-    lease->reconnected = lease->doubt = false;
-    lease->pauses = 0;
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
-    lease->deadline = plock_after(now, budget);
-    const plock_status status = attempt(lease, now);
-    return status ? finish(lease, status) : PLOCK_OK;
-}
+/* --- beginning --- */
 
 static bool is_ttl(plock_ns ttl) {
     return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
 }
 
-plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience) {
-    if (lease->doing || lease->held || !is_ttl(patience->ttl) || patience->wait < 0) return PLOCK_MISUSE;
-    plock__pool_use(&lease->store->pool);
+static bool reasonable(const plock_patience *patience, bool brought) {
+    return is_ttl(patience->ttl) && patience->wait >= 0 && patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
+           patience->max_hold >= 0 && (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) && !(brought && patience->wait);
+}
+
+static void begin(plock_lease *lease, enum plock__operation doing, const plock_patience *patience) {
     lease->generation = plock__generation();
-    lease->undoes = false;
-    lease->new_ttl = patience->ttl;
+    lease->doing = doing;
+    lease->lost = lease->undoes = false;
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
+    lease->new_ttl = patience->ttl > patience->at_least ? patience->ttl : patience->at_least;
+    lease->renews = patience->renews;
+    lease->watched = patience->renews || patience->watched;
+    lease->max_hold = patience->max_hold ? patience->max_hold : PLOCK_NEVER;
+    plock__lease_drop_watch(lease);
+}
+
+plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience) {
+    if (lease->doing || lease->held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
+    plock__pool_use(&lease->store->pool);
+    const plock_ns now = plock_now(), least = lease->store->config->attempt_timeout;
+    begin(lease, ACQUIRING, patience);
+    lease->phase = TO_TRY;
+    lease->reconnected = lease->doubt = lease->contended = false;
+    lease->pauses = 0;
+    lease->ticket = 0;
+    lease->began_at = now;
+    lease->taken_until = patience->at_least ? plock_after(now, patience->at_least) : 0;
     lease->patient = patience->wait > 0;
     lease->insists = patience->insists;
-    const plock_ns now = plock_now();
+    lease->shares = patience->shares;
+    lease->subject.owner.label = plock__text(patience->label, patience->label ? strlen(patience->label) : 0);
     lease->patience_ends = plock_after(now, patience->wait);
-    const plock_ns least = lease->store->config->attempt_timeout;
-    return begin(lease, ACQUIRING, now, patience->wait > least ? patience->wait : least);
+    lease->deadline = plock_after(now, patience->wait > least ? patience->wait : least);
+    return PLOCK_OK;
 }
 
 plock_status plock_lease_release(plock_lease *lease) {
     if (lease->doing || !lease->held || plock_lease_inherited(lease)) return PLOCK_MISUSE;
     lease->held = false;
-    return begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
+    plock__lease_drop_watch(lease);
+    begin_release(lease, plock_now());
+    return PLOCK_OK;
+}
+
+void plock_lease_keep_taken(plock_lease *lease, plock_ns span) {
+    lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
 }
 
 plock_status plock_lease_release_owned(plock_lease *lease) {
     if (lease->doing || lease->held || !lease->subject.owner.brought) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
+    lease->generation = plock__generation();
     lease->undoes = false;
-    return begin(lease, RELEASING, plock_now(), lease->store->config->release_timeout);
+    lease->taken_until = 0;
+    begin_release(lease, plock_now());
+    return PLOCK_OK;
 }
 
 plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
     if (lease->doing || !lease->held || plock_lease_inherited(lease) || !is_ttl(ttl)) return PLOCK_MISUSE;
+    const plock_ns now = plock_now();
+    lease->doing = EXTENDING;
     lease->new_ttl = ttl;
-    return begin(lease, EXTENDING, plock_now(), lease->store->config->command_timeout);
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
+    const plock_request request = plock__extend_request(&lease->subject, ttl);
+    if (lease->valid_until > plock__reliable(now, lease->new_ttl)) lease->valid_until = plock__reliable(now, lease->new_ttl); /* it may shorten it, answered or not */
+    if (lease->watch) plock__watch_pause(lease->watch, plock__reliable(now, lease->new_ttl));
+    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->command_timeout), false);
+    return PLOCK_OK;
+}
+
+plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t length, int64_t fence, const plock_patience *patience) {
+    if (lease->doing || lease->held || !reasonable(patience, false)) return PLOCK_MISUSE;
+    plock_status status = plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
+    if (status) return status;
+    plock__pool_use(&lease->store->pool);
+    begin(lease, ADOPTING, patience);
+    lease->fence = fence;
+    lease->taken_until = 0;
+    status = plock__lease_prepare_watch(lease);
+    if (status) return finish(lease, status);
+    const plock_request request = plock__extend_request(&lease->subject, lease->new_ttl);
+    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(plock_now(), lease->store->config->command_timeout), false);
+    return PLOCK_OK;
 }
 
 void plock_lease_hurry(plock_lease *lease, plock_ns deadline) {
     if (deadline < lease->deadline) lease->deadline = deadline;
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
     if (deadline < lease->exchange.deadline) lease->exchange.deadline = deadline;
-}
-
-void plock_lease_cancel(plock_lease *lease) {
-    plock__begin_step();
-    if (owes_release(lease) && !lease->held) release_in_background(lease);
-    cancel_exchange(lease);
-    plock__end_step();
+    plock__errand_hurry(&lease->errand, deadline);
 }
 
 void plock_lease_leave(plock_lease *lease) {
     lease->held = false;
+    plock__lease_drop_watch(lease);
+}
+
+void plock_lease_abandon(plock_lease *lease) {
+    if (lease && lease->held && !plock_lease_inherited(lease) && !plock_lease_lost(lease))
+        plock__notice_post(PLOCK_ABANDONED, lease->id, lease->subject.key, lease->fence, 0);
+    plock_lease_free(lease);
 }
 
 /* --- what it knows --- */
+
+static plock_ns valid_until(const plock_lease *lease, bool *lost) {
+    return lease->watch ? plock__watch_valid_until(lease->watch, lost) : lease->valid_until;
+}
 
 bool plock_lease_inherited(const plock_lease *lease) {
     return lease->generation != plock__generation();
 }
 
 bool plock_lease_valid(const plock_lease *lease) {
-    return lease->held && !plock_lease_inherited(lease) && plock_now() < lease->valid_until;
+    bool lost = false;
+    return lease->held && !plock_lease_inherited(lease) && plock_now() < valid_until(lease, &lost) && !lost;
+}
+
+bool plock_lease_lost(const plock_lease *lease) {
+    bool lost = lease->lost;
+    return lost || (lease->held && (plock_now() >= valid_until(lease, &lost) || lost));
+}
+
+bool plock_lease_contended(const plock_lease *lease) {
+    return lease->contended;
+}
+
+plock_ns plock_lease_waited(const plock_lease *lease) {
+    return lease->waited;
+}
+
+uint64_t plock_lease_id(const plock_lease *lease) {
+    return lease->id;
 }
 
 const char *plock_lease_key(const plock_lease *lease, size_t *length) {
@@ -382,6 +363,11 @@ const char *plock_lease_owner(const plock_lease *lease, size_t *length) {
     const plock_text name = plock__owner_name(&lease->subject.owner);
     *length = name.length;
     return name.bytes ? name.bytes : "";
+}
+
+const char *plock_lease_value(const plock_lease *lease, size_t *length) {
+    *length = lease->subject.owner.value.length;
+    return *length ? lease->subject.owner.value.bytes : "";
 }
 
 int64_t plock_lease_fence(const plock_lease *lease) {
@@ -397,7 +383,8 @@ plock_ns plock_lease_acquired_at(const plock_lease *lease) {
 }
 
 plock_ns plock_lease_valid_until(const plock_lease *lease) {
-    return lease->valid_until;
+    bool lost;
+    return valid_until(lease, &lost);
 }
 
 const plock_error *plock_lease_error(const plock_lease *lease) {

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_MAX = PLOCK__SIGNATURE_MAX - PLOCK__IDENTITY_MAX };
+enum { NUMBER_MAX = 24 };
+_Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_LABEL_MAX + 3 <= PLOCK__SIGNATURE_MAX, "a record has room");
 
 /* --- what the caller brings --- */
 
@@ -22,13 +23,33 @@ plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     return PLOCK_OK;
 }
 
-plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
+static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
     const plock_status status = plock__owner_bring(copy, owner->value);
     if (status || !owner->record.bytes) return status;
     char *record = copy->brought + copy->value.length;
     memcpy(record, owner->record.bytes, owner->record.length);
     copy->record = plock__text(record, owner->record.length);
     return PLOCK_OK;
+}
+
+/* What a fresh token's texts say stands in the struct itself. */
+static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
+    *copy = *owner;
+    copy->value = plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token, owner->value.length);
+    copy->record = plock__text(copy->written, owner->record.length);
+    copy->channel = copy->label = plock__text(NULL, 0); /* they stand in the record */
+}
+
+plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
+    if (owner->brought) return copy_brought(copy, owner);
+    copy_fresh(copy, owner);
+    return PLOCK_OK;
+}
+
+void plock__owner_move(plock_owner *to, plock_owner *from) {
+    if (from->brought) *to = *from;
+    else copy_fresh(to, from);
+    *from = (plock_owner){0};
 }
 
 void plock__owner_clear(plock_owner *owner) {
@@ -38,25 +59,28 @@ void plock__owner_clear(plock_owner *owner) {
 
 /* --- records --- */
 
-static plock_text finish_record(char *record, size_t length, plock_text value) {
+static size_t append(char *record, size_t length, plock_text word) {
     record[length++] = ' ';
-    memcpy(record + length, value.bytes, value.length);
-    return plock__text(record, length + value.length);
+    if (word.length) memcpy(record + length, word.bytes, word.length);
+    else record[length++] = '-';
+    return length + word.length;
 }
 
-static size_t sign(char *record) {
+/* The number tells one acquire of the same value from another; 0: it needs none. */
+static void write_record(plock_owner *owner, char *record, unsigned long number) {
     size_t length;
     const char *identity = plock__identity(&length);
     memcpy(record, identity, length);
-    return length;
+    if (number) length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", number);
+    length = append(record, length, owner->channel);
+    length = append(record, length, owner->label);
+    length = append(record, length, owner->value);
+    owner->record = plock__text(record, length);
 }
 
 void plock__owner_number(plock_owner *owner) {
     static atomic_ulong number;
-    char *record = owner->brought + owner->value.length;
-    size_t length = sign(record);
-    length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", atomic_fetch_add(&number, 1));
-    owner->record = finish_record(record, length, owner->value);
+    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1);
 }
 
 /* --- fresh tokens --- */
@@ -73,8 +97,12 @@ plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding) {
     const plock_status status = plock_token(owner->token);
     if (status) return status;
     owner->value = encoding == PLOCK_PLAIN ? plock__text(owner->token, PLOCK_TOKEN_LENGTH) : marshal(owner);
-    owner->record = finish_record(owner->written, sign(owner->written), owner->value);
+    plock__owner_sign(owner);
     return PLOCK_OK;
+}
+
+void plock__owner_sign(plock_owner *owner) {
+    write_record(owner, owner->written, 0);
 }
 
 plock_text plock__owner_name(const plock_owner *owner) {

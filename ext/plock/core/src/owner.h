@@ -5,13 +5,19 @@
 
 #include "config.h"
 #include "plock/digest.h"
+#include "plock/lease.h"
 #include "text.h"
 
-enum { PLOCK__MARSHAL_MAX = 48, PLOCK__SIGNATURE_MAX = 160 };
+enum {
+    PLOCK__MARSHAL_MAX = 48,
+    PLOCK__CHANNEL_LENGTH = 16,
+    PLOCK__SIGNATURE_MAX = 480, /* host, pid, thread, number, channel, label */
+};
 
 typedef struct plock_owner {
     plock_text value;  /* of the lock, in the store */
-    plock_text record; /* "host pid thread value", into the companion */
+    plock_text record; /* "host pid thread channel label value", into companion and queue; '-' where there is no channel or label */
+    plock_text channel, label; /* for the next record; their bytes are not the owner's. A label has no blanks, PLOCK_LABEL_MAX at most */
     char *brought;     /* a copy of the caller's value, with room for its record; NULL: fresh tokens */
     char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX], written[PLOCK__SIGNATURE_MAX + PLOCK__MARSHAL_MAX];
 } plock_owner;
@@ -22,12 +28,18 @@ PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text va
 /* The same value and record once more. PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
 
+/* Moves an owner to another place in memory; the old one is empty then. */
+void plock__owner_move(plock_owner *to, plock_owner *from);
+
 /* A fresh token and its record. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);
 
 /* A record for a value that was brought. Since the same may be brought again, it has a number of its own, "host pid
- * thread.number value": so one acquire can be told from another. */
+ * thread.number …": so one acquire can be told from another. */
 void plock__owner_number(plock_owner *owner);
+
+/* The record of a fresh token once more, with what channel and label are now. */
+void plock__owner_sign(plock_owner *owner);
 
 /* The value as its user knows it, not as it is written. Without bytes where there is none yet. */
 plock_text plock__owner_name(const plock_owner *owner);

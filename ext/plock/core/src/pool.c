@@ -53,7 +53,7 @@ static void tell_waiting(plock_pool *pool) {
 static void discard(plock_pool *pool, plock_connection *connection) {
     plock__enter();
     unlink_connection(pool, connection);
-    if (connection->generation == plock__generation()) pool->open--;
+    if (connection->generation == plock__generation() && !connection->beside) pool->open--;
     tell_waiting(pool);
     plock__leave();
     plock__connection_free(connection);
@@ -133,6 +133,11 @@ void plock__pool_give_room(plock_pool *pool) {
     plock__leave();
 }
 
+void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
+    connection->beside = true;
+    plock__pool_add(pool, connection);
+}
+
 void plock__pool_leave(plock_pool *pool, bool *waits) {
     if (!*waits) return;
     *waits = false;
@@ -144,7 +149,7 @@ void plock__pool_leave(plock_pool *pool, bool *waits) {
 
 void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable) {
     plock__enter();
-    const bool keep = usable && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
+    const bool keep = usable && !connection->beside && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
                       !atomic_load(&pool->closed);
     if (keep) {
         connection->idle_since = plock_now();

@@ -27,6 +27,8 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, bool *waits, plock_want *want, plock_error *error);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);
+/* One beyond the bound, which stays in use and is never idle. */
+void plock__pool_add_beside(plock_pool *pool, plock_connection *connection);
 
 /* The caller waited and does so no more. */
 void plock__pool_leave(plock_pool *pool, bool *waits);

@@ -196,7 +196,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a script may not do what it does (7); */
         {"ERR AUTH ", PLOCK_WRONGPASS},   {"ERR Client sent AUTH", PLOCK_WRONGPASS}, {"ERR invalid password", PLOCK_WRONGPASS},
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
-        {"ERR ACL failure in script", PLOCK_NOPERM},
+        {"ERR ACL failure in script", PLOCK_NOPERM}, {"ERR The user executing the script can't ", PLOCK_NOPERM},
         /* this connection is one too many; there is no such database; databases are not for clusters. */
         {"ERR max number of clients", PLOCK_FULL}, {"ERR DB index", PLOCK_BAD_CONFIG}, {"ERR invalid DB index", PLOCK_BAD_CONFIG},
         {"ERR SELECT is not allowed in cluster", PLOCK_MOVED},

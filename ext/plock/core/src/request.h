@@ -2,11 +2,12 @@
 #ifndef PLOCK__REQUEST_H
 #define PLOCK__REQUEST_H
 
-#include "owner.h"
+#include "plock/inquiry.h"
+#include "subject.h"
 #include "reply.h"
 #include "script.h"
 
-enum { PLOCK__KEYS_MAX = 2, PLOCK__ARGUMENTS_MAX = 4 }; /* with three words before them: PLOCK__WORDS_MAX */
+enum { PLOCK__KEYS_MAX = 3, PLOCK__ARGUMENTS_MAX = 5 }; /* with three words before them: PLOCK__WORDS_MAX */
 
 /* The texts must outlive whatever is made of it. */
 typedef struct plock_request {
@@ -15,25 +16,39 @@ typedef struct plock_request {
     plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments */
 } plock_request;
 
-/* A lock's key, its companion's, and who asks. */
-typedef struct plock_subject {
-    plock_text key, companion;
-    plock_owner owner;
-    char ttl[24]; /* as text, for requests that have one */
-} plock_subject;
+/* A place in the queue of a lock. */
+typedef struct plock_place {
+    int64_t ticket; /* 0: none yet */
+    int64_t rank;   /* who is before us */
+    plock_ns free_in; /* until the lock can be free; PLOCK_NEVER where that is not known */
+    bool notified;  /* its holder is one who will tell when it is */
+} plock_place;
 
 /* `again`: an earlier request of the same owner may have got it already. */
 plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool again);
+/* To queue, or to look again: with the ticket, 0 for a new one. window: for how long at the beginning of each second the
+ * lock is left to those who poll for it. */
+plock_request plock__queue_request(plock_subject *subject, plock_ns ttl, int64_t ticket, plock_ns window);
 plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
-plock_request plock__release_request(const plock_subject *subject);
+/* An extension that shortens nothing: one that is late does no harm. */
+plock_request plock__renew_request(plock_subject *subject, plock_ns ttl);
+plock_request plock__check_request(const plock_subject *subject);
+plock_request plock__break_request(const plock_subject *subject);
+/* The waiters from the first-th on, up to PLOCK_WAITERS_TOLD. */
+plock_request plock__status_request(plock_subject *subject, int64_t first);
+/* The subject's key is the pattern. */
+plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
+/* keep: for how long it stays taken all the same. */
+plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
+/* Out of the queue. doubt: the lock itself may be ours. */
+plock_request plock__leave_request(const plock_subject *subject, bool doubt);
 /* Takes back what the acquire with this very record may have got. */
 plock_request plock__undo_request(const plock_subject *subject);
 
-/* PLOCK_OK with the fence; PLOCK_REFUSED with the time until the lock can be free, PLOCK_NEVER where that is not known;
- * PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, int64_t *fence, plock_ns *left, plock_error *error);
+/* PLOCK_OK with the fence; PLOCK_REFUSED with what is known of our place; PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, int64_t *fence, plock_place *place, plock_error *error);
 
 /* To all the others: PLOCK_OK, PLOCK_NOT_OWNER or PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__read_done(const plock_value *answer, plock_error *error);
+PLOCK_MUST_USE plock_status plock__read_done(plock_script_id script, const plock_value *answer, plock_error *error);
 
 #endif

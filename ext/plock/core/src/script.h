@@ -6,7 +6,18 @@
 
 #include <stddef.h>
 
-typedef enum plock_script_id { PLOCK__ACQUIRE, PLOCK__RELEASE, PLOCK__EXTEND, PLOCK__UNDO, PLOCK__SCRIPTS } plock_script_id;
+typedef enum plock_script_id {
+    PLOCK__ACQUIRE,
+    PLOCK__RELEASE,
+    PLOCK__EXTEND,
+    PLOCK__LEAVE,
+    PLOCK__UNDO,
+    PLOCK__BREAK,
+    PLOCK__CHECK,
+    PLOCK__STATUS,
+    PLOCK__SCAN,
+    PLOCK__SCRIPTS
+} plock_script_id;
 
 enum { PLOCK__SHA1_HEX = 40 };
 
@@ -15,6 +26,11 @@ typedef struct plock_script {
     size_t length;
     char sha1[PLOCK__SHA1_HEX];
 } plock_script;
+
+/* Which commands stand in the line of the script that the server's words for a failure name ("@user_script:12"), separated by
+ * commas; the server itself does not say which one the user may not run. "" where it names none. */
+enum { PLOCK__COMMANDS_MAX = 48 };
+void plock__script_commands(const plock_script *script, const char *failure, char commands[PLOCK__COMMANDS_MAX]);
 
 /* NULL where OpenSSL cannot do SHA-1. */
 const plock_script *plock__script(plock_script_id id);

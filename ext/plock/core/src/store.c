@@ -1,6 +1,7 @@
 #include "store.h"
 
 #include "failure.h"
+#include "keeper.h"
 #include "memory.h"
 #include "process.h"
 
@@ -29,6 +30,9 @@ const plock_config *plock_store_config(const plock_store *store) {
 void plock_store_disconnect(plock_store *store) {
     plock__begin_step();
     plock__pool_close(&store->pool);
+    plock__enter();
+    plock__keeper_review(store);
+    plock__leave();
     plock__end_step();
 }
 
@@ -46,6 +50,7 @@ plock_store *plock__store_retain(plock_store *store) {
 void plock__store_release(plock_store *store) {
     plock__enter();
     const bool last = --store->references == 0;
+    if (store->references == 1) plock__keeper_review(store);
     plock__leave();
     if (!last) return;
     plock__pool_clear(&store->pool);
@@ -100,14 +105,23 @@ static plock_status make_transport(plock_store *store, plock_transport **transpo
     return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
-plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error) {
+static plock_status make_connection(plock_store *store, plock_connection **connection, plock_error *error) {
     plock_transport *transport = NULL;
-    plock_status status = make_transport(store, &transport, error);
-    if (!status) {
-        *connection = plock__connection_new(store->config, transport);
-        if (!*connection) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    }
+    const plock_status status = make_transport(store, &transport, error);
+    if (status) return status;
+    *connection = plock__connection_new(store->config, transport);
+    return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+}
+
+plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error) {
+    const plock_status status = make_connection(store, connection, error);
     if (status) plock__pool_give_room(&store->pool);
     else plock__pool_add(&store->pool, *connection);
+    return status;
+}
+
+plock_status plock__store_connect_beside(plock_store *store, plock_connection **connection, plock_error *error) {
+    const plock_status status = make_connection(store, connection, error);
+    if (!status) plock__pool_add_beside(&store->pool, *connection);
     return status;
 }

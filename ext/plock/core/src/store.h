@@ -7,12 +7,19 @@
 #include "pool.h"
 #include "resolver.h"
 
+typedef struct plock_keeper plock_keeper;
+
+enum { PLOCK__LOOKING_SLOTS = 256 };
+
 struct plock_store {
     unsigned references; /* under the lock */
     plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
     struct ssl_ctx_st *tls; /* made at the first connection */
+    _Atomic(plock_keeper *) keeper; /* while anybody waits; changed under the lock */
+    _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS]; /* keys that somebody of this process has just asked for, by their hash; 0: none */
+    _Atomic plock_ns older_seen_at; /* when a lock was last seen to be held by a process that does not notify; 0: never */
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_store *); /* NULL: what the config says */
 #endif
@@ -25,5 +32,8 @@ void plock__store_release(plock_store *store);
 /* A connection that has not been opened yet, in the pool's list. Takes the room that plock__pool_take granted, or gives it
  * back. PLOCK_OK, PLOCK_BAD_CONFIG (TLS files) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error);
+
+/* The same for one that is beyond the pool's bound, needs no room and does not become idle. */
+PLOCK_MUST_USE plock_status plock__store_connect_beside(plock_store *store, plock_connection **connection, plock_error *error);
 
 #endif

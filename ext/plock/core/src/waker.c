@@ -75,9 +75,13 @@ plock_waker *plock_waker_take(void) {
     return waker;
 }
 
+void plock__waker_hush_if_rung(plock_waker *waker) {
+    if (atomic_load(&waker->rung)) (void)plock_waker_hush(waker);
+}
+
 void plock_waker_give(plock_waker *waker) {
     if (!waker) return;
-    if (atomic_load(&waker->rung)) (void)plock_waker_hush(waker);
+    plock__waker_hush_if_rung(waker);
     plock__enter();
     plock__waker_put_back(waker);
     plock__leave();
@@ -107,7 +111,7 @@ bool plock_waker_hush(plock_waker *waker) {
     uint64_t drained[8];
     ssize_t got;
     do got = read(waker->out, drained, sizeof drained);
-    while (got > 0 || (got < 0 && errno == EINTR));
+    while ((got > 0 && waker->in != waker->out) || (got < 0 && errno == EINTR)); /* an eventfd is empty after one */
     return atomic_exchange(&waker->rung, false);
 }
 

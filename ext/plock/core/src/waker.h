@@ -9,6 +9,9 @@ void plock__wakers_in_child(void);
 /* For other modules' handlers in a forked child, where the lock is held: the same as plock_waker_give. */
 void plock__waker_put_back(plock_waker *waker);
 
+/* plock_waker_hush, at the price of a load where there is nothing to hush. */
+void plock__waker_hush_if_rung(plock_waker *waker);
+
 #ifdef PLOCK_TESTING
 void plock__forget_wakers(void); /* frees them all; none may be in use */
 #endif

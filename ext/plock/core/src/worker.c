@@ -11,9 +11,12 @@ enum { AT_ONCE = 256 }; /* jobs stepped at a time; more wait until some are done
 
 /* All under the lock, but `active`, which is the thread's own. */
 static plock_job *submitted, *active, *inherited;
+static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
 static plock_waker *bell, *ended;
 static pthread_t thread;
+
+static _Thread_local bool is_worker;
 
 static void destroy_all(plock_job *list) {
     while (list) {
@@ -26,6 +29,26 @@ static void destroy_all(plock_job *list) {
 static void append(plock_job **list, plock_job *more) {
     while (*list) list = &(*list)->next;
     *list = more;
+}
+
+/* These will never be done. With the lock held. */
+static void forgive(const plock_job *list) {
+    for (; list; list = list->next)
+        if (!list->lingers) owed--;
+}
+
+/* One that was waited for is done. */
+static void settle(const plock_job *job) {
+    if (job->lingers) return;
+    plock__enter();
+    owed--;
+    if (owed == 0 && ended) plock_waker_ring(ended);
+    plock__leave();
+}
+
+static void end(plock_job *job) {
+    settle(job);
+    job->destroy(job);
 }
 
 /* Takes over what has been submitted. False: there is nothing to do, and the thread is as good as gone. */
@@ -43,41 +66,68 @@ static bool more_to_do(bool *stop) {
     return more;
 }
 
-static void step_all(struct pollfd *polled, nfds_t *count, plock_ns *deadline) {
+static bool anything_new(void) {
+    plock__enter();
+    const bool new = submitted;
+    plock__leave();
+    return new;
+}
+
+/* `polled`: what the last poll(2) said, from the second on in the order of the jobs; NULL: there was none. */
+static void step_those_due(const struct pollfd *polled, nfds_t count) {
     plock_job **link = &active;
+    const plock_ns now = plock_now();
     plock__begin_step();
-    while (*link && *count <= AT_ONCE) {
+    for (nfds_t i = 1; *link && i <= AT_ONCE; i++) {
         plock_job *job = *link;
-        plock_want want = {.fd = -1, .deadline = PLOCK_NEVER};
-        if (job->step(job, &want) != PLOCK_AGAIN) {
-            *link = job->next;
-            job->destroy(job);
-            continue;
+        job->ready = polled && i < count && polled[i].revents;
+        if (atomic_exchange(&job->due, false) || job->ready || now >= job->want.deadline) {
+            job->want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
+            if (job->step(job, &job->want) != PLOCK_AGAIN) {
+                *link = job->next;
+                end(job);
+                continue;
+            }
         }
-        polled[(*count)++] = (struct pollfd){.fd = want.fd, .events = want.events};
-        if (want.deadline < *deadline) *deadline = want.deadline;
         link = &job->next;
     }
     plock__end_step();
 }
 
+static nfds_t gather(struct pollfd *polled, plock_ns *deadline) {
+    nfds_t count = 1;
+    for (const plock_job *job = active; job && count <= AT_ONCE; job = job->next) {
+        polled[count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
+        if (job->want.deadline < *deadline) *deadline = job->want.deadline;
+        if (atomic_load(&job->due)) *deadline = 0; /* prodded since its step */
+    }
+    return count;
+}
+
 static void *work(void *argument) {
     (void)argument;
+    is_worker = true;
+    struct pollfd polled[AT_ONCE + 1];
+    nfds_t count = 0;
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
             plock__begin_step();
-            destroy_all(active);
-            active = NULL;
+            while (active) {
+                plock_job *job = active;
+                active = job->next;
+                end(job);
+            }
             plock__end_step();
             continue;
         }
-        struct pollfd polled[AT_ONCE + 1] = {{.fd = plock_waker_descriptor(bell), .events = POLLIN}};
-        nfds_t count = 1;
+        step_those_due(count ? polled : NULL, count);
+        count = 0;
+        if (!active || anything_new()) continue;
         plock_ns deadline = PLOCK_NEVER;
-        step_all(polled, &count, &deadline);
-        if (!active) continue;
-        (void)poll(polled, count, plock_poll_timeout(deadline)); /* whatever it says, all are stepped again */
-        (void)plock_waker_hush(bell);
+        polled[0] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
+        count = gather(polled, &deadline);
+        if (poll(polled, count, plock_poll_timeout(deadline)) < 0) count = 0; /* then those whose time has come are stepped, and the others soon */
+        else if (polled[0].revents) (void)plock_waker_hush(bell);
     }
     return NULL;
 }
@@ -93,7 +143,8 @@ static bool start(void) {
 
 void plock__worker_submit(plock_job *job) {
     job->next = NULL;
-    plock_waker *made = plock_waker_take();
+    atomic_store(&job->due, true);
+    plock_waker *made = is_worker ? NULL : plock_waker_take();
     plock__enter();
     plock_job *dead = inherited;
     inherited = NULL;
@@ -103,13 +154,19 @@ void plock__worker_submit(plock_job *job) {
     }
     if (running || (stopping && bell) || start()) {
         append(&submitted, job);
-        plock_waker_ring(bell);
+        if (!job->lingers) owed++;
+        if (!is_worker) plock_waker_ring(bell);
     } else {
         append(&dead, job);
     }
     plock__leave();
     plock_waker_give(made);
     destroy_all(dead);
+}
+
+void plock__worker_prod(plock_job *job) {
+    atomic_store(&job->due, true);
+    if (bell && !is_worker) plock_waker_ring(bell);
 }
 
 void plock_drain(plock_ns deadline) {
@@ -121,16 +178,18 @@ void plock_drain(plock_ns deadline) {
         return;
     }
     ended = waker;
-    while (running && waker && plock_now() < deadline) {
+    while (running && owed && waker && plock_now() < deadline) {
         plock__leave();
         struct pollfd polled = {.fd = plock_waker_descriptor(waker), .events = POLLIN};
         (void)poll(&polled, 1, plock_poll_timeout(deadline));
+        (void)plock_waker_hush(waker);
         plock__enter();
     }
     ended = NULL;
     stopping = true;
     plock_job *dropped = submitted; /* its time is over; what comes while the thread ends waits for the next one */
     submitted = NULL;
+    forgive(dropped);
     if (running && bell) plock_waker_ring(bell);
     const bool join = joinable;
     const pthread_t ending = thread;
@@ -143,6 +202,7 @@ void plock_drain(plock_ns deadline) {
     inherited = NULL;
     append(&dead, dropped);
     if (submitted && !start()) {
+        forgive(submitted);
         append(&dead, submitted);
         submitted = NULL;
     }
@@ -161,6 +221,7 @@ void plock__worker_in_child(void) {
     append(&inherited, submitted);
     append(&inherited, active);
     submitted = active = NULL;
+    owed = 0;
     running = joinable = stopping = false;
     if (bell) plock__waker_put_back(bell);
     bell = ended = NULL;

@@ -1,9 +1,12 @@
-/* The native thread: carries on what nobody waits for any more. It is started by the first job and ends with the last. */
+/* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
 #include "plock/status.h"
 #include "plock/want.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
 
 typedef struct plock_job plock_job;
 
@@ -11,10 +14,18 @@ struct plock_job {
     plock_job *next;
     plock_status (*step)(plock_job *, plock_want *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
+    bool lingers;        /* it ends when others need it no more, so nobody waits for its end */
+    atomic_bool due;     /* to be stepped, whatever it waits for */
+    bool ready;          /* what it waited for is, as poll(2) said right before this step */
+    plock_want want;     /* the thread's: what the last step said */
 };
 
-/* The job belongs to the thread now, which destroys it when it is done. If no thread can be started it is destroyed at once. */
+/* The job belongs to the thread now, which destroys it when it is done. If no thread can be started it is destroyed at once.
+ * Not with the lock held. */
 void plock__worker_submit(plock_job *job);
+
+/* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it cannot end meanwhile. */
+void plock__worker_prod(plock_job *job);
 
 void plock__worker_in_child(void);
 

@@ -13,10 +13,19 @@ typedef struct plock_lease plock_lease;
 #define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter one is over before it can be relied on */
 #define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */
 
+#define PLOCK_LABEL_MAX 300 /* bytes: a hundred, percent-encoded */
+
 typedef struct plock_patience {
     plock_ns ttl;       /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
-    plock_ns wait;      /* how long to try; 0: one attempt */
+    plock_ns wait;      /* how long to try; 0: one attempt, by an owner that was brought only that */
+    plock_ns at_least;  /* how long the key is to stay taken, even if it is released before: up to PLOCK_TTL_MAX; the lease lasts as long */
+    bool renews;        /* the native thread extends the lease as long as it is held … */
+    plock_ns max_hold;  /* … and up to this span after it was acquired; 0: without a bound */
+    bool watched;       /* its loss is told (plock/notice.h); what renews is watched, too */
     bool insists;       /* also where a failure does not look as if it would pass: a wrong password, a missing permission */
+    bool shares;        /* with processes of the older Ruby implementation: they poll, and get a chance to */
+    const char *label;  /* for people who ask who holds or waits: up to PLOCK_LABEL_MAX bytes without blanks, which live as long as
+                         * the operation; NULL: none */
 } plock_patience;
 
 /* Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). Copies the key and refers to the store. */
@@ -32,8 +41,15 @@ PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
 
+/* From now on for this long the key stays taken, even after a release (which then only says when it ends). */
+void plock_lease_keep_taken(plock_lease *lease, plock_ns span);
+
 /* Begins a release by owner (plock_lease_own) of something that this lease object did not acquire. Returns as above. */
 PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
+
+/* Begins to take over a lease that another process left (plock_lease_leave): the same owner, for ttl from now on.
+ * Returns as above, and PLOCK_NO_MEMORY; done, PLOCK_OK or PLOCK_NOT_OWNER. Of the patience ttl, renews, max_hold and watched count. */
+PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t length, int64_t fence, const plock_patience *patience);
 
 /* Advances the operation. Returns
  *   PLOCK_AGAIN        not done: call again as *want says
@@ -52,8 +68,11 @@ void plock_lease_hurry(plock_lease *lease, plock_ns deadline);
  * background. Harmless where nothing is under way. */
 void plock_lease_cancel(plock_lease *lease);
 
-/* Leaves a lease that was acquired with plock_lease_own to whoever knows its owner: freeing it does not release it. */
+/* Leaves a lease to whoever knows its owner: freeing it does not release it, and nothing renews it. */
 void plock_lease_leave(plock_lease *lease);
+
+/* Frees a lease that its program forgot: if it is still held, that is told (plock/notice.h). */
+void plock_lease_abandon(plock_lease *lease);
 
 /* Frees the lease, without I/O: one that is still held, or that an unfinished operation may hold, is handed to the native
  * thread, which releases it; not so in a forked child. NULL is allowed. */
@@ -61,9 +80,14 @@ void plock_lease_free(plock_lease *lease);
 
 /* Held as far as this process can tell without asking: acquired, not released, its time not over, not inherited by fork. */
 bool plock_lease_valid(const plock_lease *lease);
+bool plock_lease_lost(const plock_lease *lease);      /* it was held, and its time is over, or somebody took it away */
+bool plock_lease_contended(const plock_lease *lease); /* somebody else held it at first, or was before us */
+uint64_t plock_lease_id(const plock_lease *lease);    /* one in a process; by it notices name a lease */
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
 const char *plock_lease_key(const plock_lease *lease, size_t *length);
 const char *plock_lease_owner(const plock_lease *lease, size_t *length);
+const char *plock_lease_value(const plock_lease *lease, size_t *length); /* the owner as it is written in the store */
+plock_ns plock_lease_waited(const plock_lease *lease); /* from the call to the lock */
 int64_t plock_lease_fence(const plock_lease *lease); /* strictly growing for a key; 0 where none was acquired */
 plock_ns plock_lease_ttl(const plock_lease *lease);
 plock_ns plock_lease_acquired_at(const plock_lease *lease); /* before the request left */

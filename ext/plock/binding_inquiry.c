@@ -1,0 +1,70 @@
+/* What a store says about its locks, as plain Arrays; Ruby makes something of them. */
+#include "binding.h"
+
+static void inquiry_free(void *inquiry) {
+    plock_inquiry_free(inquiry);
+}
+
+static const rb_data_type_t INQUIRY = {
+    .wrap_struct_name = "Plock inquiry",
+    .function = {.dfree = inquiry_free},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+/* An object only so that it is freed whatever is raised meanwhile. */
+static plock_inquiry *about(VALUE *object, VALUE store, VALUE key) {
+    plock_inquiry *inquiry = NULL;
+    *object = TypedData_Wrap_Struct(0, &INQUIRY, NULL);
+    StringValue(key);
+    const plock_status status = plock_inquiry_new(&inquiry, binding_store(store), RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
+    if (status) binding_raise(status, NULL);
+    DATA_PTR(*object) = inquiry;
+    return inquiry;
+}
+
+/* The parts of the answer: Strings and Integers. */
+static VALUE answer(VALUE object, plock_inquiry *inquiry) {
+    const plock_status status = binding_ask(inquiry);
+    if (status) binding_raise(status, plock_inquiry_error(inquiry));
+    VALUE parts = rb_ary_new();
+    for (size_t i = 0; i < plock_inquiry_parts(inquiry); i++) {
+        size_t length;
+        const char *text = plock_inquiry_text(inquiry, i, &length);
+        rb_ary_push(parts, text ? rb_utf8_str_new(text, (long)length) : LL2NUM(plock_inquiry_number(inquiry, i)));
+    }
+    RB_GC_GUARD(object);
+    return parts;
+}
+
+/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket, record …]; within so many
+ * seconds, where that is not nil. */
+static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
+    VALUE object;
+    plock_inquiry *inquiry = about(&object, self, key);
+    plock_inquiry_status(inquiry, NUM2LL(first));
+    if (!NIL_P(budget)) plock_inquiry_hurry(inquiry, plock_after(plock_now(), binding_span(budget)));
+    return answer(object, inquiry);
+}
+
+/* ask_scan(pattern, cursor) -> [cursor to go on from, key, key …] */
+static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
+    VALUE object;
+    plock_inquiry *inquiry = about(&object, self, pattern);
+    plock_inquiry_scan(inquiry, NUM2LL(cursor));
+    return answer(object, inquiry);
+}
+
+/* break_hold(key) -> true, or false: nobody held it. */
+static VALUE store_break(VALUE self, VALUE key) {
+    VALUE object;
+    plock_inquiry *inquiry = about(&object, self, key);
+    plock_inquiry_break(inquiry);
+    return NUM2LL(rb_ary_entry(answer(object, inquiry), 0)) ? Qtrue : Qfalse;
+}
+
+void binding_init_inquiry(VALUE store_class) {
+    rb_define_private_method(store_class, "ask_status", store_ask_status, 3);
+    rb_define_private_method(store_class, "ask_scan", store_ask_scan, 2);
+    rb_define_private_method(store_class, "break_hold", store_break, 1);
+}

@@ -1,0 +1,66 @@
+/* Leases as objects: acquired, and adopted from another process. */
+#include "binding.h"
+
+#include <string.h>
+
+/* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record. */
+static void write_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
+    static const char DIGITS[] = "0123456789ABCDEF";
+    StringValue(label);
+    size_t length = 0;
+    for (long i = 0; i < RSTRING_LEN(label); i++) {
+        const unsigned char c = (unsigned char)RSTRING_PTR(label)[i];
+        const bool plain = c > ' ' && c != '%' && c != 0x7f;
+        if (length + (plain ? 1 : 3) > PLOCK_LABEL_MAX)
+            rb_raise(rb_eArgError, "a label of more than %d bytes, a blank being three", PLOCK_LABEL_MAX);
+        if (!plain) encoded[length++] = '%';
+        if (!plain) encoded[length++] = DIGITS[c >> 4];
+        encoded[length++] = plain ? (char)c : DIGITS[c & 15];
+    }
+    encoded[length] = 0;
+    if (!strcmp(encoded, "-")) (void)strcpy(encoded, "%2D"); /* a dash stands for none */
+}
+
+static plock_patience watching(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+    return (plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .watched = RTEST(watch),
+                            .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
+}
+
+/* take(key, ttl, wait, renew, max_hold, label, watch) -> a hold, or nil: somebody else held it until the wait was over. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    plock_patience patience = watching(ttl, renew, max_hold, watch);
+    patience.wait = binding_span(wait);
+    if (!NIL_P(label)) write_label(label, encoded);
+    if (!NIL_P(label) && *encoded) patience.label = encoded;
+    VALUE object = binding_lease_new(binding_store(self), key);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_lease_acquire(lease, &patience);
+    if (status) binding_raise(status, plock_lease_error(lease));
+    do status = binding_drive(lease);
+    while (status == PLOCK_TRY_FAILED);
+    if (status == PLOCK_OK) return object;
+    const plock_error *error = plock_lease_error(lease);
+    if (status == PLOCK_TIMED_OUT) status = error->status; /* a refusal, or how the last attempt failed */
+    if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
+    RB_GC_GUARD(object);
+    return Qnil;
+}
+
+/* adopt_owner(key, value, fence, ttl, renew, max_hold, watch) -> a hold, or nil: it was not that owner's any more. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE fence, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+    const plock_patience patience = watching(ttl, renew, max_hold, watch);
+    VALUE object = binding_lease_new(binding_store(self), key);
+    plock_lease *lease = binding_lease(object);
+    StringValue(value);
+    plock_status status = plock_lease_adopt(lease, RSTRING_PTR(value), (size_t)RSTRING_LEN(value), NUM2LL(fence), &patience);
+    RB_GC_GUARD(value);
+    if (!status) status = binding_drive(lease);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    return status ? Qnil : object;
+}
+
+void binding_init_take(VALUE store_class) {
+    rb_define_private_method(store_class, "take", store_take, 7);
+    rb_define_private_method(store_class, "adopt_owner", store_adopt, 7);
+}

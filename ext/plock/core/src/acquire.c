@@ -1,0 +1,234 @@
+/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server; who is refused and has patience gets in
+ * line (waiter.h) and rests there; after a failure there is a pause. */
+#include "lease.h"
+
+#include "failure.h"
+#include "pause.h"
+#include "process.h"
+#include "term.h"
+
+#include <string.h>
+
+/* An attempt that begins shortly before the patience ends may take this much longer: cutting it off would cost the
+ * connection and a release in the background. */
+static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
+
+static plock_status finish(plock_lease *lease, plock_status status) {
+    lease->doing = NOTHING;
+    return status;
+}
+
+/* --- who else asks --- */
+
+/* Most keys are digests, so their bytes are as good as random. */
+static uint64_t hash(plock_text key) {
+    uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u; /* what a parent noted is not its child's */
+    for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
+        uint64_t word;
+        memcpy(&word, key.bytes + key.length - sizeof word - at, sizeof word);
+        value = (value ^ word) * 0xff51afd7ed558ccdu;
+        value ^= value >> 32;
+    }
+    return value | 1;
+}
+
+/* False: somebody of this process has asked for the same key, and not been answered. To ask beside him would bring nothing but one
+ * more connection, and might overtake him. */
+static bool looks_first(plock_lease *lease) {
+    const uint64_t key = hash(lease->subject.key);
+    _Atomic uint64_t *slot = &lease->store->looking[key >> 32 & (PLOCK__LOOKING_SLOTS - 1)];
+    uint64_t other = 0;
+    if (atomic_compare_exchange_strong(slot, &other, key)) lease->looking = slot;
+    return other != key;
+}
+
+static void stop_looking(plock_lease *lease) {
+    if (lease->looking) atomic_store(lease->looking, 0);
+    lease->looking = NULL;
+}
+
+/* --- giving up --- */
+
+bool plock__acquire_asked(const plock_lease *lease) {
+    return lease->phase == ASKING && plock__exchange_left(&lease->exchange);
+}
+
+void plock__acquire_give_up(plock_lease *lease, bool doubt, bool again) {
+    const bool asked = plock__acquire_asked(lease);
+    stop_looking(lease);
+    const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true) : plock__lease_undo_request(lease);
+    plock__exchange_cancel(&lease->exchange, &undo);
+    if (lease->waiter) {
+        lease->ticket = plock__waiter_give_up(lease->waiter, asked, doubt);
+        lease->waiter = NULL;
+    } else if (doubt && !again) {
+        plock__lease_release_in_background(lease);
+    }
+}
+
+/* --- attempts --- */
+
+/* A token that may have reached the server in a request without an answer is never used again: that request could still
+ * be carried out after a release. */
+static plock_status renew_owner(plock_lease *lease) {
+    if (!lease->subject.owner.brought) {
+        const plock_status status = plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
+        return status ? plock__fail_plainly(&lease->error, status) : PLOCK_OK;
+    }
+    if (!lease->undoes) plock__owner_number(&lease->subject.owner); /* one for all attempts: any of them may be the one to undo */
+    lease->undoes = true;
+    return PLOCK_OK;
+}
+
+static void ask(plock_lease *lease, plock_ns now) {
+    const plock_request request = lease->waiter ? plock__waiter_request(lease->waiter)
+                                                : plock__acquire_request(&lease->subject, lease->new_ttl, lease->subject.owner.brought && lease->doubt);
+    const plock_ns least = now + LAST_ATTEMPT;
+    lease->phase = ASKING;
+    plock__exchange_begin(&lease->exchange, lease->store, &request, lease->deadline > least ? lease->deadline : least);
+}
+
+/* Gets in line, where that is how to get it. */
+static plock_status join(plock_lease *lease, const plock_place *place, bool follows, bool *asks) {
+    const plock_wish wish = {.subject = &lease->subject, .ttl = lease->new_ttl, .ticket = lease->ticket, .shares = lease->shares,
+                             .watch = lease->watch, .renewed_for = lease->max_hold, .follows = follows};
+    return plock__waiter_join(&lease->waiter, lease->store, &wish, place, asks, &lease->error);
+}
+
+static plock_status attempt(plock_lease *lease, plock_ns now) {
+    bool asks = true;
+    plock_status status = plock__lease_prepare_watch(lease);
+    if (!status) status = renew_owner(lease);
+    if (!status && lease->patient) status = join(lease, NULL, false, &asks);
+    if (!status && lease->patient && !lease->waiter && !looks_first(lease)) status = join(lease, NULL, true, &asks);
+    if (status) return status;
+    lease->error.status = PLOCK_OK;
+    lease->phase = RESTING;
+    if (asks) ask(lease, now);
+    else lease->contended = true;
+    return PLOCK_AGAIN;
+}
+
+static plock_status acquired(plock_lease *lease, const plock_grant *grant) {
+    const plock_ns now = plock_now();
+    /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
+    if (now >= plock__reliable(grant->asked_at, lease->new_ttl)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
+    lease->fence = grant->fence;
+    lease->acquired_at = grant->asked_at;
+    lease->waited = now - lease->began_at;
+    lease->held = true;
+    lease->undoes = false;
+    plock__lease_date(lease, grant->asked_at, now);
+    plock__lease_start_watch(lease);
+    if (lease->waiter) plock__waiter_finish(lease->waiter);
+    lease->waiter = NULL;
+    return finish(lease, PLOCK_OK);
+}
+
+/* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after a pause, or the end. */
+static plock_status failed(plock_lease *lease, plock_status status) {
+    const bool doubt = lease->phase == ASKING && plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
+    const bool brought = lease->subject.owner.brought;
+    const plock_ns now = plock_now();
+    /* The server closed an idle connection: that is nobody's failure. */
+    const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline;
+    lease->doubt = lease->doubt || doubt;
+    plock__lease_drop_watch(lease); /* the next attempt has another token */
+    plock__acquire_give_up(lease, doubt, reconnects && brought);
+    if (reconnects) {
+        lease->reconnected = true;
+        lease->phase = TO_TRY;
+        return PLOCK_AGAIN;
+    }
+    if ((!plock_status_retries(status) && !lease->insists) || brought || now >= lease->patience_ends) return finish(lease, status);
+    lease->phase = PAUSING;
+    lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
+    return PLOCK_TRY_FAILED;
+}
+
+static plock_status refused(plock_lease *lease, const plock_place *place) {
+    const plock_ns now = plock_now();
+    lease->contended = true;
+    if (now >= lease->patience_ends) {
+        plock__lease_drop_watch(lease);
+        plock__acquire_give_up(lease, false, false);
+        return finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
+    }
+    bool asks = true;
+    if (!lease->waiter) {
+        const plock_status status = join(lease, place, false, &asks);
+        stop_looking(lease); /* now that those who follow would find him in line */
+        if (status) return failed(lease, status);
+    } else {
+        asks = !plock__waiter_rest(lease->waiter, place);
+    }
+    lease->phase = RESTING;
+    if (asks) ask(lease, now);
+    return PLOCK_AGAIN;
+}
+
+static plock_status listen_for_answer(plock_lease *lease, plock_want *want) {
+    const plock_value *answer;
+    plock_status status = plock__exchange_step(&lease->exchange, &answer, want, &lease->error);
+    lease->waits = status == PLOCK_AGAIN;
+    if (lease->waits) return PLOCK_AGAIN;
+    plock_grant grant = {.asked_at = lease->exchange.left_at};
+    plock_place place = {.ticket = lease->ticket, .free_in = PLOCK_NEVER};
+    if (!status) status = plock__read_acquired(answer, &grant.fence, &place, &lease->error);
+    if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&lease->exchange);
+    if (status == PLOCK_OK) stop_looking(lease);
+    if (status == PLOCK_OK) status = acquired(lease, &grant);
+    else if (status == PLOCK_REFUSED) return refused(lease, &place);
+    return status ? failed(lease, status) : PLOCK_OK;
+}
+
+static plock_status out_of_patience(plock_lease *lease) {
+    if (lease->phase == RESTING && plock__waiter_unanswered(lease->waiter, lease->store->config->attempt_timeout))
+        (void)plock__fail(&lease->error, PLOCK_SILENT, "%.80s: %s", plock_config_display(lease->store->config), plock_status_text(PLOCK_SILENT));
+    if (!lease->error.status) (void)plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
+    plock__lease_drop_watch(lease);
+    plock__acquire_give_up(lease, false, false);
+    return finish(lease, PLOCK_TIMED_OUT);
+}
+
+static plock_status rest(plock_lease *lease, plock_want *want) {
+    plock_grant grant;
+    plock_error error;
+    plock_status status = plock__waiter_look(lease->waiter, &grant, want, &error);
+    if (status == PLOCK_AGAIN) {
+        want->deadline = lease->patience_ends;
+        lease->waits = plock_now() < lease->patience_ends;
+        return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
+    }
+    if (status) lease->error = error;
+    else status = acquired(lease, &grant);
+    return status ? failed(lease, status) : PLOCK_OK;
+}
+
+static plock_status pause_step(plock_lease *lease, plock_want *want) {
+    const plock_ns now = plock_now();
+    *want = (plock_want){.fd = -1, .deadline = lease->resume_at < lease->patience_ends ? lease->resume_at : lease->patience_ends};
+    lease->waits = now < want->deadline;
+    if (lease->waits) return PLOCK_AGAIN;
+    if (now >= lease->patience_ends) return out_of_patience(lease);
+    lease->phase = TO_TRY;
+    return PLOCK_AGAIN;
+}
+
+plock_status plock__acquire_step(plock_lease *lease, plock_want *want) {
+    plock_status status;
+    lease->waits = false;
+    do {
+        switch (lease->phase) {
+        case TO_TRY:
+            status = attempt(lease, plock_now());
+            if (status != PLOCK_AGAIN) return finish(lease, status);
+            break;
+        case ASKING: status = listen_for_answer(lease, want); break;
+        case RESTING: status = rest(lease, want); break;
+        default: status = pause_step(lease, want); break;
+        }
+    } while (status == PLOCK_AGAIN && !lease->waits);
+    return status;
+}
+

@@ -1,0 +1,33 @@
+/* An errand: one request, tried again where a failure may pass, until it is answered or its time is over. */
+#ifndef PLOCK__ERRAND_H
+#define PLOCK__ERRAND_H
+
+#include "exchange.h"
+
+/* What an answer comes to. PLOCK_SILENT and PLOCK_PROTOCOL are failures of the attempt. */
+typedef plock_status plock__errand_reader(void *context, const plock_value *answer, plock_error *error);
+
+typedef struct plock_errand {
+    plock_store *store;
+    plock__errand_reader *read; /* NULL: done or not ours (plock__read_done) */
+    void *context;
+    plock_request request;
+    plock_exchange exchange;
+    plock_ns deadline, resume_at;
+    unsigned pauses;
+    bool halves;      /* an attempt has half of the time that is left, so that a connection that has gone silent leaves time for another */
+    bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once */
+    bool doubt;       /* an earlier attempt may have been carried out, and its reply was lost */
+} plock_errand;
+
+void plock__errand_begin(plock_errand *errand, plock_store *store, const plock_request *request, plock_ns deadline, bool halves);
+
+/* PLOCK_OK or PLOCK_NOT_OWNER as the answer reads, PLOCK_AGAIN with want, or the failure that it ended with. */
+PLOCK_MUST_USE plock_status plock__errand_step(plock_errand *errand, plock_want *want, plock_error *error);
+
+/* It ends by the deadline. */
+void plock__errand_hurry(plock_errand *errand, plock_ns deadline);
+
+void plock__errand_cancel(plock_errand *errand);
+
+#endif

@@ -1,0 +1,71 @@
+/* What plock_lease holds, for the two files that know it: lease.c, and acquire.c with what takes longest. */
+#ifndef PLOCK__LEASE_H
+#define PLOCK__LEASE_H
+
+#include "plock/lease.h"
+#include "watch.h"
+
+struct plock_lease {
+    plock_job job; /* for a release in the background; first, so that job and lease are one address */
+    plock_store *store;
+    plock_subject subject;
+    bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
+
+    uint64_t id;
+    unsigned generation; /* of the process that acquired it */
+    bool held, lost, letting_go; /* lost: the server said so; letting_go: the native thread has begun to release it */
+    plock_watch *watch;  /* NULL: nobody renews it, or wants to hear of its loss */
+    bool watched, renews;
+    plock_ns max_hold;
+    int64_t fence;
+    plock_ns ttl, acquired_at, valid_until, waited;
+    plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
+    plock_ns taken_until; /* the key stays taken until then, even if it is released before */
+
+    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING } doing;
+    plock_ns new_ttl;
+    plock_errand errand; /* a release's or an extension's */
+    plock_error error;
+
+    /* Of an acquire: attempts, until it is held or patience ends. */
+    enum { TO_TRY, ASKING, RESTING, PAUSING } phase; /* resting: in line, until called */
+    bool waits;                      /* the step has come to where it has to */
+    plock_waiter *waiter;            /* our place in line; NULL: none */
+    int64_t ticket;                  /* the place in the queue that an earlier attempt had */
+    plock_exchange exchange;
+    _Atomic uint64_t *looking;       /* where it says that this key has been asked for; NULL: it does not */
+    bool reconnected;                /* a connection found closed has been replaced, once */
+    bool doubt;                      /* an earlier request of a brought owner may have been carried out, and its reply was lost */
+    bool patient, insists, shares, contended;
+    unsigned pauses;
+    plock_ns began_at, patience_ends, deadline, resume_at;
+    char names[];
+};
+
+/* --- lease.c --- */
+
+/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
+plock_request plock__lease_undo_request(plock_lease *lease);
+
+/* For a lease that goes on: a copy of it does the releasing. Where there is no memory for one, the time to live ends the lock. */
+void plock__lease_release_in_background(const plock_lease *lease);
+
+/* Granted, or extended, by a request that left then. */
+void plock__lease_date(plock_lease *lease, plock_ns asked_at, plock_ns now);
+
+PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_lease *lease);
+void plock__lease_start_watch(plock_lease *lease);
+void plock__lease_drop_watch(plock_lease *lease);
+
+/* --- acquire.c --- */
+
+PLOCK_MUST_USE plock_status plock__acquire_step(plock_lease *lease, plock_want *want);
+
+/* The attempt is over without the lock. What it may have got is taken back: behind itself on the same connection, and once more on
+ * another. `again`: the same owner asks again at once, and says so. */
+void plock__acquire_give_up(plock_lease *lease, bool doubt, bool again);
+
+/* Has the attempt's own request left for the server? */
+bool plock__acquire_asked(const plock_lease *lease);
+
+#endif

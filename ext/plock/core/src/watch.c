@@ -1,0 +1,230 @@
+#include "watch.h"
+
+#include "keeper.h"
+#include "memory.h"
+#include "notice.h"
+#include "process.h"
+#include "term.h"
+
+#include <string.h>
+
+/* A third of its time has passed: two renewals may fail for a while before it is lost. */
+enum { RENEWALS_PER_TTL = 3 };
+
+static plock_status step(plock_job *job, plock_want *want);
+static void put_down(plock_job *job);
+
+/* --- life --- */
+
+plock_watch *plock__watch_new(plock_store *store, plock_text key, uint64_t id, bool renews) {
+    plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(key.length));
+    if (!watch) return NULL;
+    watch->job.step = step;
+    watch->job.destroy = put_down;
+    watch->job.lingers = true;
+    watch->references = 1;
+    watch->generation = plock__generation();
+    watch->store = plock__store_retain(store);
+    watch->id = id;
+    watch->renews = renews;
+    plock__subject_name(&watch->subject, watch->names, key);
+    return watch;
+}
+
+plock_watch *plock__watch_retain(plock_watch *watch) {
+    plock__enter();
+    watch->references++;
+    plock__leave();
+    return watch;
+}
+
+void plock__watch_release(plock_watch *watch) {
+    plock__enter();
+    const bool last = --watch->references == 0;
+    plock__leave();
+    if (!last) return;
+    plock__owner_clear(&watch->subject.owner);
+    plock__store_release(watch->store);
+    plock__free(watch);
+}
+
+static void unlink_watch(plock_watch *watch) {
+    plock_keeper *keeper = plock__keeper_of(watch->store);
+    plock_watch **link = keeper ? &keeper->watches : NULL;
+    while (link && *link && *link != watch) link = &(*link)->next;
+    if (link && *link) *link = watch->next;
+}
+
+plock_status plock__watch_prepare(plock_watch *watch, plock_error *error) {
+    plock_keeper *keeper, *start;
+    const plock_status status = plock__keeper_find(watch->store, &keeper, &start, error); /* leaves the lock held */
+    if (status) return status;
+    memcpy(watch->channel, keeper->channel.id, sizeof watch->channel);
+    watch->next = keeper->watches;
+    keeper->watches = watch;
+    if (!start && !keeper->open) plock__keeper_prod(keeper);
+    plock__leave();
+    if (start) plock__keeper_start(start);
+    return PLOCK_OK;
+}
+
+void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until) {
+    plock_owner owner = {0};
+    if (plock__owner_copy(&owner, &subject->owner)) return; /* only what a caller brought needs memory */
+    plock__enter();
+    const bool starts = !watch->ended && !watch->started;
+    if (starts) {
+        watch->started = true;
+        watch->ttl = ttl;
+        watch->valid_until = valid_until;
+        watch->renewed_until = renewed_until;
+        watch->renew_at = plock_now() + ttl / RENEWALS_PER_TTL;
+        watch->references++;
+        plock__owner_move(&watch->subject.owner, &owner);
+    }
+    plock__leave();
+    plock__owner_clear(&owner);
+    if (starts) plock__worker_submit(&watch->job);
+}
+
+/* --- what the program does --- */
+
+void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
+    plock__enter();
+    watch->paused = true;
+    watch->epoch++;
+    if (valid_until < watch->valid_until) watch->valid_until = valid_until;
+    plock__leave();
+}
+
+void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until) {
+    plock__enter();
+    watch->paused = false;
+    watch->epoch++;
+    if (ttl) {
+        watch->ttl = ttl;
+        watch->valid_until = valid_until;
+    }
+    if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+    plock__leave();
+}
+
+void plock__watch_end(plock_watch *watch) {
+    plock__enter();
+    const bool own = watch->generation == plock__generation();
+    watch->ended = true;
+    if (own) unlink_watch(watch);
+    if (own && watch->started && watch->references > 1) plock__worker_prod(&watch->job);
+    plock__leave();
+}
+
+plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost) {
+    plock__enter();
+    const plock_ns until = watch->valid_until;
+    *lost = watch->lost;
+    plock__leave();
+    return until;
+}
+
+/* --- called by the keeper --- */
+
+static bool is(const plock_text text, plock_text other) {
+    return text.length == other.length && !memcmp(text.bytes, other.bytes, other.length);
+}
+
+static void look_at_once(plock_watch *watch) {
+    watch->doubtful = true;
+    if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+}
+
+void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
+    for (plock_watch *watch = watches; watch; watch = watch->next)
+        if (watch->started && is(watch->subject.key, key) && is(watch->subject.owner.value, value)) look_at_once(watch);
+}
+
+void plock__watch_doubt(plock_watch *watches) {
+    for (; watches; watches = watches->next) look_at_once(watches);
+}
+
+/* --- in the native thread --- */
+
+/* What is to be done now; under the lock, for it is decided by what other threads say. */
+enum task { REST, STOP, LOSE, RENEW, CHECK };
+
+static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
+    plock__enter();
+    const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
+    enum task task = REST;
+    if (watch->ended) task = STOP;
+    else if (watch->lost || now >= watch->valid_until) task = LOSE;
+    else if (watch->asks) task = REST;
+    else if (watch->doubtful && !watch->paused) task = CHECK;
+    else if (renews && now >= watch->renew_at) task = RENEW;
+    if (task == CHECK) watch->doubtful = false;
+    if (task == LOSE) watch->lost = true;
+    want->deadline = watch->valid_until;
+    if (renews && !watch->asks && watch->renew_at < want->deadline) want->deadline = watch->renew_at;
+    watch->asked_in = task == RENEW || task == CHECK ? watch->epoch : watch->asked_in;
+    watch->asked_ttl = watch->ttl;
+    plock__leave();
+    return task;
+}
+
+static void begin(plock_watch *watch, enum task task) {
+    plock__enter();
+    const plock_ns until = watch->valid_until;
+    plock__leave();
+    const plock_request request = task == RENEW ? plock__renew_request(&watch->subject, watch->asked_ttl) : plock__check_request(&watch->subject);
+    plock__errand_begin(&watch->errand, watch->store, &request, until, true);
+    watch->asks = true;
+}
+
+/* The answer to a renewal or a check. */
+static void understand(plock_watch *watch, plock_status status) {
+    const plock_ns now = plock_now(), asked_at = watch->errand.exchange.left_at;
+    const bool renewal = watch->errand.request.script == PLOCK__EXTEND;
+    watch->asks = false;
+    plock__enter();
+    const bool current = watch->epoch == watch->asked_in;
+    if (status == PLOCK_NOT_OWNER) watch->lost = true;
+    if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__reliable(asked_at, watch->asked_ttl);
+    watch->renew_at = (status == PLOCK_OK && renewal ? asked_at : now) + watch->ttl / (status == PLOCK_OK ? RENEWALS_PER_TTL : 4 * RENEWALS_PER_TTL);
+    plock__leave();
+    if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock_watch *watch = (plock_watch *)(void *)job;
+    for (;;) {
+        if (watch->asks) {
+            plock_error ignored = {.status = PLOCK_OK};
+            plock_want answer = {.fd = -1, .deadline = PLOCK_NEVER};
+            const plock_status status = plock__errand_step(&watch->errand, &answer, &ignored);
+            if (status != PLOCK_AGAIN) understand(watch, status);
+            *want = answer;
+        }
+        plock_want own = {.fd = -1, .deadline = PLOCK_NEVER};
+        const enum task task = decide(watch, plock_now(), &own);
+        if (task == STOP) return PLOCK_OK;
+        if (task == LOSE) {
+            plock__notice_post(PLOCK_LOST, watch->id, plock__text("", 0), 0, 0);
+            return PLOCK_OK;
+        }
+        if (task == REST) {
+            if (!watch->asks) *want = own;
+            else if (own.deadline < want->deadline) want->deadline = own.deadline;
+            return PLOCK_AGAIN;
+        }
+        begin(watch, task);
+    }
+}
+
+static void put_down(plock_job *job) {
+    plock_watch *watch = (plock_watch *)(void *)job;
+    if (watch->asks) plock__errand_cancel(&watch->errand);
+    watch->asks = false;
+    plock__enter();
+    if (watch->generation == plock__generation()) unlink_watch(watch);
+    plock__leave();
+    plock__watch_release(watch);
+}

@@ -1,0 +1,128 @@
+#include "fake_native.h"
+
+#include "test.h"
+#include "worker.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+plock_store *fake_native_store(const char *(*says)(const char *command, unsigned nth)) {
+    plock_store *store = fake_store("redis://h");
+    fake_redis.says = says;
+    fake_redis.descriptors = true;
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    return store;
+}
+
+bool fake_queues(const char *command) {
+    char ticket[FAKE_COMMAND_ROOM];
+    return *fake_word(command, 14, ticket) >= '0' && *ticket <= '9';
+}
+
+const char *fake_refuses(const char *command, unsigned nth) {
+    (void)nth;
+    if (strncmp(command, "EVALSHA acquire", 15)) return NULL;
+    return fake_queues(command) ? FAKE_QUEUED : FAKE_REFUSED;
+}
+
+const char *fake_refuses_untold(const char *command, unsigned nth) {
+    const char *answer = fake_refuses(command, nth);
+    return answer && fake_queues(command) ? FAKE_PLACE(5000, 0, FAKE_TICKET, 0) : answer;
+}
+
+/* --- waiting for the thread --- */
+
+void fake_await(const char *beginning, unsigned count) {
+    for (unsigned rounds = 0; fake_commands_like(beginning) < count && test_patient(&rounds);) continue;
+    char what[128];
+    (void)snprintf(what, sizeof what, "%u of \"%s\"", count, beginning);
+    fake_nudge();
+    test_int(fake_commands_like(beginning), count, what, __FILE__, __LINE__);
+}
+
+static plock_status wait_for_descriptor(void *context, const plock_want *want) {
+    unsigned *rounds = context;
+    struct pollfd polled = {.fd = want->fd, .events = want->events};
+    (void)poll(&polled, 1, 1);
+    return test_patient(rounds) ? PLOCK_OK : PLOCK_INTERRUPTED;
+}
+
+plock_status fake_await_end(plock_lease *lease) {
+    unsigned rounds = 0;
+    return plock_drive(lease, wait_for_descriptor, &rounds);
+}
+
+void fake_carry_on(plock_lease *lease) {
+    plock_want want;
+    plock_status status;
+    struct pollfd polled;
+    do {
+        status = plock_lease_step(lease, &want);
+        polled = (struct pollfd){.fd = want.fd, .events = want.events};
+    } while (status == PLOCK_AGAIN && poll(&polled, 1, 0) > 0);
+    CHECK_STATUS(status, PLOCK_AGAIN);
+}
+
+void fake_await_turn(plock_lease *lease, plock_ns wait) {
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = wait}), PLOCK_OK);
+    fake_carry_on(lease);
+}
+
+static atomic_uint nudges;
+
+static plock_status nudged(plock_job *job, plock_want *want) {
+    (void)job, (void)want;
+    return PLOCK_OK;
+}
+
+static void nudge_ends(plock_job *job) {
+    (void)job;
+    atomic_fetch_add(&nudges, 1);
+}
+
+/* Three rounds: one that sees the time, one that sends somebody to look, one in which the answer is read. */
+void fake_nudge(void) {
+    static plock_job job;
+    for (int i = 0; i < 3; i++) {
+        const unsigned before = atomic_load(&nudges);
+        job = (plock_job){.step = nudged, .destroy = nudge_ends};
+        plock__worker_submit(&job);
+        for (unsigned rounds = 0; atomic_load(&nudges) == before && test_patient(&rounds);) continue;
+        CHECK_INT(atomic_load(&nudges), before + 1);
+    }
+}
+
+void fake_native_pass(plock_ns span) {
+    fake_clock_pass(span);
+    fake_nudge();
+}
+
+/* --- what the server got, and says --- */
+
+const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]) {
+    char command[FAKE_COMMAND_ROOM];
+    return fake_word(fake_command("EVALSHA acquire", nth, command), 6, value);
+}
+
+const char *fake_ticket(unsigned nth, char ticket[FAKE_COMMAND_ROOM]) {
+    char command[FAKE_COMMAND_ROOM];
+    return fake_word(fake_command("EVALSHA acquire", nth, command), 14, ticket);
+}
+
+const char *fake_record(unsigned nth, char record[FAKE_COMMAND_ROOM]) {
+    char command[FAKE_COMMAND_ROOM];
+    const char *from = fake_command("EVALSHA acquire", nth, command), *to;
+    for (unsigned words = 0; words < 8 && *from; words++) from = strchr(from, ' ') + 1;
+    to = from;
+    for (unsigned words = 0; words < 6 && *to; words++) to += strcspn(to, " ") + (words < 5);
+    (void)snprintf(record, FAKE_COMMAND_ROOM, "%.*s", (int)(to - from), from);
+    return record;
+}
+
+void fake_call(const char *kind, unsigned nth) {
+    char value[FAKE_COMMAND_ROOM], message[2 * FAKE_COMMAND_ROOM];
+    (void)snprintf(message, sizeof message, "%s %s k", kind, fake_value(nth, value));
+    CHECK(fake_publish(message));
+}

@@ -1,0 +1,196 @@
+/* An errand: one request until it is answered, or its time is over. */
+#include "fake.h"
+#include "test.h"
+
+#include "errand.h"
+#include "process.h"
+
+#include <string.h>
+
+static const plock_request RELEASE = {PLOCK__RELEASE, 2, 1, {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request EXTEND = {PLOCK__EXTEND, 1, 2, {{"k", 1}, {"me", 2}, {"3000", 4}}};
+static const char RELEASED[] = "EVALSHA release 2 k q me";
+
+static plock_store *store;
+static plock_errand errand;
+static plock_want want;
+static plock_error error;
+static plock_ns began;
+
+static void begin(const plock_request *request, plock_ns span, bool halves) {
+    fake_clock_start();
+    error.status = PLOCK_OK;
+    store = fake_store("redis://h?command_timeout=2");
+    began = plock_now();
+    plock__begin_step();
+    plock__errand_begin(&errand, store, request, began + span, halves);
+    plock__end_step();
+}
+
+static plock_status step(void) {
+    plock__begin_step();
+    const plock_status status = plock__errand_step(&errand, &want, &error);
+    plock__end_step();
+    return status;
+}
+
+static plock_status finish(void) {
+    plock_status status;
+    while ((status = step()) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    return status;
+}
+
+static void end(void) {
+    plock__begin_step();
+    plock__errand_cancel(&errand);
+    plock__end_step();
+    CHECK_INT(store->pool.waiting, 0);
+    fake_end(NULL, store);
+}
+
+/* --- answers --- */
+
+static void an_answer_is_its_end(void) {
+    static const struct { const char *said; plock_status of_release, of_extend; } ANSWERS[] = {
+        {":1\r\n", PLOCK_OK, PLOCK_OK},
+        {":0\r\n", PLOCK_NOT_OWNER, PLOCK_NOT_OWNER},
+        {":2\r\n", PLOCK_OK, PLOCK_PROTOCOL}, /* handed over, which an extension never is */
+        {":3\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+        {":-1\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+        {"+OK\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+        {"$-1\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+    };
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++)
+        for (int extends = 0; extends < 2; extends++) {
+            begin(extends ? &EXTEND : &RELEASE, PLOCK_SECOND, true);
+            fake_peers[0].answers[0] = ANSWERS[i].said;
+            test_status(step(), extends ? ANSWERS[i].of_extend : ANSWERS[i].of_release, ANSWERS[i].said, __FILE__, __LINE__);
+            CHECK_INT(plock_now(), began);
+            CHECK_INT(errand.doubt, error.status == PLOCK_PROTOCOL);
+            end();
+        }
+}
+
+static void what_does_not_pass_is_its_end_too(void) {
+    static const struct { const char *said; plock_status status; bool doubt; } ERRORS[] = {
+        {"-NOPERM x\r\n", PLOCK_NOPERM, true}, {"-NOAUTH x\r\n", PLOCK_NOAUTH, false}, {"-MOVED 1 h:1\r\n", PLOCK_MOVED, false}, {"-ERR x\r\n", PLOCK_SERVER, true}};
+    for (unsigned i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
+        begin(&RELEASE, PLOCK_SECOND, true);
+        fake_peers[0].answers[0] = ERRORS[i].said;
+        CHECK_STATUS(step(), ERRORS[i].status);
+        CHECK_INT(errand.doubt, ERRORS[i].doubt);
+        CHECK_INT(fake_commands_like(RELEASED), 1);
+        end();
+    }
+}
+
+/* --- another try --- */
+
+static void what_may_pass_is_tried_again_after_a_growing_pause(void) {
+    plock_ns last = 0;
+    begin(&RELEASE, 10 * PLOCK_SECOND, true);
+    for (unsigned i = 0; i < 8; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
+    fake_peers[0].answers[8] = FAKE_DONE;
+    for (unsigned i = 0; i < 8; i++) {
+        CHECK_STATUS(step(), PLOCK_AGAIN);
+        const plock_ns pause = want.deadline - plock_now();
+        CHECK_INT(want.fd, -1);
+        CHECK(pause >= 7 * PLOCK_MILLISECOND && pause <= 325 * PLOCK_MILLISECOND);
+        if (i == 5) CHECK(pause > last);
+        if (i == 0) last = pause;
+        fake_clock_pass(pause - 1);
+        CHECK_STATUS(step(), PLOCK_AGAIN);
+        CHECK_INT(fake_commands_like(RELEASED), i + 1);
+        fake_clock_pass(1);
+    }
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_INT(fake_connections(), 1);
+    end();
+}
+
+static void each_try_has_half_of_the_time_that_is_left(void) {
+    begin(&RELEASE, PLOCK_SECOND, true);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    CHECK_INT(want.deadline, began + PLOCK_SECOND / 2);
+    fake_peers[1].answers[0] = FAKE_DONE;
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK(plock_now() < began + PLOCK_SECOND);
+    CHECK(errand.doubt); /* the first may have been carried out */
+    CHECK_INT(fake_connections(), 2);
+    end();
+}
+
+static void or_all_of_it(void) {
+    begin(&EXTEND, PLOCK_SECOND, false);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    CHECK_INT(want.deadline, began + PLOCK_SECOND);
+    CHECK_STATUS(finish(), PLOCK_SILENT);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    CHECK_INT(fake_connections(), 1);
+    end();
+}
+
+static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
+    begin(&RELEASE, PLOCK_SECOND, true);
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_CONNECT;
+    CHECK_STATUS(finish(), PLOCK_CONNECT);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    CHECK_HAS(error.message, "the fake says connect");
+    CHECK(!errand.doubt); /* it never left */
+    CHECK(fake_connections() >= 5);
+    end();
+}
+
+static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
+    for (int twice = 0; twice < 2; twice++) {
+        begin(&RELEASE, PLOCK_SECOND, true);
+        fake_peers[0].answers[0] = FAKE_DONE;
+        fake_peers[0].answers[1] = FAKE_CLOSES;
+        CHECK_STATUS(finish(), PLOCK_OK);
+        fake_peers[1].answers[0] = twice ? FAKE_CLOSES : FAKE_DONE;
+        fake_peers[2].answers[0] = FAKE_NOT_OURS;
+        plock__begin_step();
+        plock__errand_begin(&errand, store, &RELEASE, plock_now() + PLOCK_SECOND, true);
+        plock__end_step();
+        CHECK_STATUS(step(), twice ? PLOCK_AGAIN : PLOCK_OK);
+        CHECK_INT(plock_now(), began);
+        if (twice) CHECK_STATUS(finish(), PLOCK_NOT_OWNER);
+        CHECK(errand.doubt);
+        end();
+    }
+}
+
+/* --- giving up --- */
+
+static void it_can_be_given_up_at_any_moment(void) {
+    begin(&RELEASE, PLOCK_SECOND, true);
+    end(); /* not begun */
+    CHECK_INT(fake_connections(), 0);
+    begin(&RELEASE, PLOCK_SECOND, true);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    end(); /* asked */
+    CHECK(fake_peers[0].destroyed);
+    CHECK_INT(fake_commands_like("EVAL "), 0);
+    begin(&RELEASE, PLOCK_SECOND, true);
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    end(); /* in a pause */
+    begin(&RELEASE, PLOCK_SECOND, true);
+    fake_peers[0].answers[0] = FAKE_DONE;
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_INT(store->pool.open, 1);
+    end(); /* done */
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(an_answer_is_its_end);
+    RUN(what_does_not_pass_is_its_end_too);
+    RUN(what_may_pass_is_tried_again_after_a_growing_pause);
+    RUN(each_try_has_half_of_the_time_that_is_left);
+    RUN(or_all_of_it);
+    RUN(it_ends_with_the_last_failure_when_its_time_is_over);
+    RUN(a_connection_found_closed_is_replaced_at_once_and_once);
+    RUN(it_can_be_given_up_at_any_moment);
+    return test_end("errand");
+}

@@ -1,0 +1,375 @@
+/* What the native thread does for all who wait in a process: one channel, one who looks, order; and how long it stays. */
+#include "fake_native.h"
+#include "test.h"
+
+#include "keeper.h"
+#include "process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LEASES = 4 };
+
+static plock_store *store;
+static plock_lease *leases[LEASES];
+static plock_ns began;
+static unsigned tickets_given;
+
+static void begin(const char *(*says)(const char *command, unsigned nth)) {
+    tickets_given = 0;
+    fake_clock_start();
+    store = fake_native_store(says);
+    for (unsigned i = 0; i < LEASES; i++) leases[i] = fake_lease(store);
+    began = plock_now();
+}
+
+static void end(void) {
+    for (unsigned i = 1; i < LEASES; i++) plock_lease_free(leases[i]);
+    fake_end(leases[0], store);
+}
+
+/* So many in line, each with a place in the queue: one acquire more than that has been made. */
+static void get_in_line(unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        fake_await_turn(leases[i], 100 * PLOCK_SECOND);
+        fake_await("EVALSHA acquire", i + 2);
+    }
+}
+
+static bool keeper_is_there(void) {
+    plock__enter();
+    const bool there = plock__keeper_of(store);
+    plock__leave();
+    return there;
+}
+
+static void await_end_of_keeper(void) {
+    for (unsigned rounds = 0; keeper_is_there() && test_patient(&rounds);) continue;
+    CHECK(!keeper_is_there());
+}
+
+/* Each in turn gets a ticket of his own. */
+static const char *number_tickets(const char *command, unsigned nth) {
+    static const char *const PLACES[] = {FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
+                                         FAKE_PLACE(5000, 2, "1700000000000103", 1), FAKE_PLACE(5000, 3, "1700000000000104", 1)};
+    char ticket[FAKE_COMMAND_ROOM];
+    if (strncmp(command, "EVALSHA acquire", 15) || !fake_queues(command)) return fake_refuses(command, nth);
+    (void)fake_word(command, 14, ticket);
+    if (!strcmp(ticket, "0")) return PLACES[tickets_given++ % LEASES];
+    return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
+}
+
+/* --- one channel for all --- */
+
+static void many_wait_on_one_channel(void) {
+    begin(fake_refuses);
+    get_in_line(LEASES);
+    CHECK_INT(fake_commands_like("SUBSCRIBE"), 1);
+    CHECK_INT(fake_connections(), 2);
+    end();
+}
+
+/* Nobody queues before the channel is open, and then all do in the order in which they came. */
+static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void) {
+    char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    fake_redis.subscriptions[0] = FAKE_SILENCE;
+    fake_await_turn(leases[0], 100 * PLOCK_SECOND);
+    fake_await("SUBSCRIBE", 1);
+    for (unsigned i = 1; i < LEASES; i++) fake_await_turn(leases[i], 100 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 1); /* nor does anybody of this process pass the first by */
+    fake_confirm();
+    fake_await("EVALSHA acquire", 1 + LEASES);
+    for (unsigned i = 0; i < LEASES; i++) {
+        size_t length;
+        const char *owner = plock_lease_owner(leases[i], &length);
+        (void)snprintf(value, sizeof value, "%.*s", (int)length, owner);
+        CHECK_TEXT(fake_value(1 + i, word), value);
+        CHECK_TEXT(fake_ticket(1 + i, word), "0");
+    }
+    end();
+}
+
+static void two_locks_are_two_lines(void) {
+    plock_lease *other;
+    char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line(1);
+    CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK); /* a key may have blanks: it stands last in a message */
+    fake_await_turn(other, PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 3);
+    size_t length;
+    (void)snprintf(message, sizeof message, "= %.36s other key", plock_lease_owner(other, &length));
+    CHECK(fake_publish(message));
+    fake_await("EVALSHA acquire", 4);
+    CHECK_HAS(fake_command("EVALSHA acquire", 3, command), "acquire 3 other key plock:1:{other key}:fence ");
+    plock_lease_free(other);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA leave 2 k "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA leave 2 other key "), 1);
+}
+
+/* --- one who looks --- */
+
+static void only_the_first_looks_when_the_holders_time_is_over(void) {
+    char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(number_tickets);
+    get_in_line(LEASES); /* the last refusal said 5 s, and rank 3 */
+    fake_native_pass(5 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 1 + LEASES);
+    fake_native_pass(4 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 2 + LEASES);
+    (void)fake_value(1, first);
+    CHECK_TEXT(fake_value(1 + LEASES, word), first);
+    CHECK_TEXT(fake_ticket(1 + LEASES, word), "1700000000000101");
+    end();
+}
+
+static void when_he_who_looks_gives_up_the_next_one_does(void) {
+    char second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(number_tickets);
+    get_in_line(2);
+    plock_lease_cancel(leases[0]);
+    fake_native_pass(5002 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 4);
+    (void)fake_value(2, second);
+    CHECK_TEXT(fake_value(3, word), second);
+    end();
+}
+
+static void who_is_told_to_looks_sooner(void) {
+    begin(fake_refuses);
+    get_in_line(1);
+    fake_call("~1000", 1);
+    fake_nudge();
+    fake_native_pass(999 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 2);
+    fake_native_pass(PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 3);
+    fake_call("~9000", 1); /* but not later */
+    fake_nudge();
+    fake_native_pass(5001 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 4);
+    end();
+}
+
+/* The message may be quicker than the answer to a request that was made before it. */
+static const char *third_is_silent(const char *command, unsigned nth) {
+    if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
+    return fake_refuses(command, nth);
+}
+
+static void so_does_who_hears_it_before_his_refusal(void) {
+    begin(third_is_silent);
+    get_in_line(1);
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3);
+    fake_call("~200", 1);
+    fake_nudge();
+    for (unsigned p = 0; p < fake_connections(); p++)
+        if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire", 15)) fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
+    fake_nudge();
+    fake_native_pass(199 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 3);
+    fake_native_pass(PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 4);
+    end();
+}
+
+static void a_holder_that_will_not_tell_is_looked_at_often(void) {
+    begin(fake_refuses_untold);
+    get_in_line(1);
+    for (unsigned i = 0; i < 8; i++) {
+        fake_native_pass(65 * PLOCK_MILLISECOND);
+        fake_await("EVALSHA acquire", 3 + i);
+    }
+    end();
+}
+
+static void a_turn_for_nobody_here_is_passed_on(void) {
+    char command[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line(1);
+    CHECK(fake_publish("= stranger some key"));
+    fake_await("EVALSHA leave", 1);
+    CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 2 some key plock:1:{some key}:queue stranger 0");
+    CHECK(fake_publish("~10 stranger k")); /* these ask for nothing */
+    CHECK(fake_publish("! stranger k"));
+    CHECK(fake_publish("= another k"));
+    fake_await("EVALSHA leave", 2);
+    fake_await("EVALSHA acquire", 2);
+    end();
+}
+
+/* --- the channel breaks --- */
+
+static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
+    static const char *const TICKETS[] = {"1700000000000101", "1700000000000102", "1700000000000103", "1700000000000104"};
+    char word[FAKE_COMMAND_ROOM], first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    begin(number_tickets);
+    get_in_line(LEASES);
+    fake_cut_channel();
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES);
+    for (unsigned i = 0; i < LEASES; i++) CHECK_TEXT(fake_ticket(1 + LEASES + i, word), TICKETS[i]);
+    CHECK_TEXT(fake_command("SUBSCRIBE", 1, second), fake_command("SUBSCRIBE", 0, first)); /* the channel that their records name */
+    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_step(leases[i], &(plock_want){0}), PLOCK_AGAIN);
+    end();
+}
+
+/* One whose refusal is still on its way when the channel is back may have been passed over before that: he asks again, too. */
+static const char *second_is_silent(const char *command, unsigned nth) {
+    if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
+    return fake_refuses(command, nth);
+}
+
+static void so_does_who_is_being_asked_for_meanwhile(void) {
+    enum { BY_HIMSELF, BY_THE_THREAD, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        char word[FAKE_COMMAND_ROOM];
+        begin(second_is_silent);
+        get_in_line(1);
+        if (way == BY_HIMSELF) fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+        else fake_call("=", 1);
+        fake_await("EVALSHA acquire", 3);
+        fake_cut_channel();
+        for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+        fake_nudge();
+        for (unsigned p = 0; p < fake_connections(); p++)
+            if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire", 15) &&
+                !strcmp(fake_word(fake_peers[p].commands[fake_peers[p].command_count - 1], 6, word), fake_value(2, (char[FAKE_COMMAND_ROOM]){0})))
+                fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
+        fake_carry_on(leases[way == BY_HIMSELF]);
+        fake_await("EVALSHA acquire", way == BY_HIMSELF ? 5 : 4);
+        unsigned asked = 0;
+        char own[FAKE_COMMAND_ROOM];
+        (void)fake_value(2, own);
+        for (unsigned i = 3; i < (way == BY_HIMSELF ? 5 : 4); i++) asked += !strcmp(fake_value(i, word), own) && !strcmp(fake_ticket(i, word), FAKE_TICKET);
+        CHECK_INT(asked, 1);
+        end();
+    }
+}
+
+static const char *soon_over(const char *command, unsigned nth) {
+    const char *answer = fake_refuses(command, nth);
+    return answer && fake_queues(command) ? FAKE_PLACE(300, 0, FAKE_TICKET, 1) : answer;
+}
+
+static void while_it_is_away_the_first_looks_without_queueing(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(soon_over);
+    get_in_line(1);
+    fake_redis.subscriptions[1] = FAKE_SILENCE;
+    fake_cut_channel();
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 2);
+    fake_native_pass(began + 301 * PLOCK_MILLISECOND - plock_now());
+    fake_await("EVALSHA acquire", 3);
+    CHECK_TEXT(fake_ticket(2, word), ""); /* nobody could tell him */
+    fake_confirm();
+    fake_await("EVALSHA acquire", 4);
+    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET); /* but his place is kept for him */
+    end();
+}
+
+static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
+    static const struct { const char *said; plock_status status, told; } WAYS[] = {
+        {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n", PLOCK_NOPERM, PLOCK_NOPERM},
+        {"-LOADING x\r\n", PLOCK_LOADING, PLOCK_TRY_FAILED},
+        {FAKE_CLOSES, PLOCK_DISCONNECTED, PLOCK_TRY_FAILED},
+        {FAKE_SILENCE, PLOCK_SILENT, PLOCK_TRY_FAILED},
+        {"*2147483647\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+    };
+    for (unsigned i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
+        begin(fake_refuses);
+        fake_redis.subscriptions[0] = WAYS[i].said;
+        if (WAYS[i].status == PLOCK_SILENT) {
+            fake_await_turn(leases[0], 100 * PLOCK_SECOND);
+            fake_await("SUBSCRIBE", 1);
+            fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
+        } else {
+            CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_patience){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+        }
+        CHECK_STATUS(fake_await_end(leases[0]), WAYS[i].told);
+        CHECK_STATUS(plock_lease_error(leases[0])->status, WAYS[i].status);
+        fake_await("EVALSHA acquire", 1);
+        fake_await("EVALSHA leave", 0); /* he never queued */
+        for (unsigned tenth = 0; tenth < 10; tenth++) fake_native_pass(PLOCK_SECOND / 10);
+        fake_await("SUBSCRIBE", 1); /* while nobody waits, it is not tried again */
+        fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+        fake_await("SUBSCRIBE", 2);
+        fake_await("EVALSHA acquire", 3);
+        end();
+    }
+}
+
+/* --- how long it stays --- */
+
+static void it_ends_when_nobody_has_waited_for_a_while(void) {
+    enum { CANCELLED, SERVED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin(fake_refuses);
+        get_in_line(1);
+        fake_native_pass(PLOCK_SECOND);
+        if (way == CANCELLED) {
+            plock_lease_cancel(leases[0]);
+        } else {
+            fake_redis.says = NULL;
+            fake_call("=", 1);
+            CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
+        }
+        fake_native_pass(4990 * PLOCK_MILLISECOND);
+        CHECK(keeper_is_there());
+        for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND); /* it is not told, and comes round every 5 s */
+        await_end_of_keeper();
+        for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;
+        CHECK(!fake_channel_is_open());
+        if (way == SERVED) CHECK_STATUS(fake_release(leases[0]), PLOCK_OK);
+        end();
+    }
+}
+
+static void it_comes_back_with_another_channel(void) {
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line(1);
+    plock_lease_cancel(leases[0]);
+    for (unsigned rounds = 0; keeper_is_there() && test_patient(&rounds);) fake_native_pass(PLOCK_SECOND);
+    fake_await_turn(leases[0], PLOCK_SECOND);
+    fake_await("SUBSCRIBE", 2);
+    CHECK(strcmp(fake_command("SUBSCRIBE", 0, first), fake_command("SUBSCRIBE", 1, second)) != 0);
+    fake_await("EVALSHA acquire", 4);
+    end();
+}
+
+static void whoever_waits_on_and_off_keeps_it(void) {
+    begin(fake_refuses);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_await_turn(leases[0], 100 * PLOCK_SECOND);
+        fake_await("EVALSHA acquire", i + 2);
+        plock_lease_cancel(leases[0]);
+        fake_native_pass(3 * PLOCK_SECOND);
+    }
+    CHECK_INT(fake_commands_like("SUBSCRIBE"), 1);
+    end();
+}
+
+int main(void) {
+    RUN(many_wait_on_one_channel);
+    RUN(the_order_of_threads_is_kept_while_the_channel_is_being_opened);
+    RUN(two_locks_are_two_lines);
+    RUN(only_the_first_looks_when_the_holders_time_is_over);
+    RUN(when_he_who_looks_gives_up_the_next_one_does);
+    RUN(who_is_told_to_looks_sooner);
+    RUN(so_does_who_hears_it_before_his_refusal);
+    RUN(a_holder_that_will_not_tell_is_looked_at_often);
+    RUN(a_turn_for_nobody_here_is_passed_on);
+    RUN(when_the_channel_is_back_all_ask_again_with_their_tickets);
+    RUN(so_does_who_is_being_asked_for_meanwhile);
+    RUN(while_it_is_away_the_first_looks_without_queueing);
+    RUN(a_channel_that_cannot_be_had_is_what_they_are_told);
+    RUN(it_ends_when_nobody_has_waited_for_a_while);
+    RUN(it_comes_back_with_another_channel);
+    RUN(whoever_waits_on_and_off_keeps_it);
+    return test_end("keeper");
+}

@@ -1,0 +1,247 @@
+/* The line of those who wait in a process for one lock: their order, who looks next, and when. */
+#include "fake.h"
+#include "test.h"
+
+#include "line.h"
+#include "memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WAITERS = 4 };
+
+static plock_line *line;
+static plock_waiter waiters[WAITERS];
+static plock_ns at;
+
+static void begin(void) {
+    fake_clock_start();
+    line = plock__line_new(plock__text("k", 1));
+    memset(waiters, 0, sizeof waiters);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i].state = PLOCK__RESTS;
+        waiters[i].subject.owner.value = plock__text(&"abcd"[i], 1);
+    }
+    at = PLOCK_NEVER;
+}
+
+static void insert(unsigned i, int64_t ticket) {
+    waiters[i].place.ticket = ticket;
+    plock__line_insert(line, &waiters[i]);
+}
+
+static void end(void) {
+    while (line->first) plock__line_remove(line->first);
+    plock__free(line);
+    fake_clock_stop();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+static void check_order(const char *expected) {
+    char order[WAITERS + 1] = "", reverse[WAITERS + 1] = "";
+    size_t n = 0;
+    for (const plock_waiter *waiter = line->first; waiter; waiter = waiter->next) order[n++] = *waiter->subject.owner.value.bytes;
+    size_t m = n;
+    for (const plock_waiter *waiter = line->last; waiter && m > 0; waiter = waiter->previous) reverse[--m] = *waiter->subject.owner.value.bytes;
+    CHECK_TEXT(order, expected);
+    CHECK_TEXT(reverse, expected);
+}
+
+/* --- order --- */
+
+static void who_has_no_ticket_goes_last_and_who_has_one_to_his_place(void) {
+    begin();
+    insert(0, 100);
+    insert(1, 0);
+    insert(2, 50);
+    check_order("cab");
+    insert(3, 75);
+    check_order("cdab");
+    end();
+}
+
+static void of_equals_the_first_comer_is_first(void) {
+    begin();
+    for (unsigned i = 0; i < WAITERS; i++) insert(i, 7);
+    check_order("abcd");
+    end();
+    begin();
+    for (unsigned i = 0; i < WAITERS; i++) insert(i, 0);
+    check_order("abcd");
+    end();
+}
+
+static void anybody_can_go(void) {
+    begin();
+    for (unsigned i = 0; i < WAITERS; i++) insert(i, 0);
+    plock__line_remove(&waiters[1]);
+    check_order("acd");
+    CHECK(waiters[1].line == NULL);
+    plock__line_remove(&waiters[0]);
+    check_order("cd");
+    plock__line_remove(&waiters[3]);
+    check_order("c");
+    plock__line_remove(&waiters[2]);
+    check_order("");
+    CHECK(!line->first && !line->last);
+    end();
+}
+
+static void lines_are_found_by_key_and_waiters_by_value(void) {
+    begin();
+    plock_line *other = plock__line_new(plock__text("k\0x", 3));
+    other->next = line;
+    insert(0, 0);
+    insert(1, 0);
+    CHECK(plock__line_find(other, plock__text("k", 1)) == line);
+    CHECK(plock__line_find(other, plock__text("k\0x", 3)) == other);
+    CHECK(plock__line_find(other, plock__text("k\0y", 3)) == NULL);
+    CHECK(plock__line_find(NULL, plock__text("k", 1)) == NULL);
+    CHECK(plock__line_waiter(line, plock__text("b", 1)) == &waiters[1]);
+    CHECK(plock__line_waiter(line, plock__text("bb", 2)) == NULL);
+    CHECK(plock__line_waiter(NULL, plock__text("b", 1)) == NULL);
+    plock__free(other);
+    end();
+}
+
+/* --- who is to look --- */
+
+static plock_waiter *next(bool open) {
+    at = PLOCK_NEVER;
+    return plock__line_next(line, open, plock_now(), &at);
+}
+
+static void before_it_is_time_nobody_looks(void) {
+    begin();
+    insert(0, 1);
+    insert(1, 2);
+    line->look_at = plock_now() + 1;
+    CHECK(next(true) == NULL);
+    CHECK_INT(at, plock_now() + 1);
+    fake_clock_pass(1);
+    CHECK(next(true) == &waiters[0]);
+    plock__line_looks(line, plock_now());
+    CHECK(next(true) == NULL); /* somebody is at it */
+    CHECK_INT(at, PLOCK_NEVER);
+    end();
+}
+
+static void what_the_server_says_stands_beside_what_an_answer_said(void) {
+    const plock_place place = {.free_in = 5 * PLOCK_SECOND, .notified = true};
+    begin();
+    insert(0, 1);
+    plock__line_told(line, plock_now() + PLOCK_SECOND);
+    plock__line_told(line, plock_now() + 2 * PLOCK_SECOND);
+    plock__line_schedule(line, &place, plock_now());
+    CHECK(next(true) == NULL);
+    CHECK_INT(at, plock_now() + PLOCK_SECOND);
+    plock__line_looks(line, plock_now()); /* for another reason: it is still to come */
+    fake_clock_pass(PLOCK_SECOND);
+    CHECK(next(true) == &waiters[0]);
+    plock__line_looks(line, plock_now());
+    CHECK(next(true) == NULL);
+    CHECK_INT(at, PLOCK_NEVER); /* he is looking; what he sees says when to look again */
+    CHECK_INT(line->look_at, PLOCK_NEVER);
+    end();
+}
+
+static void who_is_asking_already_is_passed_by(void) {
+    begin();
+    for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
+    line->look_at = plock_now();
+    waiters[0].state = PLOCK__ASKS;
+    waiters[1].state = PLOCK__HOLDS;
+    waiters[2].state = PLOCK__FAILED;
+    CHECK(next(true) == &waiters[3]);
+    waiters[3].state = PLOCK__ASKED;
+    CHECK(next(true) == NULL);
+    end();
+}
+
+/* One after another, so that they get their places in the order in which they came. */
+static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
+    begin();
+    for (unsigned i = 0; i < 3; i++) insert(i, 0);
+    waiters[1].due = waiters[2].due = true;
+    CHECK(plock__line_unplaced(line));
+    CHECK(next(false) == NULL);
+    CHECK(next(true) == &waiters[1]);
+    waiters[1].state = PLOCK__ASKED;
+    CHECK(next(true) == NULL);
+    waiters[1].state = PLOCK__RESTS;
+    waiters[1].due = false;
+    CHECK(next(true) == &waiters[2]);
+    waiters[2].due = false;
+    CHECK(next(true) == NULL);
+    CHECK(!plock__line_unplaced(line));
+    end();
+}
+
+/* --- when --- */
+
+static void a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later(void) {
+    begin();
+    for (int64_t rank = 0; rank < 5; rank++) {
+        const plock_place place = {.free_in = 5 * PLOCK_SECOND, .rank = rank, .notified = true};
+        plock__line_schedule(line, &place, plock_now());
+        CHECK_INT(line->look_at, plock_now() + 5 * PLOCK_SECOND + (1 + rank) * PLOCK_MILLISECOND);
+    }
+    const plock_place unknown = {.free_in = PLOCK_NEVER, .notified = true};
+    plock__line_schedule(line, &unknown, plock_now());
+    CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND);
+    end();
+}
+
+/* Spread out, so that many do not come at the same moments, and not so often as to load the server. */
+static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(void) {
+    plock_ns last = 0;
+    bool alike = true;
+    begin();
+    const plock_place place = {.free_in = 5 * PLOCK_SECOND};
+    for (unsigned i = 0; i < 16; i++) {
+        plock__line_schedule(line, &place, plock_now());
+        const plock_ns pause = line->look_at - plock_now();
+        CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 65 * PLOCK_MILLISECOND);
+        if (i > 8) CHECK(pause >= 35 * PLOCK_MILLISECOND);
+        alike = alike && (i < 10 || pause == last);
+        last = pause;
+    }
+    CHECK(!alike);
+    const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
+    plock__line_schedule(line, &told, plock_now());
+    plock__line_schedule(line, &place, plock_now()); /* another such holder: from the beginning */
+    CHECK(line->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
+    end();
+}
+
+static void whose_time_is_nearly_over_is_looked_at_then(void) {
+    begin();
+    const plock_place place = {.free_in = 2 * PLOCK_MILLISECOND};
+    for (unsigned i = 0; i < 16; i++) plock__line_schedule(line, &place, plock_now());
+    CHECK_INT(line->look_at, plock_now() + 2 * PLOCK_MILLISECOND);
+    end();
+}
+
+static void those_behind_look_more_rarely(void) {
+    begin();
+    const plock_place place = {.free_in = 5 * PLOCK_SECOND, .rank = 10};
+    plock__line_schedule(line, &place, plock_now());
+    CHECK(line->look_at - plock_now() >= 100 * PLOCK_MILLISECOND);
+    end();
+}
+
+int main(void) {
+    RUN(who_has_no_ticket_goes_last_and_who_has_one_to_his_place);
+    RUN(of_equals_the_first_comer_is_first);
+    RUN(anybody_can_go);
+    RUN(lines_are_found_by_key_and_waiters_by_value);
+    RUN(before_it_is_time_nobody_looks);
+    RUN(what_the_server_says_stands_beside_what_an_answer_said);
+    RUN(who_is_asking_already_is_passed_by);
+    RUN(whose_place_is_due_asks_as_soon_as_he_can_queue);
+    RUN(a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later);
+    RUN(one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals);
+    RUN(whose_time_is_nearly_over_is_looked_at_then);
+    RUN(those_behind_look_more_rarely);
+    return test_end("line");
+}

@@ -1,0 +1,346 @@
+/* One who waits, from his place in line to the lock, or to where he gives up: what he asks, and what becomes of it. */
+#include "fake_native.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_want want;
+static plock_ns began;
+
+/* From the acquire of this number on it is granted. */
+static unsigned granted_from;
+
+static const char *grant(const char *command, unsigned nth) {
+    return nth >= granted_from ? NULL : fake_refuses(command, nth);
+}
+
+/* The acquire of this number gets no answer. */
+static unsigned silent_at;
+
+static const char *fall_silent(const char *command, unsigned nth) {
+    if (!strncmp(command, "EVALSHA acquire", 15) && nth == silent_at) return FAKE_SILENCE;
+    return grant(command, nth);
+}
+
+static void begin(const char *(*says)(const char *command, unsigned nth)) {
+    granted_from = silent_at = 1000;
+    fake_clock_start();
+    store = fake_native_store(says);
+    lease = fake_lease(store);
+    began = plock_now();
+}
+
+static void end(void) {
+    fake_end(lease, store);
+}
+
+/* In line, with a place in the queue: two acquires have been made. */
+static void get_in_line(void) {
+    fake_await_turn(lease, 10 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 2);
+}
+
+static void check_leave(const char *call, unsigned acquire, const char *doubt) {
+    char command[3 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM];
+    (void)snprintf(command, sizeof command, "%s leave 2 k plock:1:{k}:queue %s %s %s", call, fake_value(acquire, value), doubt, fake_record(acquire, record));
+    CHECK_INT(fake_commands_like(command), 1);
+}
+
+/* Whatever was published before has been heard when this has. */
+static void await_hearing(unsigned leaves) {
+    CHECK(fake_publish("= nobody k"));
+    fake_await("EVALSHA leave", leaves);
+}
+
+static void answer_last_acquire(const char *answer) {
+    for (unsigned p = 0; p < fake_connections(); p++) {
+        fake_peer *peer = &fake_peers[p];
+        if (!peer->destroyed && peer->command_count > 0 && !strncmp(peer->commands[peer->command_count - 1], "EVALSHA acquire", 15)) fake_say(peer, answer, strlen(answer));
+    }
+}
+
+/* --- in line --- */
+
+static void who_is_refused_subscribes_and_then_queues(void) {
+    char first[FAKE_COMMAND_ROOM], subscribe[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line();
+    (void)fake_command("EVALSHA acquire", 0, first);
+    (void)fake_command("SUBSCRIBE", 0, subscribe);
+    (void)fake_command("EVALSHA acquire", 1, second);
+    CHECK(!fake_queues(first)); /* nobody could tell him yet */
+    CHECK_TEXT(fake_word(first, 11, word), "-");
+    CHECK_HAS(subscribe, "SUBSCRIBE plock:1:wake:");
+    const char *channel = subscribe + strlen("SUBSCRIBE plock:1:wake:");
+    CHECK_INT(strlen(channel), 16);
+    CHECK_INT(strspn(channel, "0123456789abcdef"), 16);
+    CHECK_TEXT(fake_word(second, 11, word), channel);
+    CHECK_TEXT(fake_word(second, 14, word), "0"); /* no ticket yet */
+    CHECK_TEXT(fake_word(second, 15, word), "0"); /* he shares with no one of the older implementation */
+    (void)fake_value(0, value);
+    CHECK_TEXT(fake_value(1, word), value); /* refused for certain, so it can be asked with again */
+    CHECK_TEXT(fake_word(second, 13, word), value);
+    end();
+}
+
+static void while_the_channel_is_open_he_queues_at_once(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line();
+    plock_lease *other = fake_lease(store);
+    fake_await_turn(other, PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 3);
+    CHECK_TEXT(fake_ticket(2, word), "0");
+    CHECK_INT(fake_commands_like("SUBSCRIBE"), 1);
+    plock_lease_free(other);
+    end();
+}
+
+static void one_attempt_is_made_without_queueing(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_line();
+    plock_lease *other = fake_lease(store);
+    CHECK_STATUS(fake_acquire(other, 0), PLOCK_REFUSED);
+    CHECK_TEXT(fake_ticket(2, word), "");
+    plock_lease_free(other);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 1); /* only his who waits */
+}
+
+static void the_record_has_his_label(void) {
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .label = "nightly%20job"}), PLOCK_OK);
+    fake_carry_on(lease);
+    fake_await("EVALSHA acquire", 2);
+    for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", i, command), 12, word), "nightly%20job");
+    end();
+}
+
+/* --- his turn --- */
+
+static void whose_turn_it_is_asks_with_his_ticket_and_holds(void) {
+    char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(grant);
+    granted_from = 2;
+    get_in_line();
+    fake_clock_pass(PLOCK_SECOND); /* it counts from the last request */
+    fake_call("=", 1);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
+    CHECK_INT(plock_lease_acquired_at(lease), began + PLOCK_SECOND);
+    CHECK_INT(plock_lease_valid_until(lease), began + 4 * PLOCK_SECOND - 32 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 3);
+    CHECK_TEXT(fake_ticket(2, word), FAKE_TICKET);
+    CHECK_TEXT(fake_record(2, word), fake_record(1, first));
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
+}
+
+static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
+    begin(grant);
+    granted_from = 3;
+    get_in_line();
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3); /* refused: somebody was quicker */
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_call("=", 1);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK_INT(plock_now(), began);
+    end();
+}
+
+/* The server has queued him, another released, and the message was quicker than the refusal. */
+static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(fall_silent);
+    silent_at = 1;
+    granted_from = 2;
+    fake_await_turn(lease, 10 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 2);
+    fake_call("=", 1);
+    await_hearing(1);
+    fake_await("EVALSHA acquire", 2); /* a second request beside the first would be no quicker */
+    answer_last_acquire(FAKE_QUEUED);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    fake_await("EVALSHA acquire", 3);
+    CHECK_TEXT(fake_ticket(2, word), FAKE_TICKET);
+    CHECK_INT(plock_now(), began);
+    end();
+}
+
+static void so_it_is_where_his_own_thread_asks(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(fall_silent);
+    get_in_line(); /* somebody else, so that the channel is open */
+    plock_lease *other = fake_lease(store);
+    silent_at = 2;
+    granted_from = 3;
+    fake_await_turn(other, 10 * PLOCK_SECOND);
+    fake_call("=", 2);
+    await_hearing(1);
+    answer_last_acquire(FAKE_QUEUED);
+    CHECK_STATUS(fake_await_end(other), PLOCK_OK);
+    fake_await("EVALSHA acquire", 4);
+    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET);
+    CHECK_STATUS(fake_release(other), PLOCK_OK);
+    plock_lease_free(other);
+    end();
+}
+
+/* What he was granted may be over when his own thread comes to see it. */
+static void what_was_granted_and_is_over_is_not_held(void) {
+    begin(grant);
+    granted_from = 2;
+    get_in_line();
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3);
+    fake_clock_pass(3 * PLOCK_SECOND);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_TRY_FAILED);
+    CHECK_HAS(plock_lease_error(lease)->message, "the lease was over");
+    CHECK(!plock_lease_valid(lease));
+    fake_await("EVALSHA leave", 1);
+    check_leave("EVALSHA", 1, "1");
+    end();
+}
+
+/* --- an answer that never came --- */
+
+static void after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket(void) {
+    char old[FAKE_COMMAND_ROOM], new[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(fall_silent);
+    silent_at = 2;
+    granted_from = 3;
+    get_in_line();
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3);
+    fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
+    CHECK_STATUS(fake_await_end(lease), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_SILENT);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK(strcmp(fake_value(2, old), fake_value(3, new)) != 0);
+    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET);
+    fake_await("EVALSHA leave", 1);
+    check_leave("EVALSHA", 2, "1");
+    end();
+}
+
+/* --- giving up --- */
+
+static void who_gives_up_leaves_with_his_record(void) {
+    enum { CANCEL, FREE, TIME_OVER, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin(fake_refuses);
+        get_in_line();
+        if (way == CANCEL) plock_lease_cancel(lease);
+        if (way == FREE) plock_lease_free(lease), lease = NULL;
+        if (way == TIME_OVER) {
+            CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
+            CHECK_INT(plock_now(), began + 10 * PLOCK_SECOND);
+        }
+        fake_await("EVALSHA leave", 1);
+        check_leave("EVALSHA", 1, "0"); /* he was refused: the lock itself cannot be his */
+        end();
+    }
+}
+
+/* The request under way is waited for: it costs less than a connection. */
+static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(void) {
+    static const char *const ANSWERS[] = {FAKE_QUEUED, FAKE_HELD, "-LOADING x\r\n", "-ERR x\r\n"};
+    static const char *const DOUBTS[] = {"0", "1", "0", "1"};
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        begin(fall_silent);
+        silent_at = 2;
+        get_in_line();
+        fake_call("=", 1);
+        fake_await("EVALSHA acquire", 3);
+        plock_lease_cancel(lease);
+        fake_await("EVALSHA leave", 0);
+        answer_last_acquire(ANSWERS[i]);
+        fake_await("EVALSHA leave", 1);
+        check_leave("EVALSHA", 2, DOUBTS[i]);
+        fake_await("EVALSHA acquire", 3);
+        end();
+    }
+}
+
+static void an_answer_that_does_not_come_is_not_waited_for_for_ever(void) {
+    begin(fall_silent);
+    silent_at = 2;
+    get_in_line();
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3);
+    plock_lease_cancel(lease);
+    fake_native_pass(PLOCK_SECOND / 2);
+    fake_await("EVALSHA leave", 1);
+    check_leave("EVALSHA", 2, "1");
+    end();
+}
+
+static void who_gives_up_his_own_request_leaves_behind_it_and_once_more(void) {
+    begin(fall_silent);
+    get_in_line();
+    plock_lease *other = fake_lease(store);
+    silent_at = 2;
+    fake_await_turn(other, PLOCK_SECOND);
+    plock_lease_free(other);
+    fake_await("EVALSHA leave", 1);
+    check_leave("EVALSHA", 2, "1");
+    check_leave("EVAL", 2, "1");
+    end();
+}
+
+static void the_lease_can_be_used_again(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin(grant);
+    granted_from = 2;
+    get_in_line();
+    plock_lease_cancel(lease);
+    fake_await("EVALSHA leave", 1);
+    CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
+    CHECK_TEXT(fake_ticket(2, word), "0"); /* from the end of the queue, which is free */
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    end();
+}
+
+/* --- those who poll --- */
+
+static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell(void) {
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(fake_refuses_untold);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND, .shares = true}), PLOCK_OK);
+    fake_carry_on(lease);
+    fake_await("EVALSHA acquire", 2);
+    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 15, word), "5");
+    fake_native_pass(70 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 3);
+    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 2, command), 15, word), "80");
+    end();
+}
+
+int main(void) {
+    RUN(who_is_refused_subscribes_and_then_queues);
+    RUN(while_the_channel_is_open_he_queues_at_once);
+    RUN(one_attempt_is_made_without_queueing);
+    RUN(the_record_has_his_label);
+    RUN(whose_turn_it_is_asks_with_his_ticket_and_holds);
+    RUN(a_turn_that_came_to_nothing_is_waited_for_again);
+    RUN(a_turn_that_comes_before_the_refusal_is_remembered);
+    RUN(so_it_is_where_his_own_thread_asks);
+    RUN(what_was_granted_and_is_over_is_not_held);
+    RUN(after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket);
+    RUN(who_gives_up_leaves_with_his_record);
+    RUN(who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there);
+    RUN(an_answer_that_does_not_come_is_not_waited_for_for_ever);
+    RUN(who_gives_up_his_own_request_leaves_behind_it_and_once_more);
+    RUN(the_lease_can_be_used_again);
+    RUN(who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell);
+    return test_end("waiter");
+}

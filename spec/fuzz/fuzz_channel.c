@@ -1,0 +1,85 @@
+/* Arbitrary bytes on the channel, where anybody may publish: it understands what has the form of a message, passes over what else a
+ * server may push, ends with what no server says, and hears the same however the bytes are cut.
+ *
+ * Input: a byte (the bytes that one read gives, and whether the subscription has been confirmed before), then what comes. */
+#include "fake.h"
+
+#include "channel.h"
+#include "memory.h"
+#include "process.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+enum { CONFIRMED = 128, CHUNK = 127, SIZE_MAX_HEARD = 12000 };
+
+/* What was heard: the last status, and a sum over all messages before it. */
+typedef struct outcome {
+    plock_status status;
+    unsigned messages;
+    uint64_t sum;
+} outcome;
+
+static void add(outcome *heard, const void *bytes, size_t length) {
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < length; i++) heard->sum = (heard->sum ^ from[i]) * UINT64_C(0x100000001b3);
+}
+
+static void check_message(const plock_message *message, outcome *heard) {
+    heard->messages++;
+    add(heard, &message->kind, 1);
+    if (!message->kind) return; /* the subscription is confirmed */
+    REQUIRE(strchr("=~!", message->kind));
+    REQUIRE(message->ms <= 10000009);
+    REQUIRE(message->value.length > 0 && !memchr(message->value.bytes, ' ', message->value.length));
+    REQUIRE(message->key.length > 0 && message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
+    add(heard, &message->ms, sizeof message->ms);
+    add(heard, message->value.bytes, message->value.length); /* the sanitizer sees whether all of it is ours */
+    add(heard, message->key.bytes, message->key.length);
+}
+
+static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chunk) {
+    outcome heard = {PLOCK_OK, 0, UINT64_C(0xcbf29ce484222325)};
+    plock_channel channel = {0};
+    plock_message message;
+    plock_error error = {PLOCK_OK, ""};
+    fake_clock_start();
+    plock_store *store = fake_store("redis://h");
+    REQUIRE(store && plock__channel_name(&channel) == PLOCK_OK);
+    if (!confirmed) fake_redis.subscriptions[0] = FAKE_SILENCE;
+    plock__begin_step();
+    for (bool said = false; heard.status == PLOCK_OK || !said;) {
+        plock_want want = {.fd = -1, .deadline = PLOCK_NEVER};
+        heard.status = plock__channel_step(&channel, store, true, &message, &want, &error);
+        if (heard.status == PLOCK_OK) check_message(&message, &heard);
+        if (said) continue;
+        REQUIRE(heard.status == PLOCK_OK || heard.status == PLOCK_AGAIN);
+        said = true;
+        fake_peers[0].read_chunk = chunk;
+        fake_say(&fake_peers[0], (const char *)data, size);
+        heard.status = PLOCK_OK;
+    }
+    REQUIRE((heard.status == PLOCK_AGAIN) == (channel.state != PLOCK__CHANNEL_CLOSED));
+    REQUIRE(heard.status == PLOCK_AGAIN || error.status == heard.status);
+    REQUIRE(memchr(error.message, 0, sizeof error.message));
+    plock__channel_close(&channel, store);
+    plock__end_step();
+    REQUIRE(fake_peers[0].destroyed && store->pool.open == 0);
+    fake_clock_stop();
+    plock_store_close(store);
+    REQUIRE(plock__live_allocations() == 0);
+    return heard;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2 || size > SIZE_MAX_HEARD) return 0;
+    const bool confirmed = data[0] & CONFIRMED;
+    const outcome whole = hear(data + 1, size - 1, confirmed, 0), cut = hear(data + 1, size - 1, confirmed, 1 + (data[0] & CHUNK));
+    REQUIRE(whole.status == cut.status && whole.messages == cut.messages && whole.sum == cut.sum);
+    return 0;
+}

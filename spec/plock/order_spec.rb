@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# Who waits longest is next, across processes, whatever becomes of the holder, the other waiters and the connections.
+RSpec.describe "The order among processes" do
+  waiters = 12
+  let(:server) { redis_server }
+  let(:key) { unique_key }
+  let(:store) { open_store(server.url) }
+
+  def take(ttl: 30, renew: false) = store.acquire(key, ttl: ttl, renew: renew)
+
+  def queued = store.status(key).waiters
+
+  # Each in a process of its own, and in line before the next one comes. They tell the instant at which they got the lock.
+  def line_up(count)
+    Array.new(count) do |number|
+      waiter = child do |parent|
+        lease = Plock::Store.open(server.url).acquire(key, ttl: 5, wait: 25)
+        entered = [monotonic, lease.fence]
+        lease.release
+        parent.tell(entered)
+        entered
+      end
+      eventually(5, "a waiter is not in line") { queued.size == number + 1 }
+      waiter
+    end
+  end
+
+  # Their numbers in the order in which they were served.
+  def served(line, except: [])
+    told = line.each_with_index.reject { |_, number| except.include?(number) }.map { |waiter, number| [*waiter.hear(within: 20), number] }
+    expect(told.map { |_, fence, _| fence }).to all(be_an(Integer))
+    expect(told.sort.map { |_, fence, _| fence }).to eq(told.map { |_, fence, _| fence }.sort)
+    told.sort.map(&:last)
+  end
+
+  it "is that of their arrival when the holder releases" do
+    holder = take
+    line = line_up(waiters)
+    holder.release
+    expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "survives renewals" do
+    holder = take(ttl: 1.0, renew: true)
+    line = line_up(waiters)
+    3.times do
+      reached = holder.valid_until
+      eventually { holder.valid_until > reached }
+    end
+    holder.release
+    expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "survives a holder that is killed" do
+    [server, key] # the same for all processes
+    holder = child do |parent|
+      lease = Plock::Store.open(server.url).acquire(key, ttl: 6)
+      parent.tell(:held)
+      parent.hear
+      lease # one that nobody has any more would be released
+    end
+    expect(holder.hear).to eq :held
+    line = line_up(waiters)
+    holder.signal(:KILL)
+    expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "survives waiters that are killed, the first among them" do
+    holder = take
+    line = line_up(waiters)
+    gone = [0, 1, 5, 11]
+    gone.each { |number| line[number].signal(:KILL) && line[number].wait }
+    holder.release
+    expect(served(line, except: gone)).to eq [*0...waiters] - gone
+    expect(queued).to be_empty
+  end
+
+  it "survives all subscriptions being cut" do
+    holder = take
+    line = line_up(waiters)
+    before = queued
+    server.call("CLIENT", "KILL", "TYPE", "pubsub")
+    eventually { server.call("PUBSUB", "CHANNELS", "plock:1:wake:*").size == waiters }
+    expect(queued).to eq before
+    holder.release
+    expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "survives all connections being cut" do
+    holder = take
+    line = line_up(waiters)
+    server.call("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
+    server.call("CLIENT", "KILL", "TYPE", "pubsub")
+    eventually { server.call("PUBSUB", "CHANNELS", "plock:1:wake:*").size == waiters }
+    holder.release
+    expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "passes over a frozen waiter after a second" do
+    holder = take
+    line = line_up(3)
+    line.first.signal(:STOP)
+    start = monotonic
+    holder.release
+    expect(line[1].hear(within: 10)[0] - start).to be_between(0.9, 3.0)
+    line[2].hear
+    line.first.signal(:CONT)
+    expect(line.first.hear(within: 10)[1]).to be_an(Integer)
+  end
+end
