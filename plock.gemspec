@@ -27,24 +27,38 @@ Gem::Specification.new do |spec|
     ext/plock/binding_digest.c
     ext/plock/binding_errors.c
     ext/plock/binding_hold.c
+    ext/plock/binding_inquiry.c
     ext/plock/binding_lease.c
+    ext/plock/binding_notices.c
     ext/plock/binding_store.c
+    ext/plock/binding_take.c
     ext/plock/binding_waiting.c
     ext/plock/core/Makefile
     ext/plock/core/include/plock.h
     ext/plock/core/include/plock/clock.h
     ext/plock/core/include/plock/config.h
     ext/plock/core/include/plock/digest.h
+    ext/plock/core/include/plock/inquiry.h
     ext/plock/core/include/plock/lease.h
+    ext/plock/core/include/plock/notice.h
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
     ext/plock/core/include/plock/waker.h
     ext/plock/core/include/plock/want.h
     ext/plock/core/scripts/acquire.lua
+    ext/plock/core/scripts/break.lua
+    ext/plock/core/scripts/check.lua
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
+    ext/plock/core/scripts/leave.lua
+    ext/plock/core/scripts/parts/pass.lua
     ext/plock/core/scripts/release.lua
+    ext/plock/core/scripts/scan.lua
+    ext/plock/core/scripts/status.lua
     ext/plock/core/scripts/undo.lua
+    ext/plock/core/src/acquire.c
+    ext/plock/core/src/channel.c
+    ext/plock/core/src/channel.h
     ext/plock/core/src/clock.c
     ext/plock/core/src/command.c
     ext/plock/core/src/command.h
@@ -55,13 +69,23 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/descriptor.h
     ext/plock/core/src/digest.c
     ext/plock/core/src/drive.c
+    ext/plock/core/src/errand.c
+    ext/plock/core/src/errand.h
     ext/plock/core/src/exchange.c
     ext/plock/core/src/exchange.h
     ext/plock/core/src/failure.h
     ext/plock/core/src/initialize.c
+    ext/plock/core/src/inquiry.c
+    ext/plock/core/src/keeper.c
+    ext/plock/core/src/keeper.h
     ext/plock/core/src/lease.c
+    ext/plock/core/src/lease.h
+    ext/plock/core/src/line.c
+    ext/plock/core/src/line.h
     ext/plock/core/src/memory.c
     ext/plock/core/src/memory.h
+    ext/plock/core/src/notice.c
+    ext/plock/core/src/notice.h
     ext/plock/core/src/owner.c
     ext/plock/core/src/owner.h
     ext/plock/core/src/pause.c
@@ -84,12 +108,19 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/status.c
     ext/plock/core/src/store.c
     ext/plock/core/src/store.h
+    ext/plock/core/src/subject.c
+    ext/plock/core/src/subject.h
+    ext/plock/core/src/term.h
     ext/plock/core/src/text.h
     ext/plock/core/src/transport.h
     ext/plock/core/src/transport_socket.c
     ext/plock/core/src/transport_tls.c
+    ext/plock/core/src/waiter.c
+    ext/plock/core/src/waiter.h
     ext/plock/core/src/waker.c
     ext/plock/core/src/waker.h
+    ext/plock/core/src/watch.c
+    ext/plock/core/src/watch.h
     ext/plock/core/src/worker.c
     ext/plock/core/src/worker.h
     ext/plock/depend
@@ -111,8 +142,37 @@ Gem::Specification.new do |spec|
     lib/plock/client_address.rb
     lib/plock/client_address/moneta_chain.rb
     lib/plock/client_address/tls_parameters.rb
+    lib/plock/clock.rb
+    lib/plock/configuration.rb
+    lib/plock/default_store.rb
+    lib/plock/dispatcher.rb
     lib/plock/errors.rb
+    lib/plock/events.rb
+    lib/plock/events/active_support.rb
+    lib/plock/events/event.rb
+    lib/plock/hold.rb
+    lib/plock/lease.rb
+    lib/plock/locking.rb
+    lib/plock/locking/arguments.rb
+    lib/plock/locking/profile.rb
+    lib/plock/locking/taking.rb
+    lib/plock/locking/terms.rb
+    lib/plock/log.rb
+    lib/plock/loss_alarm.rb
+    lib/plock/record.rb
+    lib/plock/status.rb
     lib/plock/store.rb
+    lib/plock/store/adopting.rb
+    lib/plock/store/telling.rb
+    lib/plock/testing.rb
+    lib/plock/testing/claim.rb
+    lib/plock/testing/grant.rb
+    lib/plock/testing/memory_hold.rb
+    lib/plock/testing/memory_lock.rb
+    lib/plock/testing/memory_store.rb
+    lib/plock/testing/owner.rb
+    lib/plock/testing/timekeeper.rb
+    lib/plock/testing/world.rb
     lib/plock/version.rb
     sig/plock.rbs
   ]

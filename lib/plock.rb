@@ -3,12 +3,16 @@
 require_relative "plock/version"
 require_relative "plock/errors"
 require "plock/plock" # the extension
+require_relative "plock/default_store"
 require_relative "plock/store"
 
 # Leases on shared resources among threads, processes and machines: one engine in C, several ways in.
 #
+# * {Plock.acquire} and its like hold keys of the default store, which {Plock.configure} describes: see {Plock::Locking}.
 # * {Plock::Store} is a place where locks live: one Redis, with its pool of connections.
-# * {Parse::Lock} (`require "parse/lock"`) is the first front door.
+# * {Plock::Lease} is a hold of one key, with a fence that grows.
+# * {Plock::Testing} has a store in memory, with a clock that tests can move.
+# * {Parse::Lock} (`require "parse/lock"`) is a front door for applications that use Parse.
 #
 # @!method self.digest(message, secret = nil)
 #   @param message [String] its bytes are what counts, not its encoding
@@ -26,4 +30,7 @@ require_relative "plock/store"
 # @!method self.token
 #   @return [String] a fresh owner token: a version 4 UUID from the system's random source, lower case, 36 bytes
 module Plock
+  extend DefaultStore
+
+  autoload :Testing, File.expand_path("plock/testing", __dir__)
 end

@@ -32,6 +32,17 @@ module Plock
   class TimeoutError < Error
     # @return [Error, nil] how the last attempt failed in the store; nil where the store said that somebody holds it
     attr_reader :last_error
+
+    # @return [Status, nil] who held it when patience ended, and who else waited; nil where that could not be learnt in time
+    attr_reader :status
+
+    # @param message [String, nil]
+    # @param code [Symbol, nil]
+    # @param status [Status, nil]
+    def initialize(message = nil, code: nil, status: nil)
+      super(message, code: code)
+      @status = status
+    end
   end
 
   # Raised when the store cannot be reached or cannot serve at the moment: refused, silent, loading, a read-only replica,
@@ -40,7 +51,18 @@ module Plock
 
   # Raised when a lease turned out not to be ours any more: its time ran out, or somebody took the lock away.
   # Whatever was done since may have been done twice; stop, and check.
-  class LeaseLost < Error; end
+  class LeaseLost < Error
+    # @return [Lease, nil] the one that was lost
+    attr_reader :lease
+
+    # @param message [String, nil]
+    # @param code [Symbol, nil]
+    # @param lease [Lease, nil]
+    def initialize(message = nil, code: nil, lease: nil)
+      super(message, code: code)
+      @lease = lease
+    end
+  end
 
   # Raised when the store does not believe who we are, or we do not believe who it is: wrong password, no password where one
   # is demanded, a certificate that cannot be verified. Correct the credentials or the trusted certificates.

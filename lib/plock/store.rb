@@ -1,7 +1,11 @@
 # frozen_string_literal: true
 
-require_relative "errors"
 require_relative "client_address"
+require_relative "errors"
+require_relative "events/active_support"
+require_relative "locking"
+require_relative "store/adopting"
+require_relative "store/telling"
 
 module Plock
   # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of connections to it. One store
@@ -22,7 +26,7 @@ module Plock
   #   @param ttl_ms [Integer] milliseconds until the lock frees itself if nobody releases it, 5 to 31_622_400_000 (366 days)
   #   @param wait [Float] patience in seconds; 0.0 makes exactly one attempt
   #   @param report [#call, nil]
-  #   @yieldparam lease [Lease]
+  #   @yieldparam lease [Hold] tells token, fence, key, ttl, held_for and valid?
   #   @return [Object] the block's value
   #   @raise [TimeoutError] not acquired within `wait`; the block has not run
   #   @raise [Error] without a report, where the store failed: how
@@ -68,6 +72,10 @@ module Plock
   # @!method closed?
   #   @return [Boolean]
   class Store
+    include Locking
+    include Telling
+    include Adopting
+
     # @!parse
     #   # What {#hold_digest} answers where the lock was not acquired.
     #   UNACQUIRED = Object.new.freeze
@@ -86,7 +94,10 @@ module Plock
       encoding: :encoding
     }.freeze
 
-    private_constant :SECONDS, :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
+    # What a store of this process's memory is opened by.
+    MEMORY = /\Amemory:(.*)\z/
+
+    private_constant :MEMORY, :SECONDS, :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
       # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first call that uses it.
@@ -115,7 +126,12 @@ module Plock
       # @option options [String] :server_name the name to ask for and to verify instead of the host's
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's Marshal would, to share locks
       #   with a Moneta store
-      # @return [Store]
+      # @option options [String] :secret what keys are hashed with, at least 16 bytes; by default `ENV["PLOCK_SECRET"]`
+      # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart
+      # @option options [Numeric] :ttl (10) seconds, where {Locking#acquire} is not told
+      # @option options [Numeric] :wait (5) seconds, where {Locking#acquire} is not told
+      # @option options [#warn] :logger hears what cannot be raised, instead of the standard error stream
+      # @return [Store, Testing::MemoryStore] the latter for `memory:` and `memory:NAME`, which take the last five options only
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a URL or a value that cannot be right
       # @raise [UnsupportedError] a client that plock cannot stand in for
@@ -126,16 +142,28 @@ module Plock
       # @example
       #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
       def open(source, **options)
+        profile = Locking::Profile.extract(options)
         settings = check(options)
+        Events::ActiveSupportBridge.attach
+        return open_memory($1, settings, profile) if String === source && MEMORY =~ source
+
         unless String === source
           address = ClientAddress.of(source) or fail_with("cannot take the address of a Redis from this object")
           source = address.url
           settings = address.options.merge(settings)
         end
-        connect(source, settings).tap { |store| warn_once_of(store) if store.unverified? }
+        store = connect(source, settings)
+        store.instance_variable_set(:@profile, profile)
+        warn_once_of(store) if store.unverified?
+        store
       end
 
       private
+
+      def open_memory(name, settings, profile)
+        fail_with("#{settings.keys.first} is of no use to a store in memory") unless settings.empty?
+        Testing::MemoryStore.new(name, profile)
+      end
 
       # Once in each Ractor: there is no other place to remember it that all of them may write to.
       def warn_once_of(store)

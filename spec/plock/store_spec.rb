@@ -67,7 +67,7 @@ RSpec.describe Plock::Store do
     end
 
     it "refuses an option that it does not know, as Ruby does" do
-      expect { described_class.open("redis://127.0.0.1", ttl: 3) }.to raise_error(ArgumentError, "unknown keyword: :ttl")
+      expect { described_class.open("redis://127.0.0.1", patience: 3) }.to raise_error(ArgumentError, "unknown keyword: :patience")
     end
 
     it "takes nil for an option that is not there" do

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require_relative "configuration"
+require_relative "events"
+
+module Plock
+  # The default store, and the methods of {Locking} on the module itself. It belongs to the main Ractor: elsewhere, open one.
+  module DefaultStore
+    # Says how the default store is opened and used. May be called more than once, but only before the first lock.
+    #
+    # @yieldparam configuration [Configuration]
+    # @return [nil]
+    # @raise [ConfigurationError] the default store is in use already
+    #
+    # @example
+    #   Plock.configure { |c| c.url = "redis://localhost:6379/1" }
+    def configure
+      CHANGES.synchronize do
+        if configuration.frozen?
+          raise ConfigurationError.new("the default store is in use: call Plock.configure before the first lock", code: :bad_config)
+        end
+
+        yield configuration
+      end
+      nil
+    end
+
+    # @return [Store] the default store, opened at the first call
+    # @raise [ConfigurationError] none is configured, or wrongly
+    def store
+      @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
+    end
+
+    # Forgets configuration, default store and subscriptions, for the end of a test. The store is not closed: others may have it.
+    #
+    # @return [nil]
+    def reset!
+      CHANGES.synchronize { @store = @configuration = nil }
+      Events.clear
+      nil
+    end
+
+    # @return [#warn, nil] of the configuration
+    def logger
+      @configuration&.logger
+    end
+
+    # Has the block called with everything that happens to leases in this process, on the thread where it happens; what the native
+    # threads see, on plock's own thread. Be quick, and raise nothing: that would only be logged.
+    #
+    # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well: `acquire.plock`, `lost.plock` …
+    #
+    # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`, `:timeout`, `:release`, `:lost`,
+    #   `:renew`; nil: all
+    # @yieldparam event [Events::Event]
+    # @return [Object] for {unsubscribe}
+    #
+    # @example
+    #   Plock.subscribe(/timeout|lost/) { |event| StatsD.increment("plock.#{event.name}") }
+    def subscribe(pattern = nil, &listener)
+      raise ArgumentError, "subscribe needs a block" unless listener
+
+      Events.add(Events::Subscription.new(pattern, listener))
+    end
+
+    # @param subscription [Object] from {subscribe}
+    # @return [Boolean] was it subscribed?
+    def unsubscribe(subscription)
+      Events.remove(subscription)
+    end
+
+    # @see Locking#acquire
+    # @return [Object, Lease]
+    def acquire(key, **options, &block)
+      store.acquire(key, **options, &block)
+    end
+
+    # @see Locking#try_acquire
+    # @return [Object, Lease, nil]
+    def try_acquire(key, **options, &block)
+      store.try_acquire(key, **options, &block)
+    end
+
+    # @see Locking#adopt
+    # @return [Object, Lease]
+    def adopt(dump, **options, &block)
+      store.adopt(dump, **options, &block)
+    end
+
+    # @see Locking#status
+    # @return [Status]
+    def status(key)
+      store.status(key)
+    end
+
+    # @see Locking#each_lock
+    # @return [nil, Enumerator]
+    def each_lock(&block)
+      store.each_lock(&block)
+    end
+
+    # @see Locking#break
+    # @return [Boolean]
+    def break(key)
+      store.break(key)
+    end
+
+    # @api private
+    # Puts a store in the default one's place; nil: the configured one again.
+    #
+    # @return [Store, nil] the one that was there
+    def replace_store(store)
+      CHANGES.synchronize { [@store, @store = store].first }
+    end
+
+    CHANGES = Mutex.new
+    private_constant :CHANGES
+
+    private
+
+    def configuration
+      @configuration ||= Configuration.new
+    end
+  end
+end

@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+require_relative "log"
+
+module Plock
+  # The one thread on which Ruby hears what native threads have seen: that a lease is lost, was renewed, or was collected without
+  # having been released. It is started when there is first something to hear, and again after a fork.
+  #
+  # A lease is known here by the id of its hold, and weakly: one that nobody has any more can be collected.
+  #
+  # @api private
+  module Dispatcher
+    MAIN = Ractor.current
+    private_constant :MAIN
+
+    @lock = Mutex.new
+    @posted = Thread::Queue.new
+    @leases = ObjectSpace::WeakMap.new
+    @thread = @pid = nil
+
+    class << self
+      # @return [Boolean] is this the Ractor that hears? In another one nothing here can be seen.
+      def here?
+        Ractor.current.equal?(MAIN)
+      end
+
+      # @return [void]
+      def start
+        return unless here?
+        return if @thread&.alive? && @pid == Process.pid
+
+        @lock.synchronize do
+          start_afresh unless @pid == Process.pid
+          @thread = launch unless @thread&.alive?
+        end
+      end
+
+      # Has the lease told of what happens to its hold.
+      #
+      # @param id [Integer]
+      # @param lease [Lease]
+      # @return [void]
+      def watch(id, lease)
+        return unless here?
+
+        start
+        @leases[id] = lease
+      end
+
+      # What native code does not say: a notice as {handle} knows them, or something to call. From a finalizer too, so that no
+      # lock is taken here.
+      #
+      # @param notice [Array, #call]
+      # @return [void]
+      def post(notice)
+        @posted << notice
+        Plock.wake_notices
+      end
+
+      # Waits until everything that was noticed so far has been told.
+      #
+      # @return [void]
+      def flush
+        return if Thread.current.equal?(@thread)
+
+        start
+        told = Thread::Queue.new
+        post(-> { told << true })
+        told.pop
+      end
+
+      private
+
+      # Of what was posted in the parent, nothing concerns a child.
+      def start_afresh
+        @pid = Process.pid
+        @posted = Thread::Queue.new
+        @leases = ObjectSpace::WeakMap.new
+      end
+
+      # A thread inherits the masks of the one that starts it; under some it could not be ended with the process.
+      def launch
+        Thread.new do
+          Thread.current.name = "plock notices"
+          Thread.current.report_on_exception = false # what ends it is SystemExit, and Ruby hands that to the main thread
+          Thread.handle_interrupt(Object => :immediate) { run }
+        end
+      end
+
+      def run
+        loop do
+          Plock.await_notices
+          while (notice = next_notice)
+            guarded { handle(notice) }
+          end
+        end
+      end
+
+      def next_notice
+        Plock.next_notice || (@posted.pop(true) unless @posted.empty?)
+      end
+
+      def handle(notice)
+        return notice.call unless notice.is_a?(Array)
+
+        kind, subject, detail = notice
+        case kind
+        when :lost then @leases[subject]&.lose
+        when :renewed then @leases[subject]&.renewed(detail)
+        when :abandoned
+          Log.warn(Plock.logger, "a lease of #{subject} (fence #{detail}) was collected by the garbage collector without having " \
+                                 "been released: it is released now. Use a block, or call release.")
+        end
+      end
+
+      # It goes on, whatever is raised: it is the only one.
+      def guarded
+        yield
+      rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
+        complain(e)
+      end
+
+      def complain(error)
+        Log.failure(Plock.logger, "a notice", error)
+      rescue StandardError
+        nil # nobody can be told
+      end
+    end
+  end
+end

@@ -1,0 +1,108 @@
+# frozen_string_literal: true
+
+require_relative "log"
+require_relative "events/event"
+
+module Plock
+  # Who is told what happens to leases in this process. Where nobody listens, a lease pays for one look at a variable.
+  #
+  # Belongs to the main Ractor; leases of others are not told of.
+  #
+  # @api private
+  module Events
+    NAMES = %i[acquire contended timeout release lost renew].freeze
+
+    # Somebody who listens; what {Plock.unsubscribe} wants back.
+    class Subscription
+      # @param pattern [#===, nil]
+      # @param listener [#call]
+      def initialize(pattern, listener)
+        @pattern = pattern.is_a?(String) ? pattern.to_sym : pattern
+        @listener = listener
+      end
+
+      # @return [Boolean]
+      def wants?(name)
+        @pattern.nil? || @pattern === name
+      end
+
+      # @return [void]
+      def call(event)
+        @listener.call(event)
+      end
+    end
+
+    @lock = Mutex.new
+    @subscriptions = [].freeze
+    @listening = @renewals = nil
+
+    class << self
+      # @return [true, nil] does anybody listen at all?
+      attr_reader :listening
+
+      # @return [Boolean, nil] does anybody listen to renewals?
+      attr_reader :renewals
+
+      # @param subscription [#wants?, #call]
+      # @return [Object] the subscription
+      def add(subscription)
+        replace { |present| present.include?(subscription) ? present : present + [subscription] }
+        subscription
+      end
+
+      # @return [Boolean] was it there?
+      def remove(subscription)
+        found = @subscriptions.include?(subscription)
+        replace { |present| present - [subscription] } if found
+        found
+      end
+
+      # @return [Boolean] is this the Ractor whose leases are told of?
+      def here?
+        Ractor.current.equal?(MAIN)
+      end
+
+      # @return [void]
+      def clear
+        replace { [] }
+      end
+
+      # What a listener raises is the listener's fault, and no reason to treat a lock otherwise.
+      #
+      # @param name [Symbol]
+      # @param duration [Float] seconds
+      # @param store_key [String]
+      # @param label [String, nil]
+      # @param details [Hash{Symbol => Object}]
+      # @return [void]
+      def tell(name, duration, store_key, label, **details)
+        return unless here?
+
+        event = nil
+        @subscriptions.each do |subscription|
+          next unless subscription.wants?(name)
+
+          begin
+            subscription.call(event ||= Event.new(name, duration, store_key, label, details))
+          rescue StandardError => e # a listener is the application's, and may raise what it likes
+            Log.failure(nil, "a subscriber to #{name}", e)
+          end
+        end
+      end
+
+      private
+
+      def replace
+        @lock.synchronize do
+          @subscriptions = yield(@subscriptions).freeze
+          @listening = @subscriptions.empty? ? nil : true
+          @renewals = @subscriptions.any? { |subscription| subscription.wants?(:renew) }
+          Plock.notice_renewals = @renewals
+        end
+      end
+    end
+
+    MAIN = Ractor.current
+    private_constant :MAIN
+  end
+end

@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require_relative "../events"
+
+module Plock
+  module Events
+    # Hands events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with {Event#to_h} as the payload.
+    #
+    # @api private
+    module ActiveSupportBridge
+      # Says in which form a listener wants the times of something that has ended already: as Time, like an instrumented block's.
+      module Ended
+        # @return [Time]
+        def time
+          Time.at(super)
+        end
+
+        # @return [Time]
+        def end
+          Time.at(super)
+        end
+
+        # @return [Float] milliseconds
+        def duration
+          (self.end - time) * 1000.0
+        end
+      end
+
+      class << self
+        # Where ActiveSupport::Notifications is loaded. Looked for whenever a store is opened.
+        #
+        # @return [void]
+        def attach
+          Events.add(self) if defined?(::ActiveSupport::Notifications) && Events.here?
+        end
+
+        # @return [Boolean]
+        def wants?(name)
+          ::ActiveSupport::Notifications.notifier.listening?("#{name}.plock")
+        end
+
+        # @param event [Event]
+        # @return [void]
+        def call(event)
+          ended = Time.now
+          times = ::ActiveSupport::Notifications::Event.new(
+            "#{event.name}.plock", ended - event.duration, ended, ::ActiveSupport::Notifications.instrumenter.id, event.to_h
+          )
+          ::ActiveSupport::Notifications.publish_event(times.extend(Ended))
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,252 @@
+# frozen_string_literal: true
+
+require_relative "clock"
+require_relative "dispatcher"
+require_relative "errors"
+require_relative "events"
+require_relative "log"
+require_relative "loss_alarm"
+
+module Plock
+  # A time-bounded hold of one key, as {Locking#acquire} gives it. What it says of itself it says without asking the store.
+  #
+  # A lease ends with {#release}, with the block it was given to, when its time is over, or when somebody breaks it; {#dump}
+  # hands it over to another process. In a forked child it is not valid, and nothing that the child does ends it.
+  #
+  # @example
+  #   Plock.acquire("report", ttl: 30) do |lease|
+  #     pages.each do |page|
+  #       lease.check!               # raises LeaseLost where going on would be wrong
+  #       lease.extend if lease.remaining < 10
+  #       page.write(fence: lease.fence)
+  #     end
+  #   end
+  class Lease
+    FORMAT = "plock1"
+    private_constant :FORMAT
+
+    # @return [String, Symbol] the key as the caller named it
+    attr_reader :key
+
+    # @return [String, nil] as given to {Locking#acquire}
+    attr_reader :label
+
+    # @api private
+    # @return [LossAlarm, nil]
+    attr_reader :alarm
+
+    # @api private
+    # @param terms [Locking::Terms]
+    def initialize(terms)
+      @key = terms.key
+      @label = terms.label
+      @at_least = terms.at_least
+      @on_lost = terms.on_lost
+      @logger = terms.logger
+      @alarm = LossAlarm.new { warn_of_loss } if terms.raises?
+      @news = [:lost] # whoever takes it out, in one step, tells of the loss
+      @given_away = @released = @lost = false
+      @hold = nil
+    end
+
+    # @api private
+    # @return [Object, nil] the store's own object for this lease
+    attr_accessor :hold
+
+    # @return [String] the owner's random id, as it stands in the store. Whoever knows it can release the lock.
+    def token
+      @hold.token
+    end
+
+    # @return [Integer] greater than that of every earlier lease of the same key
+    def fence
+      @hold.fence
+    end
+
+    # @return [String] the key as it stands in the store
+    def store_key
+      @hold.key
+    end
+
+    # @return [Float] seconds for which it was granted, or extended last
+    def ttl
+      @hold.ttl
+    end
+
+    # @return [Float] the end of it, in seconds on the clock that goes on while the machine is suspended
+    #   (`Process::CLOCK_BOOTTIME`, where the system has it). Renewals and {#extend} move it.
+    def valid_until
+      @hold.valid_until
+    end
+
+    # @return [Float] seconds left; 0.0 where it is not valid
+    def remaining
+      valid? ? [@hold.valid_until - Clock.now, 0.0].max : 0.0
+    end
+
+    # @return [Float] seconds since it was acquired
+    def held_for
+      Clock.now - @hold.acquired_at
+    end
+
+    # @return [Boolean] held, as far as can be told without asking: not released, not lost, not handed over, not a parent's
+    def valid?
+      !@given_away && !@lost && @hold.valid?
+    end
+
+    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease with `renew:` or `on_lost:` learns of a
+    #   {Locking#break} by itself, any other at its next call or when its time is over.
+    def lost?
+      @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
+    end
+
+    # @return [self]
+    # @raise [LeaseLost] it is not valid
+    def check!
+      return self if valid?
+
+      lose if lost?
+      raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
+    end
+
+    # Gives it a new span, from now on.
+    #
+    # @param ttl [Numeric] seconds, 0.005 to 31_622_400
+    # @return [self]
+    # @raise [LeaseLost] it is not ours any more
+    # @raise [ArgumentError] ttl out of its range
+    # @raise [Error] the store could not be asked; then {#valid?} still tells the truth
+    def extend(ttl: self.ttl)
+      span = Locking::Arguments.ttl(ttl)
+      check!
+      return self if @hold.extend(span)
+
+      @lost = true
+      lose
+      raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
+    end
+
+    # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
+    #
+    # @return [Boolean] true where it was still ours; false where it was lost, released or handed over before, or is a parent's
+    # @raise [Error] the store could not be asked; it frees the key by itself when the time is over
+    def release
+      return false if @given_away || @hold.inherited?
+
+      pending = !@released
+      @released = true
+      held = Events.listening && held_for
+      ours = @hold.release(left_to_keep)
+      @lost ||= pending && !ours
+      lose if @lost
+      tell(:release, held, released: ours) if pending && held
+      ours
+    end
+
+    # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. Whoever is
+    # given the result takes it with {Locking#adopt}; if nobody does, it ends with its time.
+    #
+    # @return [String] ASCII; holds the owner's token, so keep it as you keep a password
+    # @raise [LeaseLost] it is not valid
+    def dump
+      check!
+      kept_until = (left_to_keep + Process.clock_gettime(Process::CLOCK_REALTIME)).round(6)
+      fields = [FORMAT, [@key.to_s].pack("m0"), kept_until, @hold.dump]
+      @given_away = true
+      fields.join(":")
+    end
+
+    # @return [String] without the token
+    def inspect
+      return "#<#{self.class} #{@key.inspect}>" unless @hold
+
+      "#<#{self.class} #{@key.inspect} fence=#{fence} #{state}>"
+    end
+
+    # @api private
+    # Reads what {#dump} wrote.
+    #
+    # @return [Array(String, Float, String)] key, seconds that it is still to be kept, what the store is to be given
+    # @raise [ArgumentError]
+    def self.read(dump)
+      format, key, kept_until, rest = String.try_convert(dump)&.split(":", 4)
+      raise ArgumentError, "not the dump of a lease" unless format == FORMAT && rest
+
+      keep = Float(kept_until) - Process.clock_gettime(Process::CLOCK_REALTIME)
+      [key.unpack1("m0").force_encoding(Encoding::UTF_8), [keep, 0.0].max, rest]
+    end
+
+    # @api private
+    # Starts to listen to what the native threads see of it.
+    def watch
+      Dispatcher.watch(@hold.id, self)
+      lose if @hold.lost? # before anybody knew whom to tell
+    end
+
+    # @api private
+    # The loss has become known. Whoever comes first tells of it; on_lost runs on the dispatcher's thread, wherever that was.
+    def lose
+      return unless @news.pop
+
+      tell(:lost, held_for) if Events.listening
+      return unless @on_lost
+
+      if @alarm
+        error = LeaseLost.new(state_in_words, code: :not_owner, lease: self)
+        warn_of_loss unless @alarm.raise_inside(error)
+      else
+        Dispatcher.post(-> { hear_of_loss })
+      end
+    end
+
+    # @api private
+    def renewed(seconds)
+      tell(:renew, seconds) if Events.listening
+    end
+
+    # @api private
+    # The end of the block: releases, and raises nothing, for the block's value or exception is on its way.
+    def finish
+      return if @hold.nil? || @released || @given_away || @hold.inherited?
+
+      warn_of_loss unless release || @on_lost || !lost?
+    rescue Error => e
+      Log.warn(@logger, "the lease on #{@key.inspect} could not be released (#{e.class}: #{e.message}): it frees itself " \
+                        "within #{ttl} s")
+    end
+
+    # @api private
+    def tell(event, duration, **details)
+      Events.tell(event, duration, store_key, @label, fence: fence, **details)
+    end
+
+    private
+
+    def warn_of_loss
+      Log.warn(@logger, "#{state_in_words} before its block ended: somebody else may have run at the same time")
+    end
+
+    def hear_of_loss
+      @on_lost.call(self)
+    rescue StandardError, ScriptError => e # it is the application's, and may raise what it likes
+      Log.failure(@logger, "on_lost: for #{@key.inspect}", e)
+    end
+
+    def left_to_keep
+      @at_least.zero? ? 0.0 : [@at_least - held_for, 0.0].max
+    end
+
+    def state
+      if @given_away then "handed over"
+      elsif @hold.inherited? then "the parent's"
+      elsif lost? then "lost"
+      elsif @hold.valid? then "valid"
+      else "released"
+      end
+    end
+
+    def state_in_words
+      "the lease on #{@key.inspect} (fence #{fence}) is #{state}"
+    end
+  end
+end

@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require_relative "lease"
+require_relative "locking/profile"
+require_relative "locking/taking"
+require_relative "locking/terms"
+require_relative "status"
+
+module Plock
+  # What can be done with the locks of a store: the methods of every store, and through the default one of {Plock} itself.
+  #
+  # A key is a String or Symbol of 1 to 1024 bytes; the store sees a digest of it only, made with the secret. Waiters are served in
+  # the order in which they came, across threads, fibers, processes and machines.
+  #
+  # @example
+  #   store = Plock::Store.open("redis://localhost:6379/1")
+  #   store.acquire("invoice:7", ttl: 10, wait: 5) { |lease| send_invoice(7, fence: lease.fence) }
+  module Locking
+    include Taking
+
+    # Waits for the key, holds it as long as the block runs, and releases it on every way out of the block. Without a block the
+    # lease is returned, and is to be released by {Lease#release}.
+    #
+    # Where the release at the end of the block fails, or the lease was lost meanwhile and nobody is told by `on_lost:`, that
+    # is warned of, and the block's value is returned all the same.
+    #
+    # @param key [String, Symbol]
+    # @param ttl [Numeric] seconds, 0.005 to 31_622_400, after which the key frees itself if nobody extends or renews the lease
+    # @param wait [Numeric] seconds of patience, up to 31_622_400; 0 makes exactly one attempt
+    # @param renew [Boolean] keep the lease alive as long as this process lives and holds it, even while Ruby is busy
+    # @param max_hold [Numeric, nil] seconds after which it is renewed no more, so that it ends by itself; needs `renew: true`
+    # @param at_least [Numeric] seconds that the key stays taken, even if the lease is released before
+    # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock's own, when it is lost; `:raise` raises
+    #   {LeaseLost} in the thread that runs the block, as long as it is inside
+    # @param label [String, Symbol, nil] up to 100 bytes that {#status} shows to everybody who can read the store
+    # @yieldparam lease [Lease]
+    # @return [Object, Lease] the block's value; without a block the lease
+    # @raise [TimeoutError] somebody else held it until patience ended. The block has not run.
+    # @raise [ArgumentError] an argument that cannot be right
+    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler; `on_lost:` in a Ractor
+    # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError] the store failed
+    #
+    # @example A long job that stops when it is not alone any more
+    #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
+    def acquire(key, ttl: profile.ttl, wait: profile.wait, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
+                &block)
+      terms = terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
+      patience = Arguments.span("wait:", wait)
+      asking(key, terms, patience, block) { |store_key| raise_timeout(key, store_key, patience) }
+    end
+
+    # The same for those who would rather do without than wait.
+    #
+    # @param (see #acquire)
+    # @param wait [Numeric] as for {#acquire}; by default one attempt is made
+    # @yieldparam lease [Lease]
+    # @return [Lease, nil] nil: somebody else holds it. With a block its value, or nil where it has not run.
+    # @raise (see #acquire)
+    #
+    # @example
+    #   if (lease = store.try_acquire("nightly", ttl: 60))
+    #     begin rollup ensure lease.release end
+    #   end
+    # @example Once a day, whoever's clock strikes first
+    #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
+    def try_acquire(key, ttl: profile.ttl, wait: 0, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
+      terms = terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
+      asking(key, terms, Arguments.span("wait:", wait), block) { nil }
+    end
+
+    # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence, the same end.
+    #
+    # @param dump [String]
+    # @param renew [Boolean] as for {#acquire}, and so are the others
+    # @param max_hold [Numeric, nil]
+    # @param on_lost [#call, :raise, nil]
+    # @param label [String, Symbol, nil] for events
+    # @yieldparam lease [Lease]
+    # @return [Object, Lease] the block's value; without a block the lease
+    # @raise [LeaseLost] its time was over, or somebody has broken it
+    # @raise [ArgumentError] not the dump of a lease, or another argument that cannot be right
+    # @raise [Error] as for {#acquire}
+    def adopt(dump, renew: false, max_hold: nil, on_lost: nil, label: nil, &block)
+      key, keep, rest = Lease.read(dump)
+      terms = terms(key, profile.ttl, renew, max_hold, keep, on_lost, label, block) # its ttl is what it was granted for
+      taking(terms, block) do |lease|
+        lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?)
+        raise LeaseLost.new("the lease on #{key.inspect} was lost before it was adopted", code: :not_owner) unless lease.hold
+      end
+    end
+
+    # @param key [String, Symbol, Status]
+    # @return [Status]
+    # @raise [Error] the store could not be asked
+    def status(key)
+      name, store_key = locate(key)
+      Status.new(name, store_key, examine(store_key))
+    end
+
+    # Everything that is held in this store's namespace. Others come and go meanwhile: what is held all the time is among them.
+    #
+    # @yieldparam status [Status] its key is nil: the store knows digests only. It can be given to {#status} and {#break}.
+    # @return [nil, Enumerator] an Enumerator without a block
+    # @raise [Error] the store could not be asked
+    def each_lock
+      return enum_for(:each_lock) unless block_given?
+
+      each_key(profile.prefix) do |store_key|
+        next unless profile.own?(store_key)
+
+        status = Status.new(nil, store_key, examine(store_key))
+        yield status if status.held?
+      end
+      nil
+    end
+
+    # Takes the key away from whoever holds it. The next lease has a higher fence; the holder learns of it as {Lease#lost?} says.
+    #
+    # @param key [String, Symbol, Status]
+    # @return [Boolean] did anybody hold it?
+    # @raise [Error] the store could not be asked
+    def break(key)
+      break_hold(locate(key).last)
+    end
+
+    private
+
+    # @return [Locking::Profile]
+    attr_reader :profile
+
+    def locate(key)
+      return [key.key, key.store_key] if key.is_a?(Status)
+
+      [key, profile.store_key(Arguments.key(key))]
+    end
+
+    def terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
+      Terms.new(key, ttl: ttl, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label,
+                     block_given: !block.nil?, logger: profile.logger)
+    end
+  end
+end

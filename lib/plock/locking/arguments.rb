@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+require_relative "../dispatcher"
+require_relative "../errors"
+
+module Plock
+  module Locking
+    # The rules for what {Locking#acquire} and its like are given. Nothing is brought into its range: what cannot be right raises.
+    #
+    # @api private
+    module Arguments
+      KEY_MAX_BYTES = 1024
+      LABEL_MAX_BYTES = 100
+
+      # Seconds. A shorter lease is over before it can be relied on, one of more than 366 days is a mistake.
+      TTL_MIN = 0.005
+      SPAN_MAX = 31_622_400.0
+
+      class << self
+        # @return [String]
+        # @raise [ArgumentError]
+        def key(key)
+          name = Symbol === key ? key.name : key
+          unless String === name && !name.empty?
+            raise ArgumentError, "key must be a String or Symbol that is not empty (got #{key.class})"
+          end
+          return name if name.bytesize <= KEY_MAX_BYTES
+
+          raise ArgumentError, "key exceeds #{KEY_MAX_BYTES} bytes (got #{name.bytesize}): use a digest of what it is made of"
+        end
+
+        # @return [Float]
+        # @raise [ArgumentError]
+        def ttl(value, name = "ttl:")
+          seconds(name, value, TTL_MIN)
+        end
+
+        # @return [Float]
+        # @raise [ArgumentError]
+        def span(name, value)
+          seconds(name, value, 0.0)
+        end
+
+        # @return [Float, nil]
+        # @raise [ArgumentError]
+        def max_hold(value, renew)
+          return if value.nil?
+          raise ArgumentError, "max_hold: limits how long a lease is renewed, so it needs renew: true" unless renew
+
+          seconds("max_hold:", value, TTL_MIN)
+        end
+
+        # @return [Boolean]
+        # @raise [ArgumentError]
+        def renew(value)
+          return value if value == true || value == false
+
+          raise ArgumentError, "renew: must be true or false (got #{value.inspect})"
+        end
+
+        # @return [#call, :raise, nil]
+        # @raise [ArgumentError]
+        # @raise [UnsupportedError] `:raise` in a fiber; any in a Ractor
+        def on_lost(value, block_given)
+          return value if value.nil?
+          unless value == :raise || value.respond_to?(:call)
+            raise ArgumentError, "on_lost: must be :raise or answer to call (got #{value.inspect})"
+          end
+          unsupported("on_lost: belongs to the main Ractor: elsewhere ask lease.lost?") unless Dispatcher.here?
+          check_raising(block_given) if value == :raise
+          value
+        end
+
+        # @return [String, nil]
+        # @raise [ArgumentError]
+        def label(value)
+          return if value.nil?
+
+          text = value.is_a?(Symbol) ? value.name : value
+          raise ArgumentError, "label: must be a String or Symbol (got #{value.class})" unless text.is_a?(String)
+
+          text = text.encode(Encoding::UTF_8)
+          raise ArgumentError, "label: must be text in its encoding" unless text.valid_encoding?
+          return text if text.bytesize.between?(1, LABEL_MAX_BYTES)
+
+          raise ArgumentError, "label: must be from 1 to #{LABEL_MAX_BYTES} bytes (got #{text.bytesize})"
+        rescue EncodingError
+          raise ArgumentError, "label: must be text that UTF-8 has characters for"
+        end
+
+        private
+
+        def seconds(name, value, least)
+          number = value.to_f if value.is_a?(Numeric) && value.real?
+          return number if number && number >= least && number <= SPAN_MAX
+
+          raise ArgumentError, "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
+        end
+
+        # Thread#raise meets whichever fiber runs at the moment: under a scheduler that is not the holder, or the reactor itself.
+        def check_raising(block_given)
+          raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
+          return if Fiber.current.blocking? && Fiber.scheduler.nil?
+
+          unsupported("on_lost: :raise cannot single out one fiber of a thread: pass a callable, or ask lease.lost?")
+        end
+
+        def unsupported(message)
+          raise UnsupportedError.new(message, code: :unsupported)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "arguments"
+
+module Plock
+  module Locking
+    # How a store names its locks, and what it does where a call says nothing.
+    #
+    # @api private
+    class Profile
+      PREFIX = "plock:v1:"
+      NAMESPACE = /\A[A-Za-z0-9_.-]{1,32}\z/
+      SECRET_MIN_BYTES = 16
+      SECRET_VARIABLE = "PLOCK_SECRET"
+      DIGEST_LENGTH = 64
+
+      # The options that belong here, out of those for {Store.open}.
+      OPTIONS = %i[namespace secret ttl wait logger].freeze
+
+      # Seconds.
+      DEFAULT_TTL = 10.0
+      DEFAULT_WAIT = 5.0
+
+      # @return [String] what the names of this store's locks begin with
+      attr_reader :prefix
+      # @return [Float] seconds
+      attr_reader :ttl, :wait
+      # @return [#warn, nil]
+      attr_reader :logger
+
+      # Takes its own options out of the Hash.
+      #
+      # @param options [Hash{Symbol => Object}]
+      # @return [Profile]
+      # @raise [ConfigurationError]
+      def self.extract(options)
+        new(**OPTIONS.to_h { |name| [name, options.delete(name)] }.compact)
+      end
+
+      # @raise [ConfigurationError]
+      def initialize(namespace: nil, secret: nil, ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, logger: nil)
+        @prefix = namespace ? "#{PREFIX}#{check_namespace(namespace)}:" : PREFIX
+        @secret = check_secret(secret || from_environment)
+        @ttl = Arguments.ttl(ttl)
+        @wait = Arguments.span("wait:", wait)
+        @logger = check_logger(logger)
+        freeze
+      rescue ArgumentError => e
+        raise ConfigurationError.new(e.message, code: :bad_config)
+      end
+
+      # @param name [String] of the lock
+      # @return [String] its key in the store
+      def store_key(name)
+        Plock.store_key(@prefix, name, @secret)
+      end
+
+      # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix may be another's.
+      def own?(store_key)
+        store_key.bytesize == @prefix.bytesize + DIGEST_LENGTH
+      end
+
+      # @return [String] without the secret
+      def inspect
+        "#<#{self.class} #{@prefix.inspect}>"
+      end
+
+      private
+
+      def from_environment
+        value = ENV[SECRET_VARIABLE]
+        value unless value.nil? || value.empty?
+      end
+
+      def check_namespace(value)
+        return value if (value.is_a?(String) || value.is_a?(Symbol)) && NAMESPACE.match?(value)
+
+        raise ArgumentError, "namespace must be 1 to 32 of the characters A-Z a-z 0-9 _ . - (got #{value.inspect})"
+      end
+
+      # Tells nothing of the value.
+      def check_secret(value)
+        return if value.nil?
+        return value.dup.freeze if value.is_a?(String) && value.bytesize >= SECRET_MIN_BYTES
+
+        raise ArgumentError, "the secret must be a String of at least #{SECRET_MIN_BYTES} bytes, as SecureRandom.hex(32) makes it"
+      end
+
+      def check_logger(value)
+        return value if value.nil? || value.respond_to?(:warn)
+
+        raise ArgumentError, "logger must answer to warn (got #{value.class})"
+      end
+    end
+  end
+end

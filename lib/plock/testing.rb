@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+module Plock
+  # For the tests of applications: locks in memory, with a clock that tests can move.
+  #
+  # @example RSpec
+  #   config.around { |example| Plock::Testing.install { example.run } }
+  # @example Minitest
+  #   def setup    = Plock::Testing.install
+  #   def teardown = Plock::Testing.uninstall
+  # @example One's own handling of a loss
+  #   Plock::Testing.install do |store|
+  #     Plock.acquire("import", on_lost: ->(_) { stopped = true }) { store.lose!("import") }
+  #   end
+  module Testing
+    autoload :MemoryStore, File.expand_path("testing/memory_store", __dir__)
+
+    class << self
+      # Puts a fresh store in memory in the place of the default one: as long as the block runs, or without a block until
+      # {uninstall}.
+      #
+      # @yieldparam store [MemoryStore]
+      # @return [Object, MemoryStore] the block's value; without a block the store
+      def install
+        store = MemoryStore.new
+        before = Plock.replace_store(store)
+        return store unless block_given?
+
+        begin
+          yield store
+        ensure
+          Plock.replace_store(before)
+        end
+      end
+
+      # The configured store is the default again.
+      #
+      # @return [nil]
+      def uninstall
+        Plock.replace_store(nil)
+        nil
+      end
+    end
+  end
+end

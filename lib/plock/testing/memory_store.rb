@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+require_relative "../locking"
+require_relative "memory_hold"
+require_relative "world"
+
+module Plock
+  module Testing
+    # A store in this process's memory, and what `memory:` opens: among threads and fibers the same in every respect as one that is
+    # shared, without a server, and with a clock that tests can move. A forked child has a copy of its own.
+    #
+    # @example
+    #   store = Plock::Store.open("memory:")
+    #   lease = store.acquire("k", ttl: 10, wait: 0)
+    #   store.advance(9)
+    #   lease.valid?    # => true
+    #   store.advance(1)
+    #   lease.lost?     # => true
+    class MemoryStore
+      include Locking
+
+      # @param name [String] stores of a name share their locks, as `memory:NAME` does; an empty one has locks of its own
+      # @param profile [Locking::Profile]
+      def initialize(name = "", profile = Locking::Profile.new)
+        @name = name
+        @profile = profile
+        @world = World.named(name)
+        @closed = false
+      end
+
+      # Moves the clock. What is due on the way — renewals, the ends of leases and of others' patience — happens in its order,
+      # and has been told when this returns.
+      #
+      # @param seconds [Numeric] 0 or more
+      # @return [nil]
+      def advance(seconds)
+        @world.advance(Locking::Arguments.span("advance", seconds))
+        Dispatcher.flush
+      end
+
+      # Takes the key away from its holder, as if its lease had been broken by somebody else. The holder has been told when this
+      # returns, where it wants to be.
+      #
+      # @param key [String, Symbol]
+      # @return [Boolean] did anybody hold it?
+      def lose!(key)
+        self.break(key).tap { Dispatcher.flush }
+      end
+
+      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
+      #
+      # @param key [String] in the store
+      # @param owner [String]
+      # @param ttl [Numeric] seconds
+      # @return [Boolean] false where somebody holds it
+      def lock_acquire(key, owner, ttl)
+        claim = Claim.new(key, Owner.new(nil), Locking::Arguments.ttl(ttl), token: owner)
+        @world.with(key) { |lock, now| lock.ask(claim, now, 0.0) }
+        !claim.grant.nil?
+      end
+
+      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
+      #
+      # @param key [String] in the store
+      # @param owner [String]
+      # @return [Boolean] was it held by `owner`?
+      def lock_release(key, owner)
+        @world.with(key) do |lock, now|
+          next false unless lock.holder&.token == owner && lock.holder.ended.nil?
+
+          lock.holder.ended = :released
+          lock.vacate(now)
+          true
+        end
+      end
+
+      # @return [String]
+      def url
+        "memory:#{@name}"
+      end
+
+      # @return [Boolean]
+      def unverified?
+        false
+      end
+
+      # @return [nil]
+      def close
+        @closed = true
+        nil
+      end
+
+      # @return [Boolean]
+      def closed?
+        @closed
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{url}>"
+      end
+
+      private
+
+      def take(key, ttl, wait, renew, max_hold, label, watch)
+        claim = Claim.new(key, Owner.new(label), ttl, renew: renew, max_hold: max_hold, watch: watch)
+        taken = false
+        started = Clock.now
+        Dispatcher.start # whose hold is collected must find it there
+        @world.with(key) { |lock, now| lock.ask(claim, now, wait) }
+        claim.await
+        return unless claim.grant
+
+        hold = MemoryHold.new(@world, key, claim.grant, Clock.now - started, claim.contended?)
+        Thread.handle_interrupt(Object => :never) do
+          yield hold if block_given?
+          taken = true
+        end
+        hold
+      ensure
+        give_back(claim) if claim && !taken
+      end
+
+      # Whoever leaves while waiting, or with what nobody has seen yet, must not keep the turn.
+      def give_back(claim)
+        @world.with(claim.key) do |lock, now|
+          lock.leave(claim)
+          next unless claim.grant && lock.holder.equal?(claim.grant)
+
+          claim.grant.ended ||= :released
+          lock.vacate(now)
+        end
+      end
+
+      def adopt_hold(dump, renew, max_hold, watch)
+        key, token = MemoryHold.read(dump)
+        Dispatcher.start
+        @world.with(key) do |lock, now|
+          given = lock.holder
+          next unless given && given.token == token && given.ended != :released
+
+          given.ended = :given
+          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, given.ttl, now,
+                            renew: renew, max_hold: max_hold, watch: watch, expires_at: given.expires_at)
+          lock.take_over(grant)
+          MemoryHold.new(@world, key, grant, 0.0, false)
+        end
+      end
+
+      # Nothing here takes so long that a budget would matter.
+      def examine(key, _budget = nil)
+        @world.with(key) do |lock, now|
+          waiters = lock.waiters.map do |claim|
+            [claim.owner.host, claim.owner.pid, claim.owner.thread, claim.owner.label, @world.since_epoch(claim.since)]
+          end
+          next if lock.idle?
+
+          grant = lock.holder
+          [true, grant.expires_at - now, grant.fence, @world.since_epoch(grant.acquired_at),
+           grant.owner.host, grant.owner.pid, grant.owner.thread, grant.owner.label, waiters]
+        end
+      end
+
+      def each_key(prefix, &block)
+        @world.held_keys.each { |key| block.call(key) if key.start_with?(prefix) }
+      end
+
+      def break_hold(key)
+        @world.with(key) do |lock, now|
+          next false unless lock.holder
+
+          lock.lose(now)
+          true
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "logger"
+require "stringio"
+
+RSpec.describe Plock do
+  around do |example|
+    before = ENV.to_h.slice("PLOCK_URL", "PLOCK_SECRET")
+    %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
+    example.run
+  ensure
+    ENV.update({ "PLOCK_URL" => nil, "PLOCK_SECRET" => nil }.merge(before))
+    described_class.reset!
+  end
+
+  describe ".store" do
+    it "raises where none is configured, and says what to set" do
+      expect { described_class.store }.to raise_error(Plock::ConfigurationError, /PLOCK_URL or Plock.configure/)
+      expect { described_class.acquire("k") }.to raise_error(Plock::ConfigurationError)
+    end
+
+    it "is opened once, at what PLOCK_URL names" do
+      ENV["PLOCK_URL"] = "redis://localhost:7000/3"
+      expect(described_class.store.url).to eq("redis://localhost:7000/3")
+      expect(described_class.store).to be(described_class.store)
+    end
+
+    it "is opened once by threads that come at the same time" do
+      ENV["PLOCK_URL"] = "memory:"
+      stores = Array.new(8) { background { described_class.store } }.map(&:value)
+      expect(stores.uniq.size).to be(1)
+    end
+  end
+
+  describe ".configure" do
+    it "goes before the environment" do
+      ENV["PLOCK_URL"] = "redis://localhost:7000"
+      described_class.configure { |c| c.url = "redis://localhost:7001" }
+      expect(described_class.store.url).to eq("redis://localhost:7001")
+    end
+
+    it "gives the store its options and its defaults" do
+      described_class.configure do |c|
+        c.url = "memory:configured"
+        c.namespace = "billing"
+        c.ttl = 3
+        c.wait = 0.01
+      end
+      described_class.acquire("k") do |lease|
+        expect(lease.ttl).to eq(3.0)
+        expect(lease.store_key).to eq(described_class.store_key("plock:v1:billing:", "k"))
+        expect { described_class.acquire("k") { nil } }.to raise_error(Plock::TimeoutError, /within 0.01 s/)
+      end
+      described_class.reset!
+      described_class.configure do |c|
+        c.url = "redis://localhost"
+        c.options = { pool_size: 0 }
+      end
+      expect { described_class.store }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    end
+
+    it "hashes keys with the secret, of the configuration or of the environment" do
+      keys = [nil, "e" * 16].map do |secret|
+        described_class.reset!
+        ENV["PLOCK_SECRET"] = "e" * 16
+        described_class.configure { |c| [c.url = "memory:", c.secret = secret] }
+        described_class.acquire("k", &:store_key)
+      end
+      expect(keys.uniq).to eq([described_class.store_key("plock:v1:", "k", "e" * 16)])
+      expect(Plock::Store.open("memory:").acquire("k", &:store_key)).to eq(keys.first)
+    end
+
+    it "is refused once the store is in use, until reset!" do
+      described_class.configure { |c| c.url = "memory:" }
+      described_class.acquire("k") { nil }
+      expect { described_class.configure { |c| c.url = "memory:other" } }.to raise_error(Plock::ConfigurationError, /in use/)
+      described_class.reset!
+      described_class.configure { |c| c.url = "memory:other" }
+      expect(described_class.store.url).to eq("memory:other")
+    end
+
+    it "can be repaired where the store could not be opened" do
+      described_class.configure { |c| c.url = "nonsense" }
+      expect { described_class.store }.to raise_error(Plock::ConfigurationError)
+      described_class.configure { |c| c.url = "memory:" }
+      expect(described_class.store.url).to eq("memory:")
+    end
+
+    {
+      namespace: ["", "a b", "a:b", "a" * 33, 5], secret: ["short", 5], ttl: [0, "3"], wait: [-1], logger: [5]
+    }.each do |name, values|
+      it "refuses a #{name} that cannot be right, and does not repeat a secret" do
+        values.each do |value|
+          expect { Plock::Store.open("memory:", name => value) }.to raise_error(Plock::ConfigurationError) { |error|
+            expect(error.message).not_to include("short")
+          }
+        end
+      end
+    end
+
+    it "shows neither URL nor secret" do
+      described_class.configure do |c|
+        c.url = "redis://:sesame@localhost"
+        c.secret = "sesame" * 3
+        expect(c.inspect).not_to match(/sesame/)
+      end
+      expect([described_class.store.inspect, described_class.store.send(:profile).inspect].join).not_to match(/sesame/)
+    end
+  end
+
+  it "has the methods of its default store" do
+    described_class.configure { |c| c.url = "memory:" }
+    lease = described_class.acquire("k")
+    expect(described_class.try_acquire("k")).to be_nil
+    expect(described_class.status("k")).to be_held
+    expect(described_class.each_lock.map(&:fence)).to eq([lease.fence])
+    adopted = described_class.adopt(lease.dump)
+    expect(described_class.break("k")).to be(true)
+    expect(adopted).to be_lost
+    expect(described_class.methods).to include(*Plock::Locking.public_instance_methods(false))
+  end
+
+  it "warns through the logger" do
+    output = StringIO.new
+    described_class.configure { |c| [c.url = "memory:", c.logger = Logger.new(output)] }
+    described_class.acquire("k") { described_class.break("k") }
+    described_class.acquire("k", on_lost: ->(_) { raise IOError, "own" }) { described_class.break("k") }
+    Thread.new { described_class.acquire("gone") && nil }.join
+    eventually { GC.start || !described_class.status("gone").held? }
+    Plock::Dispatcher.flush
+    expect(output.string).to match(/WARN.*lost before its block ended.*WARN.*own.*WARN.*collected/m)
+  end
+
+  describe ".subscribe" do
+    it "demands a block" do
+      expect { described_class.subscribe }.to raise_error(ArgumentError, /block/)
+    end
+
+    it "takes names as Symbols, Strings, patterns and what answers to ===" do
+      described_class.configure { |c| c.url = "memory:" }
+      heard = Hash.new { |hash, pattern| hash[pattern] = [] }
+      patterns = [nil, :acquire, "acquire", /^a/, ->(name) { name == :release }]
+      patterns.each { |pattern| described_class.subscribe(pattern) { |event| heard[pattern] << event.name } }
+      described_class.acquire("k") { nil }
+      expect(heard.values_at(*patterns)).to eq([%i[acquire release], %i[acquire], %i[acquire], %i[acquire], %i[release]])
+      described_class.reset!
+      expect(Plock::Events.listening).to be_nil
+    end
+  end
+end

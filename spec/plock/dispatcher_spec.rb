@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+RSpec.describe Plock::Dispatcher do
+  it "runs what is posted, in order, on one thread of its own" do
+    ran = Queue.new
+    described_class.start
+    3.times { |number| described_class.post(-> { ran << [number, Thread.current.name] }) }
+    described_class.flush
+    expect(Array.new(ran.size) { ran.pop }).to eq([0, 1, 2].map { |number| [number, "plock notices"] })
+  end
+
+  it "survives what is posted" do
+    heard = warnings do
+      described_class.start
+      described_class.post(-> { raise NotImplementedError, "not a StandardError" })
+      described_class.flush
+    end
+    expect(heard).to match([/NotImplementedError: not a StandardError/])
+  end
+
+  it "can be asked to flush from its own thread" do
+    done = Queue.new
+    described_class.start
+    described_class.post(-> { done << described_class.flush })
+    expect(done.pop).to be_nil
+  end
+
+  it "works in a forked child, which hears nothing that was for the parent" do
+    ran = Queue.new
+    described_class.start
+    blocked = Queue.new
+    described_class.post(-> { blocked.pop })
+    described_class.post(-> { ran << Process.pid })
+    child = in_child do
+      described_class.flush
+      described_class.post(-> { ran << :own })
+      described_class.flush
+      Array.new(ran.size) { ran.pop }
+    end
+    blocked << true
+    described_class.flush
+    expect([child, ran.pop]).to eq([[:own], Process.pid])
+  end
+
+  it "ends with the process, also where it was started under a mask" do
+    output, status = ruby(<<~RUBY, within: 10)
+      require "plock"
+      Thread.handle_interrupt(Object => :never) { Plock::Dispatcher.flush }
+      puts "end"
+    RUBY
+    expect([output, status.success?]).to eq(["end\n", true])
+  end
+
+  it "lets exit in a callback end the process" do
+    output, status = ruby(<<~RUBY, within: 10)
+      require "plock"
+      store = Plock::Store.open("memory:")
+      store.acquire("k", on_lost: ->(_) { exit 7 }) { store.break("k"); sleep }
+    RUBY
+    expect([output, status.exitstatus]).to eq(["", 7])
+  end
+end

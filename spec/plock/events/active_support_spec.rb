@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# In a process of its own: ActiveSupport changes much.
+RSpec.describe "ActiveSupport::Notifications" do
+  before do
+    Gem::Specification.find_by_name("activesupport")
+  rescue Gem::MissingSpecError
+    skip "activesupport not installed"
+  end
+
+  def notified(program)
+    output, status = ruby(<<~RUBY)
+      require "logger"
+      require "active_support"
+      require "active_support/notifications"
+      require "plock"
+      store = Plock::Store.open("memory:")
+      #{program}
+    RUBY
+    expect(status).to be_success, output
+    output
+  end
+
+  it "is told of events, with times and payload, in each form that listeners take" do
+    expect(notified(<<~'RUBY')).to eq("acquire.plock true true true\nacquire.plock true\n")
+      ActiveSupport::Notifications.subscribe("acquire.plock") do |name, start, finish, id, payload|
+        puts "#{name} #{start.is_a?(Time) && finish >= start} #{!id.nil?} #{payload[:label] == "why" && payload[:fence] > 0}"
+      end
+      ActiveSupport::Notifications.subscribe("acquire.plock") { |event| puts "#{event.name} #{event.duration.between?(0, 5_000)}" }
+      store.acquire("k", label: "why") { nil }
+    RUBY
+  end
+
+  it "is not told what nobody subscribed to, and its own can be subscribed to by a pattern" do
+    expect(notified(<<~'RUBY')).to eq("release.plock\n")
+      ActiveSupport::Notifications.subscribe(/release\.plock/) { |event| puts event.name }
+      store.acquire("k") { nil }
+    RUBY
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# What is the same for every store is in the contract (support/store_contract.rb). Here is what becomes of a store's failures: of one
+# in memory, which fails where it is told to.
+RSpec.describe Plock::Locking do
+  let(:failing) { {} }
+  let(:store) do
+    failing = self.failing
+    Class.new(Plock::Testing::MemoryStore) do
+      %i[take adopt_hold examine each_key break_hold].each do |name|
+        define_method(name) { |*arguments, &block| failing[name] ? raise(failing[name]) : super(*arguments, &block) }
+        private name
+      end
+    end.new
+  end
+  let(:failure) { Plock::UnavailableError.new("nobody answers", code: :connect) }
+
+  after do
+    failing.clear
+    store.break("k")
+  end
+
+  # The store's own object for this lease fails to release.
+  def fail_to_release(lease)
+    failure = self.failure
+    lease.hold.define_singleton_method(:release) { |_keep| raise failure }
+  end
+
+  it "raises what the store raises, and does not enter the block" do
+    failing[:take] = failing[:break_hold] = failing[:each_key] = failing[:adopt_hold] = failing[:examine] = failure
+    dump = Plock::Testing::MemoryStore.new.acquire("k").dump
+    [
+      -> { store.acquire("k") { raise "entered" } }, -> { store.try_acquire("k") { raise "entered" } }, -> { store.acquire("k") },
+      -> { store.break("k") }, -> { store.status("k") }, -> { store.each_lock { nil } }, -> { store.adopt(dump) }
+    ].each { |call| expect { call.call }.to raise_error(failure) }
+  end
+
+  it "leaves out of a TimeoutError's message what cannot be learnt" do
+    store.acquire("k") do
+      failing[:examine] = failure
+      expect { store.acquire("k", wait: 0) { nil } }.to raise_error(Plock::TimeoutError) { |error|
+        expect(error).to have_attributes(message: 'could not acquire "k" within 0.0 s', code: :timed_out, status: nil, cause: nil)
+      }
+    end
+  end
+
+  it "returns the block's value where the release fails, and warns" do
+    heard = warnings { expect(store.acquire("k", ttl: 7) { |lease| fail_to_release(lease) && :value }).to be(:value) }
+    expect(heard).to match([/the lease on "k" could not be released \(Plock::UnavailableError: nobody answers\).* within 7.0 s/])
+  end
+
+  it "raises the block's exception where the release fails besides" do
+    heard = warnings do
+      expect do
+        store.acquire("k") { |lease| fail_to_release(lease) && raise(IOError, "the block's own") }
+      end.to raise_error(IOError)
+    end
+    expect(heard.size).to be(1)
+  end
+
+  it "raises to who asks for a release himself" do
+    store.acquire("k") do |lease|
+      fail_to_release(lease)
+      expect { lease.release }.to raise_error(failure)
+    end
+  end
+
+  it "lets the block raise even what a store raises" do
+    expect { store.acquire("k") { raise Plock::TimeoutError, "the block's own" } }.to raise_error(Plock::TimeoutError, "the block's own")
+    expect(store.status("k")).not_to be_held
+  end
+
+  it "takes a duration for a number of seconds, and a Rational" do
+    expect(store.acquire("k", ttl: 3r / 2, &:ttl)).to eq(1.5)
+  end
+
+  it "works in a Ractor, where on_lost: is refused" do
+    output, status = ruby(<<~RUBY, shared_redis.unix_url)
+      require "plock"
+      Warning[:experimental] = false
+      Plock.subscribe { nil } # it does not concern others
+      p Ractor.new(*ARGV) { |url|
+        store = Plock::Store.open(url, namespace: "ractor")
+        refused = begin
+          store.acquire("k", on_lost: :raise) { nil }
+        rescue Plock::UnsupportedError => e
+          e.message
+        end
+        [store.acquire("k", renew: true) { |lease| lease.valid? }, store.acquire("k").release, refused, store.status("k").held?]
+      }.take
+    RUBY
+    expect(status).to be_success, output
+    expect(output).to eq(%([true, true, "on_lost: belongs to the main Ractor: elsewhere ask lease.lost?", false]\n))
+  end
+end

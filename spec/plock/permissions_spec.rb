@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# What README.md lists as the smallest set of rights: with it everything works, and whatever is missing is named.
+RSpec.describe "A user with few rights" do
+  root = File.expand_path("../..", __dir__)
+  rules = File.read("#{root}/README.md")[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/].gsub("\\\n", " ").split.drop(3)
+
+  let(:server) { redis_server }
+  let(:holder) { open_store(server.url) }
+
+  def admitted = open_store(server.url(user: "locks", password: "correct horse"))
+
+  # The rules with one of them replaced, or taken away.
+  def let_in(rules, without: nil, with: nil)
+    expect(rules).to include(without) if without
+    server.call("ACL", "SETUSER", "locks", "reset", *rules.map { |rule| rule.start_with?(">") ? ">correct horse" : rule }
+      .flat_map { |rule| rule == without ? [*with] : [rule] })
+  end
+
+  # What an attempt that failed still holds is given back, with all rights.
+  after do
+    server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
+    taken.each(&:release)
+  end
+
+  def taken = @taken ||= []
+
+  def take(store, key, **options) = store.acquire(key, **options).tap { |lease| taken << lease }
+
+  # Refused, in line, served; then watched, extended and released; told about; broken.
+  def use_everything(store = admitted, key = unique_key)
+    holds = take(holder, key)
+    waiting = background { take(store, key, wait: 10, renew: true, label: "label") }
+    eventually { !waiting.alive? || store.status(key).waiters.size == 1 }
+    holds.release
+    lease = waiting.value
+    behind = background { store.try_acquire(key, wait: 0.2) }
+    expect([behind.value, lease.extend(ttl: 5).valid?, store.status(key).held?]).to eq [nil, true, true]
+    expect(store.each_lock.map(&:store_key)).to eq [lease.store_key]
+    expect(store.break(key)).to be true
+    eventually { lease.lost? }
+    expect(take(store, key).release).to be true
+  end
+
+  it "does with the rights that README.md lists whatever there is to do" do
+    let_in(rules)
+    use_everything
+    expect(denied - ["client|setname"]).to be_empty
+  end
+
+  def denied = server.call("ACL", "LOG").map { |entry| (entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h).fetch("object") }
+
+  it "needs each of them" do
+    behind_a_lost_reply = "+eval" # takes back an acquire that was not answered in time
+    spare = (rules.grep(/\A\+/) - [behind_a_lost_reply]).select do |rule|
+      server.call("FLUSHALL")
+      server.call("SCRIPT", "FLUSH")
+      let_in(rules, without: rule)
+      attempt { use_everything }.nil?
+    end
+    expect(spare).to be_empty
+  end
+
+  { "+evalsha" => "EVALSHA", "+subscribe" => "SUBSCRIBE", "+publish" => "publish" }.each do |right, name|
+    it "is told that #{name} is missing" do
+      let_in(rules, without: right)
+      expect { missing }.to raise_error(Plock::PermissionError, /#{name}/i)
+    end
+  end
+
+  it "is told that the channel is missing" do
+    let_in(rules, without: "&plock:1:wake:*")
+    expect { missing }.to raise_error(Plock::PermissionError, /channel/i)
+  end
+
+  def attempt
+    yield
+  rescue Plock::Error, RSpec::Expectations::ExpectationNotMetError => e
+    e
+  end
+
+  # One who has to wait, and one who has to hand over.
+  def missing(store = admitted, key = unique_key)
+    holds = take(holder, key)
+    background { store.try_acquire(key, wait: 0.3) }.value
+    holds.release
+    lease = take(store, key)
+    waiting = background { take(holder, key) }
+    eventually { holder.status(key).waiters.size == 1 }
+    lease.release
+    waiting.value
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "openssl"
+require "spec_helper"
+
+# Renewal is the native thread's business, whatever Ruby does meanwhile.
+RSpec.describe "Renewal" do
+  ttl = 0.4
+  let(:store) { open_store }
+  let(:key) { unique_key }
+
+  def take(max_hold: nil) = store.acquire(key, ttl: 0.4, renew: true, max_hold: max_hold)
+
+  # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile.
+  def hold_gvl(seconds)
+    rounds = 50_000
+    rounds = (rounds * 1.5 * seconds / elapsed { derive(rounds) }).ceil
+    derive(rounds)
+  end
+
+  def derive(rounds) = OpenSSL::KDF.pbkdf2_hmac("password", salt: "salt", iterations: rounds, length: 32, hash: "SHA256")
+
+  it "goes on while Ruby holds the GVL for three times as long as the lease lasts", :timing do
+    hold = take
+    longest = longest_silence { hold_gvl(3 * ttl) }
+    expect(longest).to be > 3 * ttl # no Ruby thread could have renewed it
+    expect([hold.valid?, hold.lost?, held?(hold), hold.release]).to eq [true, false, true, true]
+  end
+
+  # The longest time in which another Ruby thread, always ready to run, did not.
+  def longest_silence
+    instants = [monotonic]
+    beating = background { loop { instants << monotonic && Thread.pass } }
+    yield
+    sleep 0.01 while instants.size < 2
+    beating.kill.join
+    (instants << monotonic).each_cons(2).map { |earlier, later| later - earlier }.max
+  end
+
+  def held?(hold) = shared_redis.call("GET", hold.store_key) == hold.token
+
+  it "goes on while the process stands still in C without the GVL" do
+    hold = take
+    reached = hold.valid_until
+    eventually { hold.valid_until > reached + 2 * ttl }
+    expect(hold.release).to be true
+  end
+
+  it "ends with the release, and leaves the next holder's time alone" do
+    hold = take
+    hold.release
+    following = store.acquire(key, ttl: 30)
+    eventually { monotonic_after(ttl) }
+    expect(shared_redis.call("PTTL", following.store_key)).to be > 20_000
+    expect([hold.lost?, hold.valid?, following.valid?]).to eq [false, false, true]
+    following.release
+  end
+
+  def monotonic_after(span) = (@since ||= monotonic) && monotonic - @since > span
+
+  it "ends with max_hold" do
+    hold = take(max_hold: 0.6)
+    eventually(3) { hold.lost? }
+    expect(hold.held_for).to be_between(0.6, 0.6 + (2 * ttl))
+    eventually { !held?(hold) } # a lease is dated back a little
+  end
+
+  it "outlasts a server that is gone for a while" do
+    server = redis_server
+    gate = proxy(server)
+    store = open_store(gate.url)
+    hold = store.acquire(key, ttl: 3, renew: true)
+    gate.half_open
+    reached = hold.valid_until
+    eventually(4) { reached - Process.clock_gettime(Process::CLOCK_BOOTTIME) < 1.4 } # a renewal was due at 2.0
+    gate.clear
+    eventually(4) { hold.valid_until > reached }
+    expect(hold.release).to be true
+  end
+end

@@ -1,0 +1,10 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/store_contract"
+
+RSpec.describe "A store on Redis" do
+  let(:store) { open_store }
+
+  it_behaves_like "a store"
+end

@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/store_contract"
+
+RSpec.describe Plock::Testing::MemoryStore do
+  let(:store) { Plock::Store.open("memory:") }
+
+  include Support::StoreContract
+
+  it_behaves_like "a store"
+
+  describe "#advance" do
+    let(:told) { [] }
+
+    it "ends leases" do
+      lease = hold("k", ttl: 10)
+      store.advance(9.9)
+      expect(lease).to have_attributes(valid?: true, remaining: be_between(0.01, 0.2), held_for: be > 9.8)
+      store.advance(0.1)
+      expect(lease).to have_attributes(valid?: false, lost?: true, remaining: 0.0)
+      expect(store.try_acquire("k") { :free }).to be(:free)
+    end
+
+    it "has told of losses when it returns" do
+      hold("k", ttl: 10, on_lost: ->(lease) { told << lease.key })
+      store.advance(9)
+      expect(told).to be_empty
+      store.advance(1)
+      expect(told).to eq(["k"])
+    end
+
+    it "raises in the block" do
+      expect { store.acquire("k", ttl: 10, on_lost: :raise) { store.advance(10) } }.to raise_error(Plock::LeaseLost)
+    end
+
+    it "renews on the way, up to max_hold:" do
+      lease = hold("k", ttl: 10, renew: true, max_hold: 3_600)
+      store.advance(3_599)
+      expect(lease).to be_valid
+      store.advance(1)
+      expect(lease).to be_lost
+    end
+
+    it "tells of the renewals on the way" do
+      subscription = Plock.subscribe(:renew) { |event| told << event.name }
+      store.acquire("k", ttl: 9, renew: true) { store.advance(10) }
+      expect(told).to eq(%i[renew renew renew])
+    ensure
+      Plock.unsubscribe(subscription)
+    end
+
+    it "serves waiters when the holder's time is over, in order" do
+      hold("k", ttl: 10)
+      served = Queue.new
+      waiters = Array.new(3) do |number|
+        thread = background { store.acquire("k", ttl: 10, wait: 60) { served << number } }
+        eventually { store.status("k").waiters.size == number + 1 }
+        thread
+      end
+      store.advance(10)
+      waiters.each(&:join)
+      expect(Array.new(3) { served.pop }).to eq([0, 1, 2])
+    end
+
+    it "ends patience, before the lease ends and where it does" do
+      hold("k", ttl: 30)
+      waiter = background { store.try_acquire("k", wait: 20) || :gave_up }
+      eventually { store.status("k").waiters.size == 1 }
+      store.advance(19)
+      expect(waiter).to be_alive
+      store.advance(1)
+      expect(waiter.value).to be(:gave_up)
+    end
+
+    it "moves fences, at_least: and since with it" do
+      lease = hold("k", at_least: 3_600)
+      store.advance(1_800)
+      expect(store.status("k").since).to be_within(5).of(Time.now - 1_800)
+      lease.release
+      expect(store.status("k").remaining).to be_between(1_790, 1_800)
+      store.advance(1_800)
+      expect(store.acquire("k", &:fence)).to be >= lease.fence + 3_600_000_000
+    end
+
+    it "does not go back" do
+      expect { store.advance(-1) }.to raise_error(ArgumentError)
+    end
+  end
+
+  describe "#lose!" do
+    it "has told the holder when it returns" do
+      told = []
+      store.acquire("k", on_lost: ->(lease) { told << lease.lost? }) do
+        expect(store.lose!("k")).to be(true)
+        expect(told).to eq([true])
+      end
+      expect(store.lose!("k")).to be(false)
+    end
+  end
+
+  describe "by name" do
+    it "is shared in the process, and without a name it is not" do
+      Plock::Store.open("memory:shared").acquire("k") do
+        expect(Plock::Store.open("memory:shared").try_acquire("k")).to be_nil
+        expect(Plock::Store.open("memory:other").try_acquire("k") { :free }).to be(:free)
+      end
+      Plock::Store.open("memory:").acquire("k") { expect(Plock::Store.open("memory:").try_acquire("k") { :free }).to be(:free) }
+    end
+
+    it "is shown" do
+      store = Plock::Store.open("memory:shared")
+      expect(store).to have_attributes(url: "memory:shared", inspect: /memory:shared/, unverified?: false)
+    end
+
+    it "keeps namespaces and secrets apart" do
+      one, two, three = [{ namespace: "one" }, { namespace: "two" }, { secret: "s" * 16 }].map do |options|
+        Plock::Store.open("memory:apart", **options)
+      end
+      one.acquire("k") do
+        expect([two, three].map { |store| store.acquire("k", wait: 0) { store.each_lock.count } }).to eq([1, 1])
+        expect(one.each_lock.count).to be(1)
+      end
+    end
+  end
+
+  it "takes no options that are about servers" do
+    expect { Plock::Store.open("memory:", pool_size: 4) }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    expect { Plock::Store.open("memory:", patience: 4) }.to raise_error(ArgumentError, /patience/)
+  end
+
+  it "serves owners whom the caller names, as a front door needs it" do
+    expect(store.lock_acquire("k", "me", 3)).to be(true)
+    expect(store.lock_acquire("k", "you", 3)).to be(false)
+    expect(store.lock_release("k", "you")).to be(false)
+    expect(store.lock_release("k", "me")).to be(true)
+    expect(store.lock_acquire("k", "you", 3)).to be(true)
+  end
+
+  it "can be closed" do
+    expect { store.close }.to change(store, :closed?).from(false).to(true)
+  end
+
+  it "leaves nothing behind: no lock, and after a while no thread" do
+    world = store.instance_variable_get(:@world)
+    hold("k", ttl: 0.01, on_lost: ->(_) {})
+    eventually { world.instance_variable_get(:@locks).empty? }
+    eventually { Thread.list.none? { |thread| thread.name == "plock memory" } }
+  end
+end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "rbs"
+
+# What sig/ says is there, is there, and takes the same arguments.
+RSpec.describe "sig/plock.rbs" do
+  loader = RBS::EnvironmentLoader.new
+  loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
+  environment = RBS::Environment.from_loader(loader).resolve_type_names
+  builder = RBS::DefinitionBuilder.new(env: environment)
+  names = environment.class_decls.keys.select { |name| name.to_s.match?(/\A::(Plock|Parse)\b/) }
+
+  # Keywords are compared where Ruby code names them; C and "**" do not.
+  def keywords(method) = method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
+
+  before { require "parse/lock" }
+
+  names.each do |name|
+    { build_instance: :instance_method, build_singleton: :method }.each do |build, lookup|
+      builder.public_send(build, name).methods.each do |method, definition|
+        next unless definition.defined_in == name && definition.public? && method != :initialize
+
+        it "is right about #{name}#{build == :build_instance ? "#" : "."}#{method}" do
+          real = Object.const_get(name.to_s).public_send(lookup, method)
+          next if real.source_location.nil? || real.parameters.any? { |kind,| kind == :keyrest }
+
+          signed = definition.method_types.flat_map { |type| [*type.type.optional_keywords.keys, *type.type.required_keywords.keys] }
+          expect(keywords(real)).to match_array(signed.uniq)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require "support/store_contract/helpers"
+require "support/store_contract/acquiring"
+require "support/store_contract/events"
+require "support/store_contract/fibers"
+require "support/store_contract/handing_over"
+require "support/store_contract/interruptions"
+require "support/store_contract/leases"
+require "support/store_contract/loss"
+require "support/store_contract/order"
+require "support/store_contract/raising"
+require "support/store_contract/telling"
+
+# What every store keeps to, seen from outside:
+#
+#   RSpec.describe "A store on Redis" do
+#     let(:store) { open_store }
+#     it_behaves_like "a store"
+#   end
+#
+# Time is real here, so it holds for stores whose clock nobody can move.
+RSpec.shared_examples "a store" do
+  include Support::StoreContract
+
+  let(:key) { "contract:#{SecureRandom.hex(8)}" }
+
+  include_examples "a store that is acquired"
+  include_examples "a store that serves in order"
+  include_examples "a store of leases"
+  include_examples "a store that hands leases over"
+  include_examples "a store whose leases can be lost"
+  include_examples "a store that raises in the block"
+  include_examples "a store that tells who has what"
+  include_examples "a store that tells of events"
+  include_examples "a store whose callers are interrupted"
+  include_examples "a store for fibers"
+end

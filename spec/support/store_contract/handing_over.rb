@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store that hands leases over" do
+  long = Support::StoreContract::LONG
+
+  describe "Lease#dump and #adopt" do
+    it "carry a lease on: the same token and fence, the same end" do
+      lease = hold(ttl: long)
+      facts = [lease.key, lease.token, lease.fence]
+      remaining = lease.remaining
+      adopted = store.adopt(lease.dump)
+      expect([adopted.key, adopted.token, adopted.fence]).to eq(facts)
+      expect(adopted).to have_attributes(valid?: true, remaining: be_between(remaining - 2, remaining + 0.01))
+      expect(adopted.release).to be(true)
+      expect_free
+    end
+
+    it "carry it to another process" do
+      lease = hold(ttl: long)
+      dump = lease.dump
+      expect(in_child { store.adopt(dump) { |adopted| [adopted.valid?, adopted.fence] } }).to eq([true, lease.fence])
+      store.break(key)
+    end
+
+    it "leave nothing in the hands of the one that gave it away" do
+      store.acquire(key, ttl: long) do |lease|
+        lease.dump
+        expect(lease).to have_attributes(valid?: false, lost?: false)
+        expect(lease.release).to be(false)
+        expect { lease.extend }.to raise_error(Plock::LeaseLost, /handed over/)
+        expect { lease.dump }.to raise_error(Plock::LeaseLost, /handed over/)
+      end
+      expect(store.try_acquire(key)).to be_nil
+      store.break(key)
+    end
+
+    it "survive the giver's garbage collection" do
+      dump = Thread.new { store.acquire(key, ttl: long).dump }.value
+      2.times { GC.start }
+      Plock::Dispatcher.flush
+      expect(store.adopt(dump) { |adopted| adopted.valid? }).to be(true)
+    end
+
+    it "let the receiver renew it" do
+      dump = store.acquire(key, ttl: Support::StoreContract::SHORT, renew: true).dump
+      store.adopt(dump, renew: true) do |lease|
+        first = lease.valid_until
+        eventually { Plock::Clock.now > first }
+        expect(lease).to be_valid
+      end
+      expect_free
+    end
+
+    it "do not renew it in the giver's process any more" do
+      dump = store.acquire(key, ttl: Support::StoreContract::SHORT, renew: true).dump
+      eventually { free? }
+      expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost, /#{key}/)
+    end
+
+    it "keep at_least:" do
+      dump = store.acquire(key, ttl: 1, at_least: 20).dump
+      expect(store.adopt(dump).release).to be(true)
+      expect(store.status(key)).to have_attributes(held?: true, remaining: be_between(15, 20.1))
+      store.break(key)
+    end
+
+    it "raise LeaseLost where it was broken meanwhile, and leave the next one's alone" do
+      dump = store.acquire(key, ttl: long).dump
+      store.break(key)
+      other = hold(ttl: long)
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+      expect(other.release).to be(true)
+    end
+
+    it "refuse what is not the dump of a lease" do
+      [nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x", "plock1:aw==:soon:x"].each do |nonsense|
+        expect { store.adopt(nonsense) }.to raise_error(ArgumentError), nonsense.inspect
+      end
+    end
+  end
+end

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store whose callers are interrupted" do
+  long = Support::StoreContract::LONG
+
+  describe "an interrupt" do
+    it "ends a wait at once, and takes the waiter out of the line" do
+      lease = hold(ttl: long)
+      waiter = line_up(1) { raise "entered" }.first
+      waiter.raise(IOError, "out")
+      expect { waiter.join(5) }.to raise_error(IOError)
+      await_waiters(0)
+      lease.release
+      expect_free
+    end
+
+    it "by Timeout ends a wait" do
+      lease = hold(ttl: long)
+      expect { Timeout.timeout(0.05) { store.acquire(key, wait: long) { raise "entered" } } }.to raise_error(Timeout::Error)
+      await_waiters(0)
+      lease.release
+    end
+
+    it "in the block releases" do
+      thread, = holder
+      thread.kill.join
+      expect_nobody
+    end
+
+    it "leaves nothing behind, at whatever step it comes" do
+      expect_free # all that is needed is made before
+      steps = (1..2_000).find do |step|
+        interrupted = interrupted_at(step) { store.acquire(key, ttl: long, wait: long) { nil } }
+        expect_free
+        !interrupted
+      end
+      expect(steps).to be > 10
+    end
+
+    it "leaves nothing behind with on_lost: :raise, at whatever step it comes" do
+      expect_free # all that is needed is made before
+      steps = (1..2_000).find do |step|
+        interrupted = interrupted_at(step) { store.acquire(key, ttl: long, on_lost: :raise) { nil } }
+        expect_free
+        !interrupted
+      end
+      expect(steps).to be > 10
+    end
+  end
+end

@@ -1,0 +1,226 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store of leases" do
+  long = Support::StoreContract::LONG
+  short = Support::StoreContract::SHORT
+
+  describe "a lease" do
+    it "says what it is" do
+      store.acquire(key, ttl: 10, label: "why") do |lease|
+        expect(lease).to have_attributes(key: key, ttl: 10.0, label: "why", valid?: true, lost?: false, fence: be_an(Integer))
+        expect(lease.token).to match(/\A\h{8}-\h{4}-4\h{3}-[89ab]\h{3}-\h{12}\z/)
+        expect(lease.store_key).to match(/\Aplock:v1:\h{64}\z/)
+        expect(lease.remaining).to be_between(9.0, 10.0)
+        expect(lease.valid_until - Plock::Clock.now).to be_within(0.1).of(lease.remaining)
+        expect(lease.held_for).to be_between(0.0, 5.0)
+        expect(lease.check!).to be(lease)
+      end
+    end
+
+    it "does not show its token" do
+      store.acquire(key) { |lease| expect([lease.inspect.include?(key), lease.inspect.include?(lease.token)]).to eq([true, false]) }
+    end
+
+    it "has a greater fence than the one before, whatever ended that" do
+      fences = [
+        store.acquire(key, &:fence),
+        store.acquire(key, on_lost: ->(_) {}) { |lease| store.break(key) && lease.fence },
+        hold(ttl: 0.01).fence, # runs out
+        *Array.new(20) { store.acquire(key, wait: long, &:fence) }
+      ]
+      expect(fences.each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
+    end
+
+    it "is not valid any more when it is released, but not lost" do
+      lease = hold
+      lease.release
+      expect(lease).to have_attributes(valid?: false, lost?: false, remaining: 0.0)
+      expect { lease.check! }.to raise_error(Plock::LeaseLost, /released/)
+    end
+
+    it "can be released twice: the second time does nothing" do
+      lease = hold
+      expect(lease.release).to be(true)
+      other = hold
+      expect(lease.release).to be(false)
+      expect(other).to be_valid
+      expect(store.status(key).fence).to eq(other.fence)
+      other.release
+    end
+
+    it "can be released in its block, and after it" do
+      kept = store.acquire(key) do |lease|
+        lease.release
+        expect_free
+        lease
+      end
+      other = hold
+      expect(kept.release).to be(false)
+      expect(other.release).to be(true)
+    end
+
+    it "ends with its time, and passes on" do
+      lease = hold(ttl: short)
+      expect(store.acquire(key, wait: long) { lease.lost? }).to be(true)
+      expect(lease).to have_attributes(valid?: false, remaining: 0.0)
+      expect(lease.release).to be(false)
+      expect { lease.check! }.to raise_error(Plock::LeaseLost) { |error| expect(error.lease).to be(lease) }
+      expect { lease.extend }.to raise_error(Plock::LeaseLost)
+    end
+  end
+
+  describe "Lease#extend" do
+    it "gives it a new span, by default the same again" do
+      store.acquire(key, ttl: 5) do |lease|
+        expect(lease.extend(ttl: 60)).to be(lease)
+        expect(lease).to have_attributes(ttl: 60.0, remaining: be_between(58, 60))
+        expect(store.status(key).remaining).to be_between(58, 61)
+        expect(lease.extend(ttl: 5).remaining).to be_between(4, 5)
+      end
+    end
+
+    it "raises LeaseLost where somebody has broken it, and leaves the next one's alone" do
+      lease = hold
+      store.break(key)
+      other = hold(ttl: long)
+      expect { lease.extend(ttl: 60) }.to raise_error(Plock::LeaseLost)
+      expect(lease).to be_lost
+      expect(store.status(key)).to have_attributes(fence: other.fence, remaining: be <= long)
+      other.release
+    end
+
+    it "refuses a span that cannot be right" do
+      store.acquire(key) { |lease| expect { lease.extend(ttl: 0) }.to raise_error(ArgumentError, /ttl:/) }
+    end
+  end
+
+  describe "renew: true" do
+    it "outlives its ttl, until it is released" do
+      store.acquire(key, ttl: short, renew: true) do |lease|
+        first = lease.valid_until
+        eventually { Plock::Clock.now > first + short }
+        expect(lease).to be_valid
+        expect(store.try_acquire(key)).to be_nil
+      end
+      expect_free
+    end
+
+    it "goes on while Ruby cannot run anything else for three times as long", :timing do
+      ttl = 0.1
+      store.acquire(key, ttl: ttl, renew: true) do |lease|
+        number = 3**100_000
+        number *= number until elapsed { number * number } > 3 * ttl # one call in C, that lets nobody else run
+        expect(lease.check!).to be(lease)
+      end
+    end
+
+    it "ends with max_hold:" do
+      lease = hold(ttl: short, renew: true, max_hold: 2 * short)
+      started = Plock::Clock.now
+      eventually { lease.lost? }
+      expect(Plock::Clock.now - started).to be_between(1.5 * short, 3 * short + 0.5)
+      eventually { free? } # a lease ends a little before its key
+    end
+  end
+
+  describe "at_least:" do
+    it "keeps the key taken for the rest of that time, also after the release" do
+      lease = hold(ttl: 1, at_least: 20)
+      expect(lease.release).to be(true)
+      expect(store.try_acquire(key)).to be_nil
+      expect(store.status(key)).to have_attributes(held?: true, remaining: be_between(15, 20.1))
+      expect(lease).to have_attributes(valid?: false, lost?: false)
+      expect(lease.release).to be(false)
+      store.break(key)
+      expect_free
+    end
+
+    it "frees it when the time is over" do
+      started = Plock::Clock.now
+      store.acquire(key, at_least: short) { nil }
+      store.acquire(key, wait: long) { nil }
+      expect(Plock::Clock.now - started).to be >= short * 0.97
+    end
+
+    it "frees it at the release where that time is over before" do
+      lease = hold(at_least: 0.02)
+      eventually { lease.held_for > 0.02 }
+      lease.release
+      expect_free
+    end
+  end
+
+  describe "in a forked child" do
+    it "is not valid, and is not released by anything that the child does" do
+      store.acquire(key, ttl: long) do |lease|
+        expect(in_child { [lease.valid?, lease.lost?, lease.release, lease.remaining] }).to eq([false, false, false, 0.0])
+        expect { in_child { lease.check! } }.to raise_error(Support::Child::Failed, /LeaseLost.*parent/)
+        expect(lease).to be_valid
+        expect(store.try_acquire(key)).to be_nil
+      end
+      expect_free
+    end
+
+    it "is not lost either when its time is over: that is the parent's to say" do
+      lease = hold(ttl: short)
+      child = in_child do
+        eventually { free? }
+        [lease.valid?, lease.lost?]
+      end
+      expect(child).to eq([false, false])
+    end
+
+    it "that leaves the block, it stays with the parent" do
+      reader, writer = IO.pipe
+      parent = Process.pid
+      store.acquire(key, ttl: long) do |lease|
+        if (pid = Process.fork)
+          Process.wait(pid)
+          expect(reader.readpartial(8)).to eq("held")
+          expect(lease.check!).to be(lease)
+        end
+      end
+      if Process.pid != parent # the child has left the block
+        writer.write(free? ? "free" : "held")
+        exit!(0)
+      end
+      expect_free
+    ensure
+      exit!(1) if Process.pid != parent
+      [reader, writer].each(&:close)
+    end
+
+    it "the store works" do
+      expect(in_child { store.acquire(key) { |lease| lease.valid? && store.status(key).pid == Process.pid } }).to be(true)
+    end
+  end
+
+  describe "that nobody has any more" do
+    it "is released when it is collected, and warned of" do
+      heard = warnings do
+        Thread.new { store.acquire(key, ttl: long) && nil }.join # a stack of its own, so that nothing is left on this one
+        eventually(10) { GC.start || free? }
+        Plock::Dispatcher.flush
+      end
+      expect(heard).to match([/#{store.status(key).store_key}.*collected/])
+    end
+
+    it "is not warned of where its loss is known already" do
+      Thread.new { store.acquire(key, ttl: 0.01) && nil }.join
+      Thread.new { store.acquire("#{key}:broken", ttl: long, on_lost: ->(_) {}).then { store.break("#{key}:broken") } }.join
+      eventually { free? }
+      Plock::Dispatcher.flush
+      3.times { GC.start }
+      Plock::Dispatcher.flush
+    end
+
+    it "is left alone when it was released" do
+      Thread.new { store.acquire(key).release }.join
+      lease = hold(ttl: long)
+      2.times { GC.start }
+      Plock::Dispatcher.flush
+      expect(store.status(key).fence).to eq(lease.fence)
+      lease.release
+    end
+  end
+end

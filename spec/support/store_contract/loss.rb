@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store whose leases can be lost" do
+  long = Support::StoreContract::LONG
+  short = Support::StoreContract::SHORT
+  news = Support::StoreContract::NEWS
+
+  describe "#break" do
+    it "frees the key, whose next fence is higher" do
+      lease = hold(ttl: long)
+      expect(store.break(key)).to be(true)
+      expect(store.acquire(key, wait: 0, &:fence)).to be > lease.fence
+    end
+
+    it "says whether anybody held it" do
+      expect(store.break(key)).to be(false)
+    end
+
+    it "takes what a status says, too" do
+      hold(ttl: long)
+      expect(store.break(store.status(key))).to be(true)
+      expect_free
+    end
+
+    { "renew:" => { renew: true }, "on_lost:" => { on_lost: ->(_) {} } }.each do |name, options|
+      it "is learnt by a lease with #{name} without a call" do
+        lease = hold(ttl: long, **options)
+        store.break(key)
+        eventually(news) { lease.lost? }
+        expect(lease).not_to be_valid
+      end
+    end
+  end
+
+  describe "a lost lease" do
+    it "is not released at the end of its block, and that is warned of" do
+      other = nil
+      heard = warnings do
+        value = store.acquire(key) do
+          store.break(key)
+          other = hold(ttl: long)
+          :value
+        end
+        expect(value).to be(:value)
+      end
+      expect(heard).to match([/"#{key}" .* is lost before its block ended/])
+      expect(other.release).to be(true)
+    end
+  end
+
+  describe "on_lost:" do
+    let(:told) { Queue.new }
+
+    it "is called with the lease when it is broken, once, on plock's own thread" do
+      store.acquire(key, ttl: long, on_lost: ->(lease) { told << [lease, lease.lost?, Thread.current] }) do |lease|
+        store.break(key)
+        expect(eventually(news) { !told.empty? && told.pop }).to match([lease, true, satisfy { |thread| thread != Thread.current }])
+      end
+      Plock::Dispatcher.flush
+      expect(told).to be_empty
+    end
+
+    it "is called when its time is over" do
+      lease = hold(ttl: short, on_lost: ->(lost) { told << lost })
+      expect(eventually(short + news) { !told.empty? && told.pop }).to be(lease)
+    end
+
+    it "is called when max_hold: is over" do
+      lease = hold(ttl: short, renew: true, max_hold: 2 * short, on_lost: ->(lost) { told << lost })
+      expect(eventually(3 * short + news) { !told.empty? && told.pop }).to be(lease)
+    end
+
+    it "is called where a call learns of the loss first" do
+      store.acquire(key, ttl: long, on_lost: ->(_) { told << true }) do |lease|
+        store.break(key)
+        expect(lease.release).to be(false)
+      end
+      Plock::Dispatcher.flush
+      expect(told.size).to be(1)
+    end
+
+    it "is not called for a lease that was released, nor while it is renewed" do
+      lease = hold(ttl: short, renew: true, on_lost: ->(_) { told << true })
+      first = lease.valid_until
+      eventually { lease.valid_until > first + short }
+      lease.release
+      Plock::Dispatcher.flush
+      expect(told).to be_empty
+    end
+
+    it "that raises is logged, and the next one is called all the same" do
+      heard = warnings do
+        hold(ttl: long, on_lost: ->(_) { raise IOError, "the callback's own" })
+        store.break(key)
+        lease = hold(ttl: long, on_lost: ->(_) { told << true })
+        store.break(key)
+        eventually(news) { !told.empty? }
+        lease.release
+      end
+      expect(heard).to match([/on_lost: for "#{key}" raised IOError: the callback's own/])
+    end
+
+    it "can use the store" do
+      hold(ttl: long, on_lost: ->(lost) { told << store.acquire(lost.key, wait: long, &:fence) })
+      store.break(key)
+      expect(eventually { !told.empty? && told.pop }).to be_an(Integer)
+    end
+
+    it "finds its lease after the heap was compacted" do
+      skip "this Ruby does not compact" unless GC.respond_to?(:compact)
+      leases = Array.new(50) { |number| hold("#{key}:#{number}", ttl: long, on_lost: ->(lease) { told << lease }) }
+      2.times { GC.compact }
+      leases.each { |lease| store.break(lease.key) }
+      eventually { told.size == 50 }
+      expect(Array.new(50) { told.pop }).to match_array(leases)
+    end
+
+    it "does not keep a lease from being collected" do
+      heard = warnings do
+        Thread.new { store.acquire(key, ttl: long, on_lost: ->(_) { told << true }) && nil }.join
+        eventually(10) { GC.start || free? }
+        Plock::Dispatcher.flush
+      end
+      expect(heard).to match([/collected/])
+      expect(told).to be_empty
+    end
+
+    it "is the parent's: nothing is called in a forked child" do
+      hold(ttl: short, on_lost: ->(_) { told << Process.pid })
+      child = in_child do
+        eventually(5) { free? }
+        Plock::Dispatcher.flush
+        told.size
+      end
+      expect(child).to be_zero
+      eventually { !told.empty? }
+    end
+
+    it "works in a forked child for the child's own leases" do
+      expect(in_child do
+        lease = hold(ttl: long, on_lost: ->(_) { told << true })
+        store.break(key)
+        eventually { told.size == 1 }
+        lease.lost?
+      end).to be(true)
+    end
+  end
+end

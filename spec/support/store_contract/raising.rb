@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store that raises in the block" do
+  long = Support::StoreContract::LONG
+
+  describe "on_lost: :raise" do
+    it "raises LeaseLost in the block, wherever it is" do
+      lease = nil
+      expect do
+        store.acquire(key, ttl: long, on_lost: :raise) do |given|
+          lease = given
+          store.break(key)
+          sleep long
+        end
+      end.to raise_error(Plock::LeaseLost) { |error| expect(error.lease).to be(lease) }
+      expect_free
+    end
+
+    it "raises in a block that only computes" do
+      expect { store.acquire(key, ttl: 0.05, on_lost: :raise) { loop { nil } } }.to raise_error(Plock::LeaseLost)
+    end
+
+    it "raises in the thread that holds it" do
+      inside = Queue.new
+      thread = background do
+        store.acquire(key, ttl: long, on_lost: :raise) do
+          inside << true
+          sleep
+        end
+      end
+      inside.pop
+      store.break(key)
+      expect { thread.join(5) }.to raise_error(Plock::LeaseLost)
+    end
+
+    it "returns the block's value where nothing is lost" do
+      expect(store.acquire(key, on_lost: :raise) { :value }).to be(:value)
+      expect_free
+    end
+
+    it "can be rescued in the block, and comes once" do
+      value = store.acquire(key, ttl: long, on_lost: :raise) do
+        store.break(key)
+        sleep long
+      rescue Plock::LeaseLost
+        Plock::Dispatcher.flush
+        :rescued
+      end
+      expect(value).to be(:rescued)
+    end
+
+    it "never raises when the block has been left; a loss that it did not hear of is warned of" do
+      random = Random.new(RSpec.configuration.seed)
+      outcomes = Array.new(100) do |round|
+        name = "#{key}:#{round}"
+        breaker = raised = nil
+        heard = warnings do
+          store.acquire(name, ttl: long, on_lost: :raise) do
+            started = Queue.new
+            breaker = background { (started << true) && store.break(name) }
+            started.pop
+            round.odd? ? sleep(random.rand(0.0004)) : random.rand(5_000).times { nil } # the loss comes before, at or after the end
+          end
+        rescue Plock::LeaseLost
+          raised = true
+        ensure
+          breaker.join
+          Plock::Dispatcher.flush
+        end
+        expect(Thread.pending_interrupt?).to be(false)
+        [breaker.value, !!raised, heard.size]
+      end
+      # Broken and heard of in the block, broken and warned of, or released before.
+      expect(outcomes - [[true, true, 0], [true, false, 1], [false, false, 0]]).to be_empty
+    end
+
+    it "never raises while the block's lease is acquired or released" do
+      store.acquire("#{key}:outer", ttl: long, on_lost: :raise) do
+        leave = Queue.new
+        holder = hold(ttl: long)
+        breaker = background do
+          await_waiters(1)
+          store.break("#{key}:outer")
+          Plock::Dispatcher.flush
+          leave << true
+          holder.release
+        end
+        reached = store.acquire(key, wait: long, on_lost: :raise) { :inner }
+        raise "the loss was not heard in the block around (#{reached}, #{breaker})"
+      end
+    rescue Plock::LeaseLost => e
+      expect(e.lease.key).to eq("#{key}:outer")
+      expect_free
+    end
+
+    it "tells inner and outer blocks apart" do
+      heard = []
+      store.acquire("#{key}:outer", ttl: long, on_lost: :raise) do
+        begin
+          store.acquire(key, ttl: long, on_lost: :raise) do
+            store.break(key)
+            sleep long
+          end
+        rescue Plock::LeaseLost => e
+          heard << e.lease.key
+        end
+        store.break("#{key}:outer")
+        sleep long
+      rescue Plock::LeaseLost => e
+        heard << e.lease.key
+      end
+      expect(heard).to eq([key, "#{key}:outer"])
+    end
+
+    it "is refused under a Fiber scheduler, and in a fiber" do
+      refused = Sync do
+        store.acquire(key, on_lost: :raise) { :entered }
+      rescue Plock::UnsupportedError => e
+        e.message
+      end
+      expect(refused).to match(/fiber/)
+      fiber = Fiber.new { store.acquire(key, on_lost: :raise) { :entered } }
+      expect { fiber.resume }.to raise_error(Plock::UnsupportedError, /fiber/)
+      expect_free
+    end
+  end
+end

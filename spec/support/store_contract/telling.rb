@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+RSpec.shared_examples "a store that tells who has what" do
+  long = Support::StoreContract::LONG
+
+  describe "#status" do
+    it "says that nobody holds a key" do
+      expect(store.status(key)).to have_attributes(held?: false, key: key, host: nil, pid: nil, thread: nil, label: nil, since: nil,
+                                                   remaining: nil, fence: nil, waiters: [])
+    end
+
+    it "says who holds it" do
+      store.acquire(key, ttl: 20, label: "Größe\n7") do |lease|
+        expect(store.status(key)).to have_attributes(
+          held?: true, host: Etc.uname[:nodename], pid: Process.pid, thread: Thread.current.native_thread_id, label: "Größe\n7",
+          since: be_within(2).of(Time.now), remaining: be_between(18, 20), fence: lease.fence, waiters: []
+        )
+      end
+    end
+
+    it "takes a label of up to 100 bytes of any kind" do
+      ["%20 -", " " * 100, "\u0000\n\t\u007F", "-", "é" * 50].each do |label|
+        store.acquire(key, label: label) { expect(store.status(key).label).to eq(label) }
+      end
+    end
+
+    it "tells of a lease without a label that it has none" do
+      store.acquire(key) { expect(store.status(key).label).to be_nil }
+    end
+
+    it "says who waits, in order, with the same facts" do
+      lease = hold(ttl: long)
+      threads = %w[first second].each_with_index.map do |label, number|
+        thread = background { store.acquire(key, wait: long, label: label) { nil } }
+        await_waiters(number + 1)
+        thread
+      end
+      waiters = store.status(key).waiters
+      expect(waiters.map(&:label)).to eq(%w[first second])
+      expect(waiters).to all(have_attributes(host: Etc.uname[:nodename], pid: Process.pid, since: be_within(2).of(Time.now)))
+      expect(waiters.map(&:thread)).to eq(threads.map(&:native_thread_id))
+      lease.release
+      threads.each(&:join)
+      expect(store.status(key).waiters).to be_empty
+    end
+
+    it "does not know of waiters who are gone" do
+      lease = hold(ttl: long)
+      line_up(1) { nil }.first.kill.join
+      await_waiters(0)
+      lease.release
+    end
+
+    it "has no secrets, and is readable" do
+      store.acquire(key) do |lease|
+        expect(store.status(key).inspect).to match(/"#{key}" held since .* by host .*, 0 waiting/)
+        expect(store.status(key).inspect).not_to include(lease.token)
+      end
+      expect(store.status(key).to_s).to eq("free")
+    end
+  end
+
+  describe "#each_lock" do
+    def held = store.each_lock.map(&:store_key)
+
+    it "names each key that is held, once" do
+      leases = Array.new(20) { |number| store.acquire("#{key}:#{number}", ttl: long, label: number.to_s) }
+      found = store.each_lock.select { |status| leases.any? { |lease| lease.store_key == status.store_key } }
+      expect(found.map(&:label)).to match_array([*0...20].map(&:to_s))
+      expect(found).to all(have_attributes(held?: true, key: nil, pid: Process.pid))
+      leases.each(&:release)
+      expect(held & leases.map(&:store_key)).to be_empty
+    end
+
+    it "returns an Enumerator without a block, and nil with one" do
+      expect(store.each_lock).to be_an(Enumerator)
+      expect(store.each_lock { nil }).to be_nil
+    end
+  end
+end
