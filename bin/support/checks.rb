@@ -22,6 +22,7 @@ module Checks
         new(task: "spec", title: "specs"),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "valgrind", title: "specs under valgrind", missing: ("valgrind" unless Toolchain.which("valgrind"))),
+        new(task: "model", title: "model of the waiting protocol"),
         new(task: "files", title: "the gem's list of files"),
         new(task: "signatures", title: "signatures in sig/")
       ]

@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+require_relative "world"
+
+module Model
+  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is found in the fewest steps.
+  # A state is known by the digest of its key.
+  class Explorer
+    Outcome = Struct.new(:scenario, :states, :steps, :seconds, :idle, :violation, :trace, :cycle, keyword_init: true)
+
+    def initialize(scenario, rules)
+      @scenario = scenario
+      @rules = rules
+    end
+
+    def run
+      start = cpu_seconds
+      @origin = World.new(@scenario, @rules)
+      @seen = { @origin.key => 0 }
+      @parents = [nil]
+      @steps = @idle = 0
+      @arrivals = [[]] if @scenario.always # by state: those that lead to it
+      @good = []
+      violation, trace, cycle = explore || starvation
+      Outcome.new(scenario: @scenario, states: @seen.size, steps: @steps, seconds: cpu_seconds - start, idle: @idle,
+                  violation: violation, trace: trace, cycle: cycle)
+    end
+
+    private
+
+    def cpu_seconds = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+
+    # The first violation and how it came to it, or nil.
+    def explore
+      level = [@origin]
+      id = -1
+      until level.empty?
+        following = []
+        level.each do |world|
+          id += 1
+          next if world.over?
+
+          world.steps.each do |step|
+            @steps += 1
+            successor = world.step(step)
+            return [successor.violation, tell(path(id)) { |candidate| candidate.violation }] if successor.violation
+
+            following << successor if visit(successor, id)
+          end
+        end
+        level = following
+      end
+    end
+
+    # True if it is new.
+    def visit(world, from)
+      key = world.key
+      id = @seen[key]
+      fresh = id.nil?
+      if fresh
+        id = @seen[key] = @seen.size
+        @parents << from
+        @idle = world.idle if world.idle > @idle
+        @good << id if @arrivals && world.clients[@scenario.always].phase == :holding
+        @arrivals << [] if @arrivals
+      end
+      @arrivals[id] << from if @arrivals
+      fresh
+    end
+
+    # Whether there is a state from which one client can never get the lock again: how to get there, and a circle in which it
+    # goes on trying.
+    def starvation
+      return unless @arrivals
+
+      hopeful = Array.new(@seen.size, false)
+      @good.each { |id| hopeful[id] = true }
+      pending = @good.dup
+      while (id = pending.pop)
+        @arrivals[id].each { |from| hopeful[from] = true and pending << from unless hopeful[from] }
+      end
+      lost = hopeful.index(false) or return
+
+      circle = circle_from(lost)
+      story = tell(path(lost))
+      [[:starvation, "from here on client #{@origin.name(@scenario.always)} can try for ever"], story, circle]
+    end
+
+    # A way from a hopeless state that leads back to where it has been, with a try on it.
+    def circle_from(lost)
+      world = tell(path(lost), world_only: true)
+      world.story = []
+      been = {}
+      until been[world.key]
+        been[world.key] = world.story.size
+        world = most_patient_step(world)
+      end
+      world.story.drop(been[world.key])
+    end
+
+    # Tries rather than waits, and lets time pass rather than do other things.
+    def most_patient_step(world)
+      steps = world.steps
+      step = steps.find { |name, _| name == :poll } || steps.find { |name, _| name == :tick } || steps.first
+      world.step(step)
+    end
+
+    # The keys of the states on the way to one.
+    def path(id)
+      keys = @seen.keys
+      path = []
+      while id
+        path.unshift(keys[id])
+        id = @parents[id]
+      end
+      path
+    end
+
+    # Goes that way again and writes down what happens; with a block, takes one more step that the block accepts.
+    def tell(path, world_only: false, &last)
+      world = @origin.dup
+      world.story = []
+      path.drop(1).each { |key| world = told_step(world) { |candidate| candidate.key == key } }
+      world = told_step(world, &last) if last
+      world_only ? world : world.story
+    end
+
+    def told_step(world)
+      before = world.story
+      world.steps.each do |step|
+        world.story = before.dup
+        successor = world.step(step)
+        return successor if yield successor
+      end
+    end
+  end
+end

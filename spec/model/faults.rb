@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+module Model
+  # What can go wrong, each kind as often as the scenario's budget allows, at any moment.
+  module Faults
+    # A process dies. Its requests may still arrive, or not; its subscription ends.
+    def crash(n)
+      spend(:crash)
+      tell { "CRASH of the process of #{names_in(n)}" }
+      nodes[n] = Node.new(:dead, false, :none, false, [], 0)
+      scenario.tenants[n].each do |i|
+        make_late(clients[i].value)
+        vanish(i)
+      end
+    end
+
+    # SIGSTOP, or a machine that does not answer: it does nothing, but the server still counts it as listening.
+    def freeze_process(n, fault = :freeze)
+      spend(fault)
+      tell { "FREEZE of the process of #{names_in(n)}" }
+      nodes[n].state = :frozen
+      hurt(n)
+    end
+
+    # The same, but only to one that waits for its turn.
+    def freeze_in_line(n) = freeze_process(n, :freeze_in_line)
+
+    def thaw(n)
+      tell { "THAW of the process of #{names_in(n)}" }
+      nodes[n].state = :up
+    end
+
+    # The subscription breaks, and all that was on its way; both sides know.
+    def cut(n)
+      spend(:cut)
+      tell { "CUT of the subscription of #{names_in(n)}" }
+      break_link(n, :cut)
+      nodes[n].heard = false
+    end
+
+    # It breaks, and neither side knows: messages are counted as heard and lost.
+    def go_deaf(n)
+      spend(:deaf)
+      tell { "the subscription of #{names_in(n)} goes DEAF" }
+      break_link(n, :deaf)
+    end
+
+    def notice_deafness(n)
+      tell { "the process of #{names_in(n)} notices that its subscription is broken" }
+      nodes[n].link = :cut
+      nodes[n].heard = false
+    end
+
+    # The answer to an acquire is lost, before or after it is carried out.
+    def lose_reply(i)
+      spend(:lose)
+      client = clients[i]
+      tell { "LOST: #{name(client.value)} gives up its request" }
+      make_late(client.value)
+      client.hurt = true
+      despair(i)
+    end
+
+    # Any other request is delayed for any time, or for ever.
+    def lose_request(index)
+      spend(:lose)
+      tell { "LOST: a #{requests[index].op} of #{name(requests[index].value)}" }
+      requests[index] = requests[index].dup.tap { |request| request.late = true }.freeze
+    end
+
+    # The holder prolongs its lease.
+    def renew(i)
+      spend(:renew)
+      client = clients[i]
+      tell { "#{name(client.value)} renews" }
+      client.age = 0
+      post(:extend, client.value)
+    end
+
+    # The companion is lost with its fence; the clock is set back.
+    def forget(_)
+      spend(:forget)
+      tell { "the companion is FORGOTTEN" }
+      @companion = 0
+    end
+
+    def set_clock_back(_)
+      spend(:clock_back)
+      tell { "the server's CLOCK is set back" }
+      @clock -= 2
+    end
+
+    private
+
+    def fault_steps
+      steps = []
+      node_faults(steps)
+      client_faults(steps)
+      if left?(:lose)
+        requests.each_with_index { |request, i| steps << [:lose_request, i] unless request.late || LOSSLESS.include?(request.op) }
+      end
+      steps << [:forget, nil] if left?(:forget) && @companion.positive?
+      steps << [:set_clock_back, nil] if left?(:clock_back) && @clock.positive?
+      steps
+    end
+
+    LOSSLESS = %i[acquire subscribe].freeze # an acquire is lost with its reply, a subscription with the connection
+    GIVES_UP = %i[looking subscribing asking waiting].freeze
+    private_constant :LOSSLESS, :GIVES_UP
+
+    def node_faults(steps)
+      nodes.each_with_index do |node, n|
+        steps << [:thaw, n] if node.state == :frozen
+        next unless node.state == :up
+
+        steps << [:notice_deafness, n] if node.link == :deaf
+        active = scenario.tenants[n].any? { |i| !OUTSIDE.include?(clients[i].phase) }
+        next unless active
+
+        steps << [:crash, n] if left?(:crash)
+        steps << [:freeze_process, n] if left?(:freeze)
+        steps << [:freeze_in_line, n] if left?(:freeze_in_line) && scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
+        steps << [:cut, n] if left?(:cut) && SUBSCRIBED.include?(node.link)
+        steps << [:go_deaf, n] if left?(:deaf) && node.link == :on
+      end
+    end
+
+    OUTSIDE = %i[idle gone].freeze
+    SUBSCRIBED = %i[sent on].freeze
+    private_constant :OUTSIDE, :SUBSCRIBED
+
+    def client_faults(steps)
+      clients.each_with_index do |client, i|
+        next unless home(i).state == :up
+
+        steps << [:give_up, i] if left?(:give_up) && !client.quits && GIVES_UP.include?(client.phase)
+        steps << [:lose_reply, i] if left?(:lose) && client.age && client.phase != :holding
+        steps << [:finish_early, i] if left?(:keep) && client.phase == :holding && client.left.positive?
+        steps << [:renew, i] if left?(:renew) && client.phase == :holding && client.age.nil? && client.left.positive?
+      end
+    end
+
+    def left?(fault) = (budget[fault] || 0).positive?
+
+    def spend(fault) = budget[fault] -= 1
+
+    def make_late(value)
+      requests.map! { |r| r.value == value && !r.late && r.op != :subscribe ? Request.new(r.op, r.value, r.ticket, true).freeze : r }
+    end
+
+    def break_link(n, link)
+      nodes[n].link = link
+      nodes[n].inbox = []
+      nodes[n].buffered = 0
+      requests.reject! { |request| request.op == :subscribe && scenario.homes[owner(request.value)] == n }
+      hurt(n)
+    end
+
+    def hurt(n)
+      scenario.tenants[n].each { |i| clients[i].hurt = true unless OUTSIDE.include?(clients[i].phase) }
+    end
+  end
+end

@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+module Model
+  # The rules, each by the name under which it can be switched off.
+  RULES = {
+    table_first: "1: a value is in the table before its request leaves, and a wake that comes early is remembered",
+    subscribe_first: "2: nobody queues before the subscription is confirmed",
+    timer: "3: the first in line looks again when the time left is over",
+    earliest_timer: "3: an answer does not put off what a message set earlier while it was under way",
+    timer_for_next: "3: when it has fired it is set again, for those behind, whatever comes of it",
+    look_after_cut: "3: after a resubscription all waiters look again",
+    remember_cut: "3: so does, afterwards, one whose request was under way",
+    stand_by: "3: the second in line is told to look when the first one's second is over",
+    keep_ticket: "3: a waiter keeps its ticket",
+    pass_strays: "4: a turn that nobody waits for is passed on",
+    no_doubt: "4: but never by a release",
+    drain: "5: messages already read are handled before polling",
+    poll_strangers: "6: a holder that is not plock's is watched by polling",
+    window: "6: now and then the lock is left free for those who poll",
+    two_watch: "9: when a lock is left free, or kept, two are told when to look",
+    replace_watch: "9: the first in line who leaves lets those who follow look",
+    fresh_value: "7: a value whose reply is lost is never used again",
+    end_claims: "8: one who gives up lets its request come to an end first"
+  }.freeze
+
+  KINDS = { "p" => :patient, "i" => :impatient, "o" => :older }.freeze
+
+  # Who takes part, what may go wrong, and what must hold nevertheless.
+  #
+  # processes: number of clients in each; kind of client by letter: p patient, i impatient (wait: 0), o older (polls).
+  # faults: how many of each kind. idle: longest time without a holder while somebody waits. delays: everything may take as long as it likes;
+  # then only exclusion and fences are checked. saturated: contention without end, see
+  # World#may_finish?. always: the client, by number, who must be able to get the lock whatever has happened.
+  Scenario = Struct.new(:title, :processes, :faults, :idle, :ttl, :baton, :poll, :older_interval, :window,
+                        :second, :delays, :saturated, :always, :kinds, :homes, :seats, :tenants, keyword_init: true) do
+    def initialize(processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options)
+      super
+      self.kinds = processes.flat_map { |process| process.chars.map { |letter| KINDS.fetch(letter) } }
+      self.homes = processes.each_with_index.flat_map { |process, n| [n] * process.size }
+      self.tenants = processes.each_index.map { |n| homes.each_index.select { |i| homes[i] == n } }
+      self.seats = homes.each_with_index.map { |n, i| tenants[n].index(i) }
+    end
+  end
+end

@@ -1,0 +1,231 @@
+# frozen_string_literal: true
+
+module Model
+  # The scripts, as the server runs them: each in one piece. Read beside ext/plock/core/scripts/*.lua.
+  module Server
+    # A request arrives, is carried out, and its reply sets out, if there is still somebody to hear it.
+    def execute(index)
+      request = requests.delete_at(index)
+      value = request.value
+      reply = case request.op
+              when :acquire then acquire(value, request.ticket)
+              when :release then release(value)
+              when :keep then keep(value)
+              when :leave then leave(value, false)
+              when :undo then leave(value, true)
+              when :extend then extend_lease(value)
+              when :subscribe then subscribe(value)
+              end
+      client = client_of(value)
+      client.reply = reply if reply && !request.late && client.value == value && client.age
+    end
+
+    # ticket: nil does not queue, 0 asks for one.
+    def acquire(value, ticket)
+      left = nil
+      if lock.nil? && queue.empty?
+        return grant(value)
+      elsif lock.nil? && window_open? # left free for the older clients
+        left = time_left
+      elsif lock.nil? # the last holder died, or was not plock's
+        enqueue(value, ticket) if ticket&.positive?
+        return grant(value) unless pass(value)
+      elsif ticket && lock.value == value # my turn, or an earlier request of mine has got it
+        queue.reject! { |_, other| other == value }
+        return grant(value)
+      end
+      left ||= lock.left
+      ticket = enqueue(value, ticket) if ticket
+      tell { "server refuses #{name(value)}: #{left} left#{", ticket #{ticket}" if ticket}" }
+      [:refused, left, ticket, lock.nil? || lock.baton || client_of(lock.value).kind != :older]
+    end
+
+    def release(value)
+      return tell_nothing(:release, value) if lock.nil? || lock.baton || lock.value != value
+
+      if queue.any? && window_open?
+        tell { "server releases #{name(value)} and leaves the lock free until the window ends" }
+        @lock = nil
+        tell_to_look(window_rest)
+      elsif !pass
+        tell { "server releases #{name(value)}: the lock is free" }
+        @lock = nil
+      end
+      nil
+    end
+
+    # at_least: the lock stays taken for some time, though the lease is over.
+    def keep(value)
+      return tell_nothing(:keep, value) if lock.nil? || lock.baton || lock.value != value
+
+      tell { "server keeps the lock taken for #{KEEP} more" }
+      lock.left = KEEP
+      lock.kept = true
+      tell_to_look(KEEP) if queue.any?
+      nil
+    end
+    KEEP = 1
+
+    def leave(value, doubt)
+      first = queue.first&.last == value
+      queue.reject! { |_, other| other == value }
+      unless lock && lock.value == value && (lock.baton || doubt)
+        tell { "server: #{name(value)} is not in the queue any more" }
+        tell_to_look(time_left) if first && queue.any? && rules[:replace_watch]
+        return
+      end
+      tell { "server: #{name(value)} leaves, and what it had goes on" }
+      @lock = nil unless pass
+      nil
+    end
+
+    def extend_lease(value)
+      return [:lost] if lock.nil? || lock.baton || lock.value != value
+
+      tell { "server prolongs the lease of #{name(value)}" }
+      lock.left = scenario.ttl
+      [:extended]
+    end
+
+    # What older clients do: SETNX, and a release that compares and deletes.
+    def set_if_free(value) = lock ? false : (@lock = Lock.new(value, false, scenario.ttl))
+
+    def delete_if(value)
+      @lock = nil if lock && !lock.baton && lock.value == value
+    end
+
+    def subscribe(value)
+      node = home(owner(value))
+      return if node.link != :sent
+
+      node.heard = true
+      node.inbox << [:subscribed]
+      nil
+    end
+
+    private
+
+    # Addresses the lock to the first waiter whose process still listens, and tells the next one to stand by. False: nobody,
+    # or it would have been `mine`.
+    def pass(mine = nil)
+      until queue.empty?
+        first = queue.shift[1]
+        return false if first == mine
+        next unless publish(:turn, first)
+
+        check_order(first)
+        lock_for(first, true, scenario.baton)
+        publish(:look, queue.first[1], scenario.baton) if queue.any? && rules[:stand_by]
+        return true
+      end
+      false
+    end
+
+    # A lock that will be free without anybody's passing it on: the first two who listen shall look then; two, for one may fail.
+    def tell_to_look(delay)
+      watchers = rules[:two_watch] ? 2 : 1
+      queue.each { |_, value| watchers -= 1 if watchers.positive? && publish(:look, value, delay) }
+    end
+
+    # When the lock can be free, if nobody does anything.
+    def time_left
+      return lock.left if lock
+
+      window_open? ? window_rest : 0
+    end
+
+    # PUBLISH says whether anybody listens, as far as the server knows.
+    def publish(kind, value, time = nil)
+      node = home(owner(value))
+      tell do
+        message = kind == :turn ? "your turn" : "look again in #{time}"
+        fate = node.heard ? (", which is lost" if node.link == :deaf) : ", and nobody listens"
+        "server publishes to #{name(value)}: #{message}#{fate}"
+      end
+      node.inbox << [kind, value, time] if node.heard && node.link != :deaf
+      node.heard
+    end
+
+    def enqueue(value, ticket)
+      known, = queue.find { |_, other| other == value }
+      ticket = known || (ticket.zero? ? next_ticket : ticket)
+      queue.push([ticket, value]).sort! unless known
+      client = client_of(value)
+      take_place(client, ticket) if client.value == value && client.phase != :gone
+      ticket
+    end
+
+    # Tickets are dates: larger than any given before.
+    def next_ticket
+      tickets = queue.map(&:first)
+      clients.each { |client| tickets.push(client.ticket, client.place || 0, (client.reply && client.reply[2]) || 0) }
+      requests.each { |request| tickets << request.ticket if request.ticket }
+      tickets.max.to_i + 1
+    end
+
+    def grant(value)
+      check_order(value) unless lock # a baton was checked when it was passed
+      lock_for(value, false, scenario.ttl)
+      fence = number_lease
+      tell { "server gives the lock to #{name(value)}, fence #{fence}" }
+      client = client_of(value)
+      client.place = nil if client.value == value
+      [:held]
+    end
+
+    def lock_for(value, baton, left)
+      @ghost = 0 unless lock && lock.value == value
+      @lock = Lock.new(value, baton, left)
+    end
+
+    # The server's time, or one more than the last fence. Time moves between two leases; all that counts is which is larger.
+    def number_lease
+      @clock += 1
+      fence = [@clock, @companion + 1].max
+      violate(:fence, "fence #{fence} after #{@issued}") if fence <= @issued
+      @issued = fence if fence > @issued
+      @companion = fence
+    end
+
+    # Nobody's turn comes before that of one who came earlier, lives, and has not given up. One whom a fault has cut off from
+    # its turn may be passed over until it has asked again.
+    def check_order(value)
+      chosen = client_of(value)
+      return if scenario.delays || chosen.value != value || chosen.phase == :gone
+
+      clients.each do |other|
+        next if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt
+        next if chosen.place && chosen.place < other.place
+
+        violate(:order, "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier")
+      end
+    end
+
+    # With its request a client is back in its place, if its process can hear of its turn again.
+    def take_place(client, ticket)
+      client.place ||= ticket
+      node = nodes[scenario.homes[client.value % clients.size]]
+      client.hurt = node.state != :up || !node.heard || node.link == :deaf
+    end
+
+    def tell_nothing(operation, value)
+      tell { "server: nothing to #{operation} for #{name(value)}" }
+      nil
+    end
+
+    def age_server
+      @phase_of_second = (@phase_of_second + 1) % scenario.second if scenario.window
+      return unless lock
+
+      lock.left -= 1
+      return if lock.left.positive?
+
+      tell { "the lock key of #{name(lock.value)} expires" }
+      @lock = nil
+    end
+
+    def window_open? = rules[:window] && scenario.window ? @phase_of_second < scenario.window : false
+
+    def window_rest = scenario.window - @phase_of_second
+  end
+end
