@@ -1,0 +1,161 @@
+# frozen_string_literal: true
+
+require "plock"
+require "redis-client"
+require_relative "basics"
+
+module Torture
+  # What a call may end with that is nobody's fault.
+  class Refused < StandardError; end # somebody else had it until patience was over
+  class Failed < StandardError; end  # the store could not be asked
+
+  # Where a worker finds the server: as a URL, and as redis-client's settings.
+  Address = Struct.new(:url, :settings)
+
+  # A lock as workers know it. acquire yields something that answers fence, valid_until (nanoseconds of Clock) and valid?.
+  class Product
+    def self.store_key(key) = Plock.store_key("plock:v1:", key.to_s)
+
+    def self.queue(key) = "plock:1:{#{store_key(key)}}:queue"
+
+    # What may outlive the locks, until its time to live ends.
+    def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
+
+    # Does it bring threads and descriptors of its own, that must be gone in the end?
+    def self.native? = true
+
+    def initialize(address)
+      @store = Plock::Store.open(address.url, attempt_timeout: ATTEMPT_TIMEOUT, release_timeout: RELEASE_TIMEOUT)
+    end
+
+    def acquire(key, ttl:, wait:, renew:, label:)
+      if @store.respond_to?(:acquire)
+        @store.acquire(key.to_s, ttl: ttl, wait: wait, renew: renew, label: label) { |lease| yield Lease.new(lease) }
+      else
+        @store.hold(self.class.store_key(key), (ttl * 1000).round, wait, nil) { |lease| yield Undated.new(lease) }
+      end
+    rescue Plock::TimeoutError
+      raise Refused
+    rescue Plock::UnavailableError => e
+      raise Failed, e.message
+    end
+
+    def close = @store.close
+
+    Lease = Struct.new(:lease) do
+      def fence = lease.fence
+      def valid? = lease.valid?
+      def valid_until = Torture.ns(lease.valid_until)
+    end
+
+    # A lease that only says since when it has been held. Read in this order, the date can be too early, never too late.
+    class Undated
+      attr_reader :valid_until
+
+      def initialize(lease)
+        @lease = lease
+        now = Clock.now
+        ttl = Torture.ns(lease.ttl)
+        @valid_until = now - Torture.ns(lease.held_for) + ttl - (ttl / 100) - (2 * MILLISECOND)
+      end
+
+      def fence = @lease.fence
+      def valid? = @lease.valid?
+    end
+  end
+
+  # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right moment gets it.
+  class Polling
+    TAKE = <<~LUA
+      if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+      local time = redis.call('TIME')
+      local now = time[1] .. string.sub('00000' .. time[2], -6)
+      local last = redis.call('GET', KEYS[2])
+      if last and last >= now then now = string.format('%.0f', last + 1) end
+      redis.call('SET', KEYS[2], now, 'PX', 86400000)
+      return now
+    LUA
+    DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+    def self.store_key(key) = "polling:#{key}"
+    def self.queue(_key) = nil
+    def self.lasting?(key) = key.end_with?(":fence")
+    def self.native? = false
+
+    def initialize(address)
+      @address = address
+      @random = Random.new
+    end
+
+    def acquire(key, ttl:, wait:, **)
+      key = self.class.store_key(key)
+      lease = take(key, ttl, Clock.now + Torture.ns(wait))
+      begin
+        yield lease
+      ensure
+        release(key, lease.token) if lease.pid == Process.pid
+      end
+    end
+
+    def close; end
+
+    Lease = Struct.new(:token, :fence, :valid_until, :pid) do
+      def valid? = Process.pid == pid && Clock.now < valid_until
+    end
+
+    private
+
+    # One for each thread and fiber.
+    def client
+      Thread.current[:torture_client] ||= RedisClient.config(**@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0).new_client
+    end
+
+    def take(key, ttl, patience_ends)
+      token = Plock.token
+      loop do
+        asked_at = Clock.now
+        fence = attempt(key, token, ttl)
+        return Lease.new(token, fence, asked_at + Torture.ns((ttl * 0.99) - 0.002), Process.pid) if fence
+        raise Refused if Clock.now >= patience_ends
+
+        sleep [0.005 + (@random.rand * 0.025), (patience_ends - Clock.now).fdiv(SECOND)].min.clamp(0.0, nil)
+      end
+    rescue RedisClient::Error => e
+      raise Failed, e.message
+    end
+
+    def attempt(key, token, ttl)
+      client.call("EVAL", TAKE, 2, key, "#{key}:fence", token, (ttl * 1000).round)&.to_i
+    end
+
+    def release(key, token)
+      client.call("EVAL", DROP, 1, key, token)
+    rescue RedisClient::Error => e
+      raise Failed, e.message
+    end
+  end
+
+  # Releases whatever is there, also what somebody else has got since its own lease ran out.
+  class NoOwnerCheck < Polling
+    private
+
+    def release(key, _token)
+      client.call("DEL", key)
+    rescue RedisClient::Error => e
+      raise Failed, e.message
+    end
+  end
+
+  # Takes the fence from the clock of its machine, which goes a little wrong, as clocks do: each worker's differently.
+  class ClockFence < Polling
+    SKEW_MS = 5
+
+    private
+
+    def attempt(...) = super && (Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond) + skew)
+
+    def skew = @address.settings.fetch(:username)[/\d+/].to_i * SKEW_MS
+  end
+
+  ADAPTERS = { "product" => Product, "polling" => Polling, "no_owner_check" => NoOwnerCheck, "clock_fence" => ClockFence }.freeze
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require_relative "basics"
+
+module Torture
+  # What is wrong, in words; and the calls that it is about.
+  Finding = Struct.new(:kind, :text, :calls)
+
+  # What the driver did, and when. Each deed is dated from before it to after it.
+  class Chronicle
+    # A worker: from, and until it had been reaped; killed: by the driver.
+    Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :stops, :cuts, keyword_init: true)
+
+    attr_reader :lives, :downs, :queued, :findings, :counts
+
+    def initialize
+      @lives = {}
+      @downs = []     # [from, to] without a server
+      @queued = {}    # label => when it was first known to be in the queue
+      @findings = []  # what the driver itself saw
+      @counts = Hash.new(0)
+    end
+
+    def born(name, slot, pid)
+      @lives[name] = Life.new(name: name, slot: slot, pid: pid, born: Clock.now, stops: [], cuts: [])
+    end
+
+    def find(kind, text) = @findings << Finding.new(kind, text, [])
+
+    def count(what) = @counts[what] += 1
+
+    # Runs the block and adds [from, to] to the list.
+    def span(list)
+      from = Clock.now
+      yield.tap { list << [from, Clock.now] }
+    end
+  end
+end

@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require_relative "chronicle"
+require_relative "onlooker"
+require_relative "worker"
+require_relative "../support/backstage"
+
+module Torture
+  # Starts the workers and deals them blows for so many seconds, then lets them end and looks at what they left.
+  # Everything that it decides comes from the seed, in an order that does not depend on time.
+  class Driver
+    OPENING = 1.5   # seconds without a blow at first
+    LAST_CALL = 4.0 # the longest call may take, and then a release
+    ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
+    AFTERMATH = 2.0
+    PROBE_WAIT = Plan::LONGEST_TTL + 2.0 # after a crash: the lease, a baton, and a margin
+
+    attr_reader :chronicle, :folder
+
+    def initialize(seed:, seconds:, adapter:)
+      @seed = seed
+      @seconds = seconds
+      @adapter = adapter
+      @blows = Blows.new(Torture.random(seed, :driver))
+      @chronicle = Chronicle.new
+      @folder = File.join(Support::Backstage.folder, "torture-#{seed}-#{Clock.now}")
+      Dir.mkdir(@folder)
+      @slots = Array.new(WORKERS)
+      @thaws = {} # slot => [when, since]
+      @born = 0
+    end
+
+    def run
+      @arena = Arena.new
+      @ends, @ending = IO.pipe
+      WORKERS.times { |slot| start(slot) }
+      onlooker = Onlooker.new(@arena, KEYS.times.map { |key| @adapter.queue(key) }, chronicle)
+      deal_blows
+      finish
+      onlooker.stop
+      inspect_remains
+    ensure
+      @slots.compact.each { |life| end_by_force(life) }
+      [@ends, @ending].each { |io| io&.close unless io&.closed? }
+      @arena&.stop
+    end
+
+    private
+
+    # --- workers ---
+
+    def start(slot)
+      name = (@born += 1).to_s
+      address = @arena.address(slot)
+      pid = Process.fork { become(Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter, address: address, ends: @ends)) }
+      Support::Backstage.watch(pid)
+      @slots[slot] = chronicle.born(name, slot, pid)
+    end
+
+    def become(worker)
+      Process.setpgid(0, 0) # with its children, so that those it leaves are found
+      @ending.close
+      %i[INT TERM].each { |signal| trap(signal, "DEFAULT") }
+      worker.run
+      Process.exit!(0)
+    rescue Exception => e # it must not go on as a second driver
+      worker.note(e.full_message(highlight: false))
+      Process.exit!(1)
+    end
+
+    def reaped(life, status)
+      Support::Backstage.forget(life.pid)
+      life.died = Clock.now
+      thawed(life.slot, life.died)
+      @slots[life.slot] = nil
+      return if life.killed || status.success?
+
+      chronicle.find(:crash, "worker #{life.name} ended by itself: #{status}\n#{words_of(life)}")
+    end
+
+    def words_of(life)
+      Dir[File.join(@folder, "#{life.name}.{note,stderr}")].map { |path| File.read(path) }.join[0, 8_000]
+    end
+
+    def reap
+      @slots.compact.each do |life|
+        _, status = Process.wait2(life.pid, Process::WNOHANG)
+        reaped(life, status) if status
+      end
+    end
+
+    # --- blows ---
+
+    def deal_blows
+      ends = Clock.now + Torture.ns(@seconds)
+      idle_until([Clock.now + Torture.ns(OPENING), ends].min)
+      while Clock.now < ends
+        blow = @blows.draw
+        idle_until([Clock.now + Torture.ns(blow.pause), ends].min)
+        chronicle.count(blow.kind)
+        __send__(blow.kind, blow)
+        reap
+        WORKERS.times { |slot| @slots[slot] || start(slot) }
+      end
+    end
+
+    # Thaws whoever is due meanwhile.
+    def idle_until(moment)
+      loop do
+        due = @thaws.select { |_, (at, _)| at <= Clock.now }
+        due.each_key { |slot| thaw(slot) }
+        next_one = [moment, *@thaws.values.map(&:first)].min
+        left = next_one - Clock.now
+        return if left <= 0 && next_one == moment
+
+        sleep left.fdiv(SECOND) if left.positive?
+      end
+    end
+
+    def kill(blow) = (life = @slots[blow.slot]) && end_by_force(life)
+
+    def end_by_force(life)
+      life.killed = true
+      Process.kill(:KILL, life.pid)
+      reaped(life, Process.wait2(life.pid).last)
+    end
+
+    def stop(blow)
+      return if @thaws.key?(blow.slot)
+
+      now = Clock.now
+      Process.kill(:STOP, @slots[blow.slot].pid)
+      @thaws[blow.slot] = [now + Torture.ns(blow.duration), now]
+    end
+
+    def thaw(slot)
+      Process.kill(:CONT, @slots[slot].pid)
+      thawed(slot, Clock.now)
+    end
+
+    def thawed(slot, now)
+      _, since = @thaws.delete(slot)
+      @slots[slot].stops << [since, now] if since
+    end
+
+    def cut(blow, type = "normal")
+      from = Clock.now
+      slot = @arena.cut(type, blow.roll)
+      @slots[slot].cuts << [from, Clock.now] if slot
+    end
+
+    def cut_pubsub(blow) = cut(blow, "pubsub")
+
+    def flush(_blow) = @arena.flush_scripts
+
+    def restart(_blow) = chronicle.span(chronicle.downs) { @arena.restart }
+
+    def calm(blow) = idle_until(Clock.now + Torture.ns(blow.duration))
+
+    # --- the end ---
+
+    def finish
+      @thaws.keys.each { |slot| thaw(slot) }
+      @ending.close
+      deadline = Clock.now + Torture.ns(ENDING)
+      reap && sleep(0.02) while @slots.any? && Clock.now < deadline
+      @slots.compact.each do |life|
+        chronicle.find(:hang, "worker #{life.name} does not end\n#{words_of(life)}")
+        end_by_force(life)
+      end
+    end
+
+    # Each key can be had again; then nothing is left but what may be.
+    def inspect_remains
+      eventually("processes") { chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name) }
+      KEYS.times { |key| probe(key) }
+      eventually("connections") { [@arena.connections, @arena.channels].reject(&:zero?) }
+      eventually("keys") { @arena.keys.reject { |key, ttl| @adapter.lasting?(key) && ttl.between?(0, 24 * 3600) }.to_a }
+    end
+
+    def eventually(what)
+      deadline = Clock.now + Torture.ns(AFTERMATH)
+      until (left = yield).empty?
+        return chronicle.find(:leak, "#{what} left over: #{left.inspect}") if Clock.now > deadline
+
+        sleep 0.02
+      end
+    end
+
+    def group?(pid)
+      Process.kill(0, -pid)
+      true
+    rescue Errno::ESRCH
+      false
+    end
+
+    def probe(key)
+      pid = Process.fork do
+        @adapter.new(@arena.address(0)).acquire(key, ttl: 1.0, wait: PROBE_WAIT, renew: false, label: "probe") { nil }
+        Process.exit!(0)
+      rescue Refused, Failed
+        Process.exit!(1)
+      end
+      _, status = Process.wait2(pid)
+      chronicle.find(:stuck, "key #{key} cannot be had although nobody is left: #{status}") unless status.success?
+    end
+  end
+end

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "journal"
+
+module Torture
+  # A thread that only wants to wake up often. Where it could not, no other thread of the process could return from a call
+  # either; and how much of that time the process was at work, or waiting for a processor, is not the lock's doing. The rest
+  # may be: a thread that keeps the others from running while it waits.
+  class Heart
+    BEAT = 0.01
+    LATE = 0.005
+    DELAYS_EVERY = 10 # beats between two readings of how long the threads have waited for a processor
+
+    def initialize(journal)
+      @journal = journal
+      @beats = 0
+      @last = Clock.now
+      @thread = Thread.new { beat until @stopped }
+    end
+
+    def stop
+      @stopped = true
+      @thread.join
+    end
+
+    private
+
+    def beat
+      @delays = delays if (@beats % DELAYS_EVERY).zero?
+      @beats += 1
+      cpu = processor
+      sleep BEAT
+      from = @last
+      @last = Clock.now
+      gap = @last - from - Torture.ns(BEAT)
+      @journal.write(:gap, from, @last, excused(cpu, gap)) if gap > Torture.ns(LATE)
+    end
+
+    # Where the kernel does not say how long threads waited, all is excused.
+    def excused(cpu, gap)
+      now = delays
+      return gap unless @delays && now
+
+      [processor - cpu + [now - @delays, 0].max, gap].min
+    end
+
+    def processor = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+
+    def delays
+      return unless File.readable?("/proc/self/schedstat")
+
+      Dir.children("/proc/self/task").sum do |task|
+        File.read("/proc/self/task/#{task}/schedstat").split[1].to_i
+      rescue SystemCallError
+        0 # it ended meanwhile
+      end
+    end
+  end
+end

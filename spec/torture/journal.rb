@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require_relative "basics"
+
+module Torture
+  # What one lane saw, in memory shared with the file system: a process that is killed loses nothing of what it has written,
+  # and writing is neither a system call nor a place where threads or fibers take turns. One writer each.
+  class Journal
+    KINDS = %i[hole ask enter check leave end inherited gap inventory child].freeze
+    NUMBERS = KINDS.each_with_index.to_h.freeze
+    RECORD = 64 # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
+    PAGE = 8_192 # records in a file
+
+    def initialize(folder, name)
+      @path = File.join(folder, name)
+      @pid = Process.pid
+      @pages = 0
+      turn_page
+    end
+
+    # In a child that was forked meanwhile this does nothing: the lane is the parent's.
+    def write(kind, *numbers)
+      return unless Process.pid == @pid
+
+      at = Clock.now
+      turn_page if @used == PAGE
+      offset = @used * RECORD
+      @used += 1 # first: what an exception from elsewhere breaks off leaves a hole, and no later record takes its place
+      @page.set_value(:S64, offset + 8, at)
+      numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }
+      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: now it counts
+    end
+
+    # Yields kind, time and numbers of each record, in the order written.
+    def self.read(path)
+      words = RECORD / 8
+      File.binread(path).unpack("q>*").each_slice(words) do |kind, at, *numbers|
+        yield KINDS.fetch(kind), at, numbers unless kind.zero?
+      end
+    end
+
+    private
+
+    def turn_page
+      File.open("#{@path}.#{@pages}", File::RDWR | File::CREAT | File::EXCL) do |file|
+        file.truncate(PAGE * RECORD)
+        @page = IO::Buffer.map(file, PAGE * RECORD)
+      end
+      @pages += 1
+      @used = 0
+    end
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require_relative "history"
+require_relative "journal"
+require_relative "lane"
+
+module Torture
+  # Puts a history together from the journals of the lanes and the driver's chronicle.
+  class Reader
+    QUEUED_BY = SECOND / 2 # whoever has waited for so long, and nothing was done to him, is queued for certain
+
+    def initialize(folder, chronicle)
+      @folder = folder
+      @chronicle = chronicle
+      @calls = []
+      @gaps = Hash.new { |hash, life| hash[life] = [] }
+      @findings = chronicle.findings.dup
+      @counts = chronicle.counts.dup
+    end
+
+    def history
+      Dir[File.join(@folder, "*.*.0")].each { |path| read_lane(path) }
+      read_notes
+      @calls.each { |call| call.queued = queued(call) }
+      History.new(calls: @calls, chronicle: @chronicle, gaps: @gaps, findings: @findings, counts: @counts)
+    end
+
+    private
+
+    def queued(call)
+      seen = @chronicle.queued["t#{call.life}x#{call.lane}x#{call.number}"]
+      patient = call.asked + QUEUED_BY
+      patient = nil if call.wait <= QUEUED_BY || (call.entered || call.ended || 0) <= patient
+      [seen, patient].compact.min
+    end
+
+    def read_lane(first)
+      life, lane, = File.basename(first).split(".")
+      call = nil
+      pages = Dir["#{first.delete_suffix(".0")}.*"].sort_by { |path| path[/\d+\z/].to_i }
+      pages.each { |page| Journal.read(page) { |kind, at, numbers| call = read(life, lane, call, kind, at, numbers) } }
+    end
+
+    def read(life, lane, call, kind, at, numbers)
+      case kind
+      when :ask then return new_call(life, lane, at, numbers)
+      when :enter then call.entered, call.fence, call.at_first, call.valid_until = at, *numbers[1, 2], numbers[2]
+      when :check then check(call, at, *numbers[1, 3])
+      when :leave then call.left, call.valid_until = at, numbers[1]
+      when :end then finish(call, at, Lane::OUTCOMES.fetch(numbers[1]))
+      when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
+      when :gap then @gaps[life] << numbers[0, 3]
+      when :inventory then take_stock(life, *numbers[0, 2])
+      when :child then fork_ended(call, numbers[1])
+      end
+      call
+    end
+
+    def new_call(life, lane, at, numbers)
+      number, key, wait, ttl, interrupt = numbers
+      @calls << Call.new(life: life, lane: lane, number: number, key: key, asked: at, wait: wait, ttl: ttl,
+                         interrupt: interrupt.zero? ? nil : interrupt)
+      @calls.last
+    end
+
+    # Looked at between `before` and `at`: what a lease says of itself is so.
+    def check(call, at, valid_until, valid, before)
+      @counts[:checks] += 1
+      find(:validity, "#{call}: valid after its end", call) if valid == 1 && before > [valid_until, call.valid_until].max
+      find(:lost, "#{call}: lost before its end", call) if valid.zero? && at < [valid_until, call.valid_until].min
+      call.valid_until = valid_until
+    end
+
+    def finish(call, at, outcome)
+      call.ended = at
+      call.outcome = outcome
+      find(:error, "#{call} ended in an error that nothing here explains", call) if outcome == :unexpected
+      find(:silent, "#{call} came back as if the block had run", call) if outcome == :done && !call.entered
+    end
+
+    def fork_ended(call, success)
+      @counts[:forks] += 1
+      find(:crash, "a child forked in #{call} failed", call) if success.zero?
+    end
+
+    def take_stock(life, descriptors, threads)
+      @counts[:inventories] += 1
+      find(:leak, "worker #{life}: #{descriptors} descriptors, #{threads} threads") if descriptors + threads > 0
+    end
+
+    def read_notes
+      Dir[File.join(@folder, "*.note")].each { |path| find(:note, "worker #{File.basename(path, ".note")}: #{File.read(path)[0, 4_000]}") }
+    end
+
+    def find(kind, text, *calls) = @findings << Finding.new(kind, text, calls)
+  end
+end

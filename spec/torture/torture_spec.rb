@@ -1,0 +1,143 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require_relative "witness"
+
+RSpec.describe Torture do
+  ms = Torture::MILLISECOND
+
+  describe Torture::Witness do
+    let(:chronicle) { Torture::Chronicle.new.tap { |c| %w[1 2].each { |name| c.born(name, 0, 0) } } }
+
+    # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
+    def call(worker, **facts)
+      facts = { key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused }.merge(facts)
+      if (entered = facts[:entered])
+        facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10, ended: entered + 11 }.merge(facts)
+      end
+      plain = %i[key fence outcome]
+      facts = facts.to_h { |name, value| [name, plain.include?(name) || value.nil? ? value : value * Torture::MILLISECOND] }
+      Torture::Call.new(life: worker, lane: "0", number: 1, **facts)
+    end
+
+    def finds(*calls, gaps: {})
+      described_class.new(Torture::History.new(calls: calls, chronicle: chronicle, gaps: gaps, findings: [], counts: {})).judge.kinds
+    end
+
+    def died(worker, at) = chronicle.lives[worker].then { |life| life.died, life.killed = at * Torture::MILLISECOND, true }
+
+    it "finds nothing in calls that went well" do
+      expect(finds(call("1", entered: 10, queued: 5), call("2", asked: 8, entered: 25, queued: 9), call("1", asked: 30, ended: 1_031))).to be_empty
+    end
+
+    it "sees two valid leases at the same time" do
+      expect(finds(call("1", entered: 10), call("2", entered: 15))).to eq [:overlap]
+    end
+
+    it "sees it also where the one that is inside is not the last that came" do
+      expect(finds(call("1", entered: 10, left: 300), call("2", entered: 310), call("1", entered: 305, left: 400, ended: 401))).to eq [:overlap]
+    end
+
+    it "lets a lease end with its time, or with its holder" do
+      died("1", 20)
+      expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to be_empty
+      expect(finds(call("2", entered: 10, left: 700, ended: 701), call("2", entered: 515))).to be_empty
+    end
+
+    it "sees it where the holder dies too late" do
+      died("1", 30)
+      expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to eq [:overlap]
+    end
+
+    it "sees fences that do not grow, or are the same" do
+      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 6))).to eq [:fence]
+      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 7))).to eq [:fence]
+    end
+
+    it "does not mind a fence of somebody who came in when his time was over" do
+      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 6, at_first: 24, valid_until: 24))).to be_empty
+    end
+
+    it "sees a call that takes longer than its patience" do
+      expect(finds(call("1", ended: 1_049))).to be_empty
+      expect(finds(call("1", ended: 1_051))).to eq [:budget]
+    end
+
+    it "grants one attempt, and what the process was stopped or busy for" do
+      expect(finds(call("1", wait: 0, ended: 249))).to be_empty
+      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]] })).to be_empty
+      chronicle.lives["1"].stops << [500 * ms, 2_000 * ms]
+      expect(finds(call("1", ended: 2_049))).to be_empty
+      expect(finds(call("1", ended: 2_051))).to eq [:budget]
+    end
+
+    it "does not grant what the process was busy for before, nor where it only waited" do
+      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[100 * ms, 300 * ms, 200 * ms]] })).to eq [:budget]
+      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 0]] })).to eq [:budget]
+    end
+
+    it "sees an interrupt that comes through too late, and patience that is cut short" do
+      expect(finds(call("1", interrupt: 100, outcome: :interrupted, ended: 160))).to eq [:budget]
+      expect(finds(call("1", ended: 900))).to eq [:impatience]
+    end
+
+    it "sees a release that takes too long" do
+      expect(finds(call("1", entered: 10, left: 20, ended: 580))).to eq [:budget]
+    end
+
+    describe "order" do
+      it "sees one who began to ask when another was queued, and was served before him" do
+        expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 6, entered: 50))).to eq [:order]
+        expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 4, entered: 50))).to be_empty
+      end
+
+      it "sees it also where the waiter got nothing in the end" do
+        expect(finds(call("1", queued: 5, ended: 1_001), call("2", asked: 6, entered: 999))).to eq [:order]
+        expect(finds(call("1", queued: 5, ended: 1_005), call("2", asked: 6, entered: 1_001))).to be_empty
+      end
+
+      it "does not speak for a waiter that was stopped, cut off or died" do
+        overtaken = [call("1", queued: 5, entered: 100), call("2", asked: 6, entered: 50)]
+        expect(finds(call("1", queued: 5, outcome: nil), overtaken[1])).to be_empty
+        %i[stops cuts].each do |list|
+          spans = chronicle.lives["1"].public_send(list)
+          spans << [20 * ms, 30 * ms]
+          expect(finds(*overtaken)).to be_empty
+          spans.clear
+        end
+        chronicle.lives["2"].stops << [20 * ms, 30 * ms]
+        expect(finds(*overtaken)).to eq [:order]
+        chronicle.downs << [20 * ms, 30 * ms]
+        expect(finds(*overtaken)).to be_empty
+      end
+    end
+
+    it "sees a lock that nobody holds while somebody is queued" do
+      calls = [call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300)]
+      expect(finds(*calls)).to eq [:idle]
+      died("1", 15)
+      expect(finds(*calls)).to be_empty
+    end
+  end
+
+  describe "run.rb", needs: "redis-server" do
+    def findings(adapter)
+      program = "#{__dir__}/run.rb"
+      output, status = ruby("load #{program.dump}", "--", "--seconds", "4", "--seed", "1", "--adapter", adapter, within: 60)
+      expect(status.exitstatus).to eq(1), output
+      output.scan(/^  ([A-Z]+): \d+$/).flatten
+    end
+
+    it "sees that a lock without a queue serves in any order, and nothing else in it" do
+      expect(findings("polling")).to eq %w[ORDER]
+    end
+
+    it "sees that a release without a look at the owner lets two in" do
+      expect(findings("no_owner_check")).to include("OVERLAP")
+    end
+
+    it "sees that fences from a plain clock do not grow" do
+      expect(findings("clock_fence")).to include("FENCE")
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "async"
+require_relative "heart"
+require_relative "lane"
+require_relative "../support/processes"
+
+module Torture
+  # A process that contends: lanes on threads, lanes on the fibers of one more thread, and a heart.
+  class Worker
+    RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
+    CLOSING_TIME = RUBY_THREAD_END + 3.0
+    # The engine keeps its wakers for the next wait: one for each thread that waits, and three of its own.
+    KEPT = { "anon_inode:[eventfd]" => THREADS + 3 }.freeze
+
+    attr_reader :seed, :life, :folder, :lock
+
+    # ends: a pipe that is closed when it is time to end, also by the end of the driver.
+    def initialize(seed:, life:, folder:, adapter:, address:, ends:)
+      @seed = seed
+      @life = life
+      @folder = folder
+      @adapter = adapter
+      @address = address
+      @ends = ends
+    end
+
+    def run
+      $stderr.reopen(File.join(folder, "#{life}.stderr"), "w")
+      @pid = Process.pid
+      @journal = Journal.new(folder, "#{life}.heart")
+      warm_up
+      before = inventory if Support::Inventory.available?
+      live
+      @lock.close
+      take_stock(before) if @adapter.native? && Support::Inventory.available?
+    end
+
+    def ending? = @ending
+
+    # Is this the process that was started, not one that it forked?
+    def here? = Process.pid == @pid
+
+    # A sentence for whoever has to find out what happened.
+    def note(text) = File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
+
+    # The worker as a child sees it that was forked inside a block.
+    class Child
+      attr_reader :life
+
+      def initialize(parent, life)
+        @parent = parent
+        @life = life
+        @pid = Process.pid
+      end
+
+      def seed = @parent.seed
+      def folder = @parent.folder
+      def lock = @parent.lock
+      def note(text) = @parent.note("child #{life}: #{text}")
+      def here? = Process.pid == @pid
+    end
+
+    private
+
+    def live
+      @lock = @adapter.new(@address)
+      heart = Heart.new(@journal)
+      threads = THREADS.times.map { |number| Thread.new { Lane.new(self, number).run } }
+      threads << Thread.new { Sync { |task| FIBERS.times { |number| task.async { Lane.new(self, THREADS + number).run } } } }
+      @ends.read
+      @ending = true
+      threads.each(&:join)
+      heart.stop
+    end
+
+    # What Ruby and its libraries open for themselves at first use is not a leak.
+    def warm_up
+      Thread.new { Sync { |task| task.async { Timeout.timeout(1) { sleep 0 } } } }.join
+      Timeout.timeout(1) { sleep 0 }
+    end
+
+    def inventory = [Support::Inventory.descriptors.tally, Support::Inventory.threads]
+
+    # All that was opened meanwhile is closed again, and all threads are gone, at the latest after a while.
+    def take_stock(before)
+      deadline = Clock.now + Torture.ns(CLOSING_TIME)
+      loop do
+        GC.start
+        left = inventory
+        descriptors = left[0].flat_map { |name, count| [name] * [count - before[0].fetch(name, 0) - KEPT.fetch(name, 0), 0].max }
+        threads = [left[1] - before[1], 0].max
+        return @journal.write(:inventory, 0, 0) if descriptors.empty? && threads.zero?
+
+        if Clock.now > deadline
+          note("left over: #{descriptors}, and #{threads} threads more than at first")
+          return @journal.write(:inventory, descriptors.size, threads)
+        end
+        sleep 0.05
+      end
+    end
+  end
+end
