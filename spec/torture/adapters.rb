@@ -107,7 +107,8 @@ module Torture
 
     # One for each thread and fiber.
     def client
-      Thread.current[:torture_client] ||= RedisClient.config(**@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0).new_client
+      Thread.current[:torture_client] ||=
+        RedisClient.config(**@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0).new_client
     end
 
     def take(key, ttl, patience_ends)

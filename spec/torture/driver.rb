@@ -52,8 +52,8 @@ module Torture
 
     def start(slot)
       name = (@born += 1).to_s
-      address = @arena.address(slot)
-      pid = Process.fork { become(Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter, address: address, ends: @ends)) }
+      worker = Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter, address: @arena.address(slot), ends: @ends)
+      pid = Process.fork { become(worker) }
       Support::Backstage.watch(pid)
       @slots[slot] = chronicle.born(name, slot, pid)
     end
@@ -166,7 +166,7 @@ module Torture
       deadline = Clock.now + Torture.ns(ENDING)
       reap && sleep(0.02) while @slots.any? && Clock.now < deadline
       @slots.compact.each do |life|
-        chronicle.find(:hang, "worker #{life.name} does not end\n#{words_of(life)}")
+        life.hung = true
         end_by_force(life)
       end
     end

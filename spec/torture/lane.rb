@@ -34,7 +34,8 @@ module Torture
 
     def attempt(plan)
       @count += 1
-      @journal.write(:ask, @count, plan.key, *[plan.wait, plan.ttl, plan.interrupt || 0].map { |s| Torture.ns(s) }, plan.renew ? 1 : 0)
+      spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
+      @journal.write(:ask, @count, plan.key, *spans)
       outcome = ask(plan)
     ensure
       Process.exit!(0) unless @worker.here? # the child of a fork inside the block has left it
@@ -43,7 +44,9 @@ module Torture
 
     def ask(plan)
       interrupted_after(plan.interrupt) do
-        @worker.lock.acquire(plan.key, ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label) { |lease| inside(plan, lease) }
+        @worker.lock.acquire(plan.key, ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label) do |lease|
+          inside(plan, lease)
+        end
       end
       :done
     rescue Refused then :refused
@@ -87,7 +90,7 @@ module Torture
 
     def do_deed(plan, lease)
       case plan.deed
-      when :compact then GC.compact
+      when :compact then GC.compact && @journal.write(:compact, @count)
       when :fork, :leave then fork_here(lease, leaves: plan.deed == :leave)
       when :oops then raise Oops
       end

@@ -31,18 +31,19 @@ module Torture
       when :none then 0.0
       when :short then share * 0.006
       when :medium then 0.01 + (share * 0.03)
+      when :edge then ttl * (0.985 + (share * 0.03)) # the release meets the end of the lease
       else ttl * (1.1 + (share * 0.6)) # :overrun, :renewed
       end
     end
     private_class_method :hold
   end
 
-  Plan::PAUSE = 0.15
+  Plan::PAUSE = 0.12
   Plan::TTLS = { 0.25 => 2, 0.5 => 2, 1.0 => 1 }.freeze
   Plan::LONGEST_TTL = Plan::TTLS.keys.max
   Plan::WAITS = { 0.0 => 2, 0.05 => 2, 0.3 => 2, 1.0 => 4, 3.0 => 6 }.freeze
-  Plan::LENGTHS = { none: 20, short: 72, medium: 7, overrun: 0.4, renewed: 0.4 }.freeze
-  Plan::DEEDS = { nil => 96, compact: 0.2, fork: 0.4, leave: 0.2, oops: 2 }.freeze
+  Plan::LENGTHS = { none: 20, short: 72, medium: 7, edge: 0.2, overrun: 0.25, renewed: 0.3 }.freeze
+  Plan::DEEDS = { nil => 96, compact: 0.2, fork: 0.4, leave: 0.3, oops: 2 }.freeze
   Plan::INTERRUPTED = 0.03
 
   # What the driver does next, and to whom.
@@ -57,7 +58,8 @@ module Torture
     PAUSE = 0.4
     CALM = 3.5 # long enough for everything to recover, and to be watched for a while
     LONGEST_STOP = 1.5
-    PACK = { kill: 4, stop: 6, cut: 4, cut_pubsub: 5, flush: 3, restart: 1, calm: 1 }.flat_map { |kind, count| [kind] * count }.freeze
+    PACK = { kill: 4, stop: 6, cut: 4, cut_pubsub: 5, flush: 3, restart: 1, calm: 1 }
+           .flat_map { |kind, count| [kind] * count }.freeze
 
     def initialize(random)
       @random = random

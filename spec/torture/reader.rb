@@ -9,6 +9,8 @@ module Torture
   class Reader
     QUEUED_BY = SECOND / 2 # whoever has waited for so long, and nothing was done to him, is queued for certain
 
+    NOTE = 4_000 # characters of it that are shown
+
     def initialize(folder, chronicle)
       @folder = folder
       @chronicle = chronicle
@@ -22,6 +24,7 @@ module Torture
       Dir[File.join(@folder, "*.*.0")].each { |path| read_lane(path) }
       read_notes
       @calls.each { |call| call.queued = queued(call) }
+      @chronicle.lives.each_value { |life| look_into(life) if life.hung }
       History.new(calls: @calls, chronicle: @chronicle, gaps: @gaps, findings: @findings, counts: @counts)
     end
 
@@ -30,7 +33,8 @@ module Torture
     def queued(call)
       seen = @chronicle.queued["t#{call.life}x#{call.lane}x#{call.number}"]
       patient = call.asked + QUEUED_BY
-      patient = nil if call.wait <= QUEUED_BY || (call.entered || call.ended || 0) <= patient
+      patient += @gaps[call.life].sum { |from, to, excused| call.asked < to && from < patient ? excused : 0 }
+      patient = nil if (call.entered || call.ended || 0) <= patient
       [seen, patient].compact.min
     end
 
@@ -51,6 +55,7 @@ module Torture
       when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
       when :gap then @gaps[life] << numbers[0, 3]
       when :inventory then take_stock(life, *numbers[0, 2])
+      when :compact then @counts[:compact] += 1
       when :child then fork_ended(call, numbers[1])
       end
       call
@@ -88,8 +93,15 @@ module Torture
       find(:leak, "worker #{life}: #{descriptors} descriptors, #{threads} threads") if descriptors + threads > 0
     end
 
+    def look_into(life)
+      calls = @calls.select { |call| call.life == life.name && call.ended.nil? }
+      find(:hang, "worker #{life.name} does not end; #{calls.size} calls have not come back", *calls)
+    end
+
     def read_notes
-      Dir[File.join(@folder, "*.note")].each { |path| find(:note, "worker #{File.basename(path, ".note")}: #{File.read(path)[0, 4_000]}") }
+      Dir[File.join(@folder, "*.note")].each do |path|
+        find(:note, "worker #{File.basename(path, ".note")}: #{File.read(path)[0, NOTE]}")
+      end
     end
 
     def find(kind, text, *calls) = @findings << Finding.new(kind, text, calls)

@@ -15,24 +15,30 @@ module Torture
     def sound? = @witness.findings.empty?
 
     def to_s
-      [figures, *findings].join("\n")
+      [*figures, *findings].join("\n")
     end
 
     private
 
+    OUTCOMES = { entered: "got it", refused: "refused", failed: "failed", interrupted: "interrupted", cut_short: "died",
+                 from_children: "from forked children" }.freeze
+    INSIDE = { forks: "forks", compact: "compactions" }.freeze
+    LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets", waiters: "undisturbed waiters",
+                  checks: "looks at a lease", inventories: "inventories" }.freeze
+
     def figures
-      c = @witness.counts
-      <<~TEXT.chomp
-        seed #{@seed}: #{c[:calls]} calls (#{c[:from_children]} from forked children), #{c[:entered]} got it, #{c[:refused]} were refused, #{c[:failed]} failed, #{c[:interrupted]} were interrupted, #{c[:cut_short]} died
-          blows: #{%i[kill stop cut cut_pubsub flush restart calm].map { |kind| "#{kind} #{c[kind]}" }.join(", ")}; #{c[:forks]} forks inside blocks
-          looked at: #{c[:leases]} leases, #{c[:fences]} pairs of fences, #{c[:budgets]} budgets, #{c[:waiters]} undisturbed waiters, #{c[:checks]} looks at a lease, #{c[:inventories]} inventories
-      TEXT
+      blows = Blows::PACK.uniq.to_h { |kind| [kind, kind.to_s.tr("_", " ")] }
+      ["seed #{@seed}: #{@witness.counts[:calls]} calls: #{list(OUTCOMES)}",
+       "  blows: #{list(blows)}; inside blocks: #{list(INSIDE)}",
+       "  looked at: #{list(LOOKED_AT)}"]
     end
+
+    def list(names) = names.map { |what, name| "#{@witness.counts[what]} #{name}" }.join(", ")
 
     def findings
       @witness.findings.group_by(&:kind).flat_map do |kind, all|
-        ["  #{kind.to_s.upcase}: #{all.size}", *all.first(EXAMPLES).map { |finding| "    #{finding.text.strip.gsub("\n", "\n      ")}" },
-         *details(all.first.calls)]
+        texts = all.first(EXAMPLES).map { |finding| "    #{finding.text.strip.gsub("\n", "\n      ")}" }
+        ["  #{kind.to_s.upcase}: #{all.size}", *texts, *details(all.first.calls)]
       end
     end
 
@@ -50,7 +56,8 @@ module Torture
 
     def suffered(call, start)
       to = call.ended || call.entered || call.asked
-      @witness.history.suffered(call, call.asked, to).map { |what, from, over| ", #{what} #{ms(from - start)}..#{ms(over - start)}" }.join
+      blows = @witness.history.suffered(call, call.asked, to)
+      blows.map { |what, from, over| ", #{what} #{ms(from - start)}..#{ms(over - start)}" }.join
     end
 
     def ms(span) = format("%.1f", span.fdiv(MILLISECOND))

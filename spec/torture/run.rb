@@ -7,6 +7,7 @@
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"
 ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared) # what is written there is never waited for
+%w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
 Warning[:experimental] = false # IO::Buffer
 
 require "optparse"
@@ -33,7 +34,8 @@ OptionParser.new do |options|
   options.banner = "usage: ruby spec/torture/run.rb [options]"
   options.on("--seconds S", Float, "how long (20)") { |value| seconds = value }
   options.on("--seed N", Integer, "repeats a run's decisions") { |value| seed = value }
-  options.on("--adapter NAME", Torture::ADAPTERS.keys, "what to torture: #{Torture::ADAPTERS.keys.join(", ")}") { |value| adapter = value }
+  names = Torture::ADAPTERS.keys
+  options.on("--adapter NAME", names, "what to torture: #{names.join(", ")}") { |value| adapter = value }
 end.parse!
 
 $stdout.sync = true
@@ -45,6 +47,8 @@ begin
     puts report
     sound &&= report.sound?
   end
+rescue Interrupt
+  sound = false
 ensure
   Support::Backstage.stop
 end

@@ -13,21 +13,24 @@ RSpec.describe Torture do
     def call(worker, **facts)
       facts = { key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused }.merge(facts)
       if (entered = facts[:entered])
-        facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10, ended: entered + 11 }.merge(facts)
+        facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
+                  ended: entered + 11 }.merge(facts)
       end
       plain = %i[key fence outcome]
-      facts = facts.to_h { |name, value| [name, plain.include?(name) || value.nil? ? value : value * Torture::MILLISECOND] }
+      facts = facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : value * Torture::MILLISECOND] }
       Torture::Call.new(life: worker, lane: "0", number: 1, **facts)
     end
 
     def finds(*calls, gaps: {})
-      described_class.new(Torture::History.new(calls: calls, chronicle: chronicle, gaps: gaps, findings: [], counts: {})).judge.kinds
+      history = Torture::History.new(calls: calls, chronicle: chronicle, gaps: gaps, findings: [], counts: {})
+      described_class.new(history).judge.kinds
     end
 
     def died(worker, at) = chronicle.lives[worker].then { |life| life.died, life.killed = at * Torture::MILLISECOND, true }
 
     it "finds nothing in calls that went well" do
-      expect(finds(call("1", entered: 10, queued: 5), call("2", asked: 8, entered: 25, queued: 9), call("1", asked: 30, ended: 1_031))).to be_empty
+      served = [call("1", entered: 10, queued: 5), call("2", asked: 8, entered: 25, queued: 9)]
+      expect(finds(*served, call("1", asked: 30, ended: 1_031))).to be_empty
     end
 
     it "sees two valid leases at the same time" do
@@ -35,7 +38,8 @@ RSpec.describe Torture do
     end
 
     it "sees it also where the one that is inside is not the last that came" do
-      expect(finds(call("1", entered: 10, left: 300), call("2", entered: 310), call("1", entered: 305, left: 400, ended: 401))).to eq [:overlap]
+      long, short, late = call("1", entered: 10, left: 300), call("2", entered: 20, valid_until: 20), call("2", entered: 200)
+      expect(finds(long, short, late)).to eq [:overlap]
     end
 
     it "lets a lease end with its time, or with its holder" do
@@ -55,7 +59,8 @@ RSpec.describe Torture do
     end
 
     it "does not mind a fence of somebody who came in when his time was over" do
-      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 6, at_first: 24, valid_until: 24))).to be_empty
+      late = call("2", entered: 25, fence: 6, at_first: 24, valid_until: 24)
+      expect(finds(call("1", entered: 10, fence: 7), late)).to be_empty
     end
 
     it "sees a call that takes longer than its patience" do
@@ -118,6 +123,16 @@ RSpec.describe Torture do
       died("1", 15)
       expect(finds(*calls)).to be_empty
     end
+  end
+
+  it "decides the same again with the same seed, and otherwise with another" do
+    decisions = lambda do |seed|
+      random = described_class.random(seed, "1", 0)
+      blows = described_class::Blows.new(described_class.random(seed, :driver))
+      Array.new(100) { [described_class::Plan.draw(random), blows.draw] }
+    end
+    expect(decisions[1]).to eq decisions[1]
+    expect(decisions[1]).not_to eq decisions[2]
   end
 
   describe "run.rb", needs: "redis-server" do

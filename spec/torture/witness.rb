@@ -79,7 +79,9 @@ module Torture
 
     # Those whose time was over when they came in may have been granted long before: only that no other has their fence counts.
     def fences(entered)
-      entered.group_by(&:fence).each_value { |same| find(:fence, "the same fence #{same[0].fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1 }
+      entered.group_by(&:fence).each do |fence, same|
+        find(:fence, "the same fence #{fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1
+      end
       entered.select { |call| call.entered < call.at_first }.each_cons(2) do |one, other|
         counts[:fences] += 1
         find(:fence, "#{other} has #{other.fence}, after #{one} with #{one.fence}", one, other) unless other.fence > one.fence
@@ -169,7 +171,11 @@ module Torture
     def idle(from, to, queued)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      waiter = queued.find { |call| [call.queued, from].max + IDLE + history.excused(call, from, to) < [until_when(call), to].min } or return
+      waiter = queued.find do |call|
+        [call.queued, from].max + IDLE + history.excused(call, from, to) < [until_when(call), to].min
+      end
+      return unless waiter
+
       find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter)
     end
   end
