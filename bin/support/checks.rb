@@ -23,6 +23,7 @@ module Checks
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "valgrind", title: "specs under valgrind", missing: ("valgrind" unless Toolchain.which("valgrind"))),
         new(task: "model", title: "model of the waiting protocol"),
+        new(task: "torture", title: "torture, with a witness", missing: ("redis-server" unless Toolchain.which("redis-server"))),
         new(task: "files", title: "the gem's list of files"),
         new(task: "signatures", title: "signatures in sig/")
       ]
