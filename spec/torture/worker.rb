@@ -10,8 +10,9 @@ module Torture
   class Worker
     RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
     CLOSING_TIME = RUBY_THREAD_END + 3.0
-    # The engine keeps its wakers for the next wait: one for each thread that waits, and three of its own.
-    KEPT = { "anon_inode:[eventfd]" => THREADS + 3 }.freeze
+    # The engine keeps its wakers for the next wait, so as many as were once in use together: one for each call that waits and
+    # one for each that is still being taken back, one for each thread in poll(2), and three of its own.
+    KEPT = { "anon_inode:[eventfd]" => (2 * (THREADS + FIBERS)) + THREADS + 3 }.freeze
 
     attr_reader :seed, :life, :folder, :lock
 
@@ -93,7 +94,7 @@ module Torture
         return @journal.write(:inventory, 0, 0) if descriptors.empty? && threads.zero?
 
         if Clock.now > deadline
-          note("left over: #{descriptors}, and #{threads} threads more than at first")
+          note("left over: #{descriptors.tally}, and #{threads} threads more than at first")
           return @journal.write(:inventory, descriptors.size, threads)
         end
         sleep 0.05
