@@ -160,15 +160,15 @@ module Torture
       queued = calls.select { |call| call.queued && until_when(call) }
       taken_until = nil
       entered.each do |call|
-        idle(taken_until, call.entered, queued) if taken_until && call.entered - taken_until > IDLE
+        idle(taken_until, call.entered, queued, calls) if taken_until && call.entered - taken_until > IDLE
         taken_until = [taken_until, call.ended || gone_by(call)].compact.max
       end
     end
 
     # When the store lets go of a lease whose holder died: its holder counted less than its time to live.
-    def gone_by(call) = call.valid_until + (call.ttl / 50) + (10 * MILLISECOND)
+    def gone_by(call) = (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
-    def idle(from, to, queued)
+    def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
       waiter = queued.find do |call|
@@ -176,7 +176,8 @@ module Torture
       end
       return unless waiter
 
-      find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter)
+      others = calls.select { |call| call.asked < to && (call.ended || gone_by(call)) > from - (IDLE / 10) } - [waiter]
+      find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter, *others)
     end
   end
 end

@@ -9,7 +9,8 @@ module Torture
   # A process that contends: lanes on threads, lanes on the fibers of one more thread, and a heart.
   class Worker
     RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
-    CLOSING_TIME = RUBY_THREAD_END + 3.0
+    LINGERING = 5.0 # seconds that a subscription stays when nobody waits any more
+    CLOSING_TIME = RUBY_THREAD_END + LINGERING
     # The engine keeps its wakers for the next wait, so as many as were once in use together: one for each call that waits and
     # one for each that is still being taken back, one for each thread in poll(2), and three of its own.
     KEPT = { "anon_inode:[eventfd]" => (2 * (THREADS + FIBERS)) + THREADS + 3 }.freeze
