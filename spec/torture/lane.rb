@@ -53,7 +53,7 @@ module Torture
     rescue Failed then :failed
     rescue Oops then :oops
     rescue Timeout::Error then :interrupted
-    rescue StandardError, NotImplementedError => e # a finding, whatever it is
+    rescue Exception => e # a finding, whatever it is
       @worker.note("lane #{@number}, call #{@count}: #{e.full_message(highlight: false)}")
       :unexpected
     end

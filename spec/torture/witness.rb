@@ -171,13 +171,14 @@ module Torture
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
+      # A child that was forked is gone as soon as it gives up: a waiter that dies, with the turn perhaps on its way to it.
+      last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
+      return if last.any?(&:child?)
+
       waiter = queued.find do |call|
         [call.queued, from].max + IDLE + history.excused(call, from, to) < [until_when(call), to].min
       end
-      return unless waiter
-
-      others = calls.select { |call| call.asked < to && (call.ended || gone_by(call)) > from - (IDLE / 10) } - [waiter]
-      find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter, *others)
+      find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter, *(last - [waiter])) if waiter
     end
   end
 end
