@@ -29,11 +29,7 @@ module Torture
     end
 
     def acquire(key, ttl:, wait:, renew:, label:)
-      if @store.respond_to?(:acquire)
-        @store.acquire(key.to_s, ttl: ttl, wait: wait, renew: renew, label: label) { |lease| yield Lease.new(lease) }
-      else
-        @store.hold(self.class.store_key(key), (ttl * 1000).round, wait, nil) { |lease| yield Undated.new(lease) }
-      end
+      @store.acquire(key.to_s, ttl: ttl, wait: wait, renew: renew, label: label) { |lease| yield Lease.new(lease) }
     rescue Plock::TimeoutError
       raise Refused
     rescue Plock::UnavailableError => e
@@ -48,20 +44,6 @@ module Torture
       def valid_until = Torture.ns(lease.valid_until)
     end
 
-    # A lease that only says since when it has been held. Read in this order, the date can be too early, never too late.
-    class Undated
-      attr_reader :valid_until
-
-      def initialize(lease)
-        @lease = lease
-        now = Clock.now
-        ttl = Torture.ns(lease.ttl)
-        @valid_until = now - Torture.ns(lease.held_for) + ttl - (ttl / 100) - (2 * MILLISECOND)
-      end
-
-      def fence = @lease.fence
-      def valid? = @lease.valid?
-    end
   end
 
   # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right moment gets it.

@@ -124,7 +124,7 @@ module Torture
 
     def ask_as_child(lease)
       @journal.write(:inherited, 0, lease.valid? ? 1 : 0)
-      KEYS.times { |key| attempt(Plan.new(pause: 0.0, key: key, wait: CHILD_WAIT, ttl: Plan::TTLS.keys.min, hold: 0.0)) }
+      KEYS.times { |key| attempt(Plan.new(pause: 0.0, key: key, wait: CHILD_WAIT, ttl: Plan::TTLS.keys.min, hold: 0.0, renew: false)) }
     end
   end
 end
