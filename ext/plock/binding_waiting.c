@@ -8,7 +8,6 @@
 #include <ruby/fiber/scheduler.h>
 #endif
 
-#include <errno.h>
 #include <poll.h>
 
 /* One drive's worth of waiting. */
@@ -34,10 +33,7 @@ typedef struct region {
 
 static void *poll_region(void *argument) {
     region *r = argument;
-    struct pollfd polled[2] = {{.fd = r->want->fd, .events = r->want->events}, {.fd = -1, .events = POLLIN}};
-    if (r->waker) polled[1].fd = plock_waker_descriptor(r->waker);
-    const int ready = poll(polled, 2, plock_poll_timeout(r->want->deadline));
-    r->interrupted = ready < 0 ? errno == EINTR : polled[1].revents != 0;
+    r->interrupted = plock_await(r->want, r->waker) == PLOCK_INTERRUPTED;
     return NULL;
 }
 
@@ -102,6 +98,7 @@ static VALUE wait_in_scheduler(VALUE argument) {
 static plock_status binding_wait(void *context, const plock_want *want) {
     waiting *w = context;
     if (NIL_P(scheduler_of_fiber())) return wait_without_gvl(w, want);
+    if (want->helps) plock_have_driven();
     return guarded(w, wait_in_scheduler, (VALUE)want);
 }
 

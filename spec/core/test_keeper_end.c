@@ -5,6 +5,7 @@
 #include "keeper.h"
 #include "process.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,9 @@ static plock_store *store;
 static plock_lease *lease, *other;
 static plock_want want;
 
-static unsigned silent_at, granted_from;
+static atomic_uint silent_at, granted_from;
 
-static bool leave_is_silent;
+static atomic_bool leave_is_silent;
 
 static const char *says(const char *command, unsigned nth) {
     if (leave_is_silent && !strncmp(command, "EVALSHA leave", 13)) return FAKE_SILENCE;

@@ -2,6 +2,7 @@
 #include "fake_native.h"
 #include "test.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,14 +12,14 @@ static plock_want want;
 static plock_ns began;
 
 /* From the acquire of this number on it is granted. */
-static unsigned granted_from;
+static atomic_uint granted_from;
 
 static const char *grant(const char *command, unsigned nth) {
     return nth >= granted_from ? NULL : fake_refuses(command, nth);
 }
 
 /* The acquire of this number gets no answer. */
-static unsigned silent_at;
+static atomic_uint silent_at;
 
 static const char *fall_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == silent_at) return FAKE_SILENCE;

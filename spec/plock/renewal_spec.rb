@@ -13,8 +13,8 @@ RSpec.describe "Renewal" do
 
   # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile.
   def hold_gvl(seconds)
-    rounds = 50_000
-    rounds = (rounds * 1.5 * seconds / elapsed { derive(rounds) }).ceil
+    rounds = 100_000
+    rounds = (rounds * 2 * seconds / elapsed { derive(rounds) }).ceil
     derive(rounds)
   end
 

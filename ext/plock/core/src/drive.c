@@ -1,7 +1,5 @@
 #include "plock/lease.h"
 
-#include <poll.h>
-
 plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
     for (;;) {
         plock_want want;
@@ -14,7 +12,6 @@ plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
 
 plock_status plock_wait_poll(void *context, const plock_want *want) {
     (void)context;
-    struct pollfd polled = {.fd = want->fd, .events = want->events};
-    (void)poll(&polled, 1, plock_poll_timeout(want->deadline)); /* woken early by a signal: the step finds nothing new and says so */
+    (void)plock_await(want, NULL); /* woken early by a signal: the step finds nothing new and says so */
     return PLOCK_OK;
 }

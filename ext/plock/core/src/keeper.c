@@ -107,17 +107,27 @@ static void send_to_look(plock_keeper *keeper, plock_ns now, plock_want *want) {
     }
 }
 
+static bool needed(const plock_keeper *keeper) {
+    return keeper->lines || keeper->watches;
+}
+
+/* What is said on the channel meanwhile concerns nobody any more. */
+static bool idle(const plock_job *job) {
+    const plock_keeper *keeper = (const plock_keeper *)(const void *)job;
+    return !needed(keeper) && keeper->channel.state == PLOCK__CHANNEL_OPEN;
+}
+
 /* Nobody needs it any more, and nobody has for a while. */
 static bool retires(plock_keeper *keeper, plock_ns now, plock_want *want) {
     plock__enter();
-    const bool idle = !keeper->lines && !keeper->watches;
+    const bool unneeded = !needed(keeper);
     const bool unused = keeper->store->references == 1 || plock__pool_closed(&keeper->store->pool);
-    if (!idle) keeper->idle_since = PLOCK_NEVER;
+    if (!unneeded) keeper->idle_since = PLOCK_NEVER;
     else if (keeper->idle_since == PLOCK_NEVER) keeper->idle_since = now;
-    const bool over = idle && (unused || now >= keeper->idle_since + IDLE);
+    const bool over = unneeded && (unused || now >= keeper->idle_since + IDLE);
     if (over) atomic_store(&keeper->store->keeper, NULL);
     plock__leave();
-    const plock_ns again = (idle ? keeper->idle_since : now) + IDLE; /* it is not told when the last one leaves */
+    const plock_ns again = (unneeded ? keeper->idle_since : now) + IDLE; /* it is not told when the last one leaves */
     if (again < want->deadline) want->deadline = again;
     return over;
 }
@@ -183,6 +193,7 @@ static plock_keeper *new_keeper(plock_store *store, plock_error *error) {
     }
     keeper->job.step = step;
     keeper->job.destroy = destroy;
+    keeper->job.idle = idle;
     keeper->job.lingers = true;
     keeper->generation = plock__generation();
     keeper->idle_since = keeper->looks_at = PLOCK_NEVER;

@@ -211,7 +211,7 @@ plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_
         plock__leave();
         status = outcome(waiter, grant, error);
     }
-    if (status == PLOCK_AGAIN) *want = (plock_want){.fd = plock_waker_descriptor(waiter->bell), .events = POLLIN, .deadline = PLOCK_NEVER};
+    if (status == PLOCK_AGAIN) *want = (plock_want){.fd = plock_waker_descriptor(waiter->bell), .events = POLLIN, .deadline = PLOCK_NEVER, .helps = true};
     return status;
 }
 
@@ -344,7 +344,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, int64_t fence, c
         }
     }
     plock__leave();
-    if (bell) plock_waker_ring(bell); /* without the lock, which he wants at once */
+    if (bell) plock__worker_ring(bell); /* without the lock, which he wants at once */
     plock__free(empty);
     return again;
 }

@@ -158,9 +158,9 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
     if (watch->ended) task = STOP;
     else if (watch->lost || now >= watch->valid_until) task = LOSE;
     else if (watch->asks) task = REST;
+    else if (renews && (now >= watch->renew_at || watch->doubtful)) task = RENEW; /* it tells as much as a check */
     else if (watch->doubtful && !watch->paused) task = CHECK;
-    else if (renews && now >= watch->renew_at) task = RENEW;
-    if (task == CHECK) watch->doubtful = false;
+    if (task == RENEW || task == CHECK) watch->doubtful = false;
     if (task == LOSE) watch->lost = true;
     want->deadline = watch->valid_until;
     if (renews && !watch->asks && watch->renew_at < want->deadline) want->deadline = watch->renew_at;
@@ -188,7 +188,7 @@ static void understand(plock_watch *watch, plock_status status) {
     const bool current = watch->epoch == watch->asked_in;
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__reliable(asked_at, watch->asked_ttl);
-    watch->renew_at = (status == PLOCK_OK && renewal ? asked_at : now) + watch->ttl / (status == PLOCK_OK ? RENEWALS_PER_TTL : 4 * RENEWALS_PER_TTL);
+    if (renewal) watch->renew_at = status ? now + watch->ttl / (4 * RENEWALS_PER_TTL) : asked_at + watch->ttl / RENEWALS_PER_TTL;
     plock__leave();
     if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
 }

@@ -4,19 +4,25 @@
 #include "process.h"
 #include "waker.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stddef.h>
 
-enum { AT_ONCE = 256 }; /* jobs stepped at a time; more wait until some are done */
-
-/* All under the lock, but `active`, which is the thread's own. */
+/* All under the lock, but `active`, which is the driver's. */
 static plock_job *submitted, *active, *inherited;
 static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
-static plock_waker *bell, *ended;
+static enum { NOBODY, NATIVE, GUEST } driver;
+static plock_waker *bell, *parking, *ended; /* what the driver listens to, what the native thread does while it is not that, and who drains */
 static pthread_t thread;
 
-static _Thread_local bool is_worker;
+static _Thread_local bool drives, served;
+static _Thread_local int guests_fd = -1;
+
+/* The driver looks for what is new by itself. With the lock held. */
+static void ring(void) {
+    if (!drives && bell) plock_waker_ring(driver == NOBODY ? parking : bell);
+}
 
 static void destroy_all(plock_job *list) {
     while (list) {
@@ -73,14 +79,25 @@ static bool anything_new(void) {
     return new;
 }
 
-/* `polled`: what the last poll(2) said, from the second on in the order of the jobs; NULL: there was none. */
-static void step_those_due(const struct pollfd *polled, nfds_t count) {
+/* --- a round: stepping those that are due, and waiting until some are --- */
+
+enum {
+    AT_ONCE = 256, /* jobs stepped at a time; more wait until some are done */
+    BELL = 0, GUESTS_FD, GUESTS_INTERRUPT, JOBS /* places in what is polled */
+};
+
+typedef struct round {
+    struct pollfd polled[JOBS + AT_ONCE];
+    nfds_t count; /* 0: nothing has been polled */
+} round;
+
+static void step_those_due(const round *r) {
     plock_job **link = &active;
     const plock_ns now = plock_now();
     plock__begin_step();
-    for (nfds_t i = 1; *link && i <= AT_ONCE; i++) {
+    for (nfds_t i = JOBS; *link && i < JOBS + AT_ONCE; i++) {
         plock_job *job = *link;
-        job->ready = polled && i < count && polled[i].revents;
+        job->ready = i < r->count && r->polled[i].revents;
         if (atomic_exchange(&job->due, false) || job->ready || now >= job->want.deadline) {
             job->want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
             if (job->step(job, &job->want) != PLOCK_AGAIN) {
@@ -94,21 +111,57 @@ static void step_those_due(const struct pollfd *polled, nfds_t count) {
     plock__end_step();
 }
 
-static nfds_t gather(struct pollfd *polled, plock_ns *deadline) {
-    nfds_t count = 1;
-    for (const plock_job *job = active; job && count <= AT_ONCE; job = job->next) {
-        polled[count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
-        if (job->want.deadline < *deadline) *deadline = job->want.deadline;
-        if (atomic_load(&job->due)) *deadline = 0; /* prodded since its step */
+static plock_ns gather(round *r, plock_ns deadline) {
+    r->polled[BELL] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
+    r->polled[GUESTS_FD] = r->polled[GUESTS_INTERRUPT] = (struct pollfd){.fd = -1};
+    r->count = JOBS;
+    for (const plock_job *job = active; job && r->count < JOBS + AT_ONCE; job = job->next) {
+        r->polled[r->count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
+        if (job->want.deadline < deadline) deadline = job->want.deadline;
+        if (atomic_load(&job->due)) deadline = 0; /* prodded since its step */
     }
-    return count;
+    return deadline;
+}
+
+static int wait_for_some(round *r, plock_ns deadline) {
+    const int ready = poll(r->polled, r->count, plock_poll_timeout(deadline));
+    if (ready < 0) r->count = 0; /* then those whose time has come are stepped, and the others soon */
+    else if (r->polled[BELL].revents) (void)plock_waker_hush(bell);
+    return ready;
+}
+
+/* --- the native thread --- */
+
+/* With the lock held, by the driver. */
+static bool all_idle(void) {
+    for (const plock_job *job = active; job; job = job->next)
+        if (!job->idle || !job->idle(job) || atomic_load(&job->due)) return false;
+    return active;
+}
+
+/* Lets a guest drive while there is nothing but idle jobs. False: there is something to do. */
+static bool park(plock_ns deadline) {
+    static const plock_ns ROUND = PLOCK_SECOND; /* a guest that leaves something behind rings; one that does not is noticed by then */
+    plock__enter();
+    const bool parks = !stopping && !submitted && all_idle();
+    if (parks) driver = NOBODY;
+    plock__leave();
+    for (bool parked = parks; parked; deadline = plock_after(plock_now(), ROUND)) {
+        struct pollfd polled = {.fd = plock_waker_descriptor(parking), .events = POLLIN};
+        (void)poll(&polled, 1, plock_poll_timeout(deadline));
+        plock__waker_hush_if_rung(parking);
+        plock__enter();
+        if (driver == NOBODY) driver = NATIVE;
+        parked = driver == GUEST;
+        plock__leave();
+    }
+    return parks;
 }
 
 static void *work(void *argument) {
     (void)argument;
-    is_worker = true;
-    struct pollfd polled[AT_ONCE + 1];
-    nfds_t count = 0;
+    drives = true;
+    round r = {.count = 0};
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
             plock__begin_step();
@@ -120,53 +173,131 @@ static void *work(void *argument) {
             plock__end_step();
             continue;
         }
-        step_those_due(count ? polled : NULL, count);
-        count = 0;
+        step_those_due(&r);
+        r.count = 0;
         if (!active || anything_new()) continue;
-        plock_ns deadline = PLOCK_NEVER;
-        polled[0] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
-        count = gather(polled, &deadline);
-        if (poll(polled, count, plock_poll_timeout(deadline)) < 0) count = 0; /* then those whose time has come are stepped, and the others soon */
-        else if (polled[0].revents) (void)plock_waker_hush(bell);
+        const plock_ns deadline = gather(&r, PLOCK_NEVER);
+        if (park(deadline)) r.count = 0;
+        else (void)wait_for_some(&r, deadline);
     }
     return NULL;
 }
+
+/* --- guests --- */
+
+static bool become_guest(void) {
+    plock__enter();
+    const bool may = running && !stopping && driver == NOBODY;
+    if (may) driver = GUEST;
+    plock__leave();
+    return may;
+}
+
+/* The native thread goes on with what is not idle. */
+static void stop_driving(void) {
+    drives = false;
+    plock__enter();
+    driver = NOBODY;
+    if (stopping || submitted || !all_idle()) plock_waker_ring(parking);
+    plock__leave();
+}
+
+/* False: the thread is about to end. */
+static bool take_submitted(void) {
+    plock__enter();
+    const bool goes_on = !stopping;
+    if (goes_on) {
+        append(&active, submitted);
+        submitted = NULL;
+    }
+    plock__leave();
+    return goes_on;
+}
+
+static plock_status drive(const plock_want *want, const plock_waker *interrupt) {
+    round r = {.count = 0};
+    plock_status status = PLOCK_AGAIN;
+    drives = true;
+    served = false;
+    guests_fd = want->fd;
+    while (status == PLOCK_AGAIN && take_submitted()) {
+        step_those_due(&r);
+        r.count = 0;
+        if (served || !active) break;
+        if (anything_new()) continue;
+        const plock_ns deadline = gather(&r, want->deadline);
+        r.polled[GUESTS_FD] = (struct pollfd){.fd = want->fd, .events = want->events};
+        if (interrupt) r.polled[GUESTS_INTERRUPT] = (struct pollfd){.fd = plock_waker_descriptor(interrupt), .events = POLLIN};
+        if (wait_for_some(&r, deadline) < 0 || r.polled[GUESTS_INTERRUPT].revents) status = PLOCK_INTERRUPTED;
+        else if (r.polled[GUESTS_FD].revents || plock_now() >= want->deadline) status = PLOCK_OK;
+    }
+    guests_fd = -1;
+    stop_driving();
+    return status == PLOCK_AGAIN ? PLOCK_OK : status;
+}
+
+plock_status plock_await(const plock_want *want, const plock_waker *interrupt) {
+    if (want->helps && become_guest()) return drive(want, interrupt);
+    struct pollfd polled[] = {{.fd = want->fd, .events = want->events}, {.fd = -1, .events = POLLIN}};
+    if (interrupt) polled[1].fd = plock_waker_descriptor(interrupt);
+    const int ready = poll(polled, 2, plock_poll_timeout(want->deadline));
+    return polled[1].revents || (ready < 0 && errno == EINTR) ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+
+void plock_have_driven(void) {
+    plock__enter();
+    if (running && driver == NOBODY) plock_waker_ring(parking);
+    plock__leave();
+}
+
+void plock__worker_ring(plock_waker *waker) {
+    if (guests_fd >= 0 && plock_waker_descriptor(waker) == guests_fd) served = true;
+    else plock_waker_ring(waker);
+}
+
+/* --- jobs --- */
 
 /* With the lock held. */
 static bool start(void) {
     if (joinable) (void)pthread_join(thread, NULL); /* it has said that it is done, and takes the lock no more */
     joinable = false;
-    running = bell && plock__start_thread(&thread, work, NULL) == 0;
+    running = bell && parking && plock__start_thread(&thread, work, NULL) == 0;
     joinable = running;
+    if (running) driver = NATIVE;
     return running;
+}
+
+static void equip(plock_waker **place, plock_waker **made) {
+    if (*place) return;
+    *place = *made;
+    *made = NULL;
 }
 
 void plock__worker_submit(plock_job *job) {
     job->next = NULL;
     atomic_store(&job->due, true);
-    plock_waker *made = is_worker ? NULL : plock_waker_take();
+    plock_waker *made[2] = {0}; /* who drives has them */
+    for (int i = 0; i < 2 && !drives; i++) made[i] = plock_waker_take();
     plock__enter();
     plock_job *dead = inherited;
     inherited = NULL;
-    if (!bell) {
-        bell = made;
-        made = NULL;
-    }
-    if (running || (stopping && bell) || start()) {
+    equip(&bell, &made[0]);
+    equip(&parking, &made[1]);
+    if (running || (stopping && bell && parking) || start()) {
         append(&submitted, job);
         if (!job->lingers) owed++;
-        if (!is_worker) plock_waker_ring(bell);
+        ring();
     } else {
         append(&dead, job);
     }
     plock__leave();
-    plock_waker_give(made);
+    for (int i = 0; i < 2; i++) plock_waker_give(made[i]);
     destroy_all(dead);
 }
 
 void plock__worker_prod(plock_job *job) {
     atomic_store(&job->due, true);
-    if (bell && !is_worker) plock_waker_ring(bell);
+    ring();
 }
 
 void plock_drain(plock_ns deadline) {
@@ -190,7 +321,10 @@ void plock_drain(plock_ns deadline) {
     plock_job *dropped = submitted; /* its time is over; what comes while the thread ends waits for the next one */
     submitted = NULL;
     forgive(dropped);
-    if (running && bell) plock_waker_ring(bell);
+    if (running) {
+        plock_waker_ring(bell);
+        plock_waker_ring(parking);
+    }
     const bool join = joinable;
     const pthread_t ending = thread;
     joinable = false;
@@ -206,11 +340,12 @@ void plock_drain(plock_ns deadline) {
         append(&dead, submitted);
         submitted = NULL;
     }
-    plock_waker *given = running ? NULL : bell;
-    if (!running) bell = NULL;
+    plock_waker *given[] = {running ? NULL : bell, running ? NULL : parking};
+    if (!running) bell = parking = NULL;
     plock__leave();
     plock_waker_give(waker);
-    plock_waker_give(given);
+    plock_waker_give(given[0]);
+    plock_waker_give(given[1]);
     plock__begin_step();
     destroy_all(dead);
     plock__end_step();
@@ -223,6 +358,8 @@ void plock__worker_in_child(void) {
     submitted = active = NULL;
     owed = 0;
     running = joinable = stopping = false;
+    driver = NOBODY;
     if (bell) plock__waker_put_back(bell);
-    bell = ended = NULL;
+    if (parking) plock__waker_put_back(parking);
+    bell = parking = ended = NULL;
 }

@@ -1,8 +1,12 @@
-/* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last. */
+/* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last.
+ *
+ * While nothing but idle jobs is there it parks, and a thread of the program that waits for a job anyway may drive in its place, as
+ * a guest (plock_await). */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
 #include "plock/status.h"
+#include "plock/waker.h"
 #include "plock/want.h"
 
 #include <stdatomic.h>
@@ -18,6 +22,7 @@ struct plock_job {
     atomic_bool due;     /* to be stepped, whatever it waits for */
     bool ready;          /* what it waited for is, as poll(2) said right before this step */
     plock_want want;     /* the thread's: what the last step said */
+    bool (*idle)(const plock_job *); /* would nothing be lost if it were not stepped for a while? Asked with the lock held; NULL: something would */
 };
 
 /* The job belongs to the thread now, which destroys it when it is done. If no thread can be started it is destroyed at once.
@@ -26,6 +31,9 @@ void plock__worker_submit(plock_job *job);
 
 /* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it cannot end meanwhile. */
 void plock__worker_prod(plock_job *job);
+
+/* Rings it, unless it is what this thread waits for as a guest: then it has only to look. */
+void plock__worker_ring(plock_waker *waker);
 
 void plock__worker_in_child(void);
 

@@ -1,0 +1,77 @@
+/* Leases and stores of the tests: how they are used, and that nothing is left of them. */
+#include "fake.h"
+
+#include "memory.h"
+#include "test.h"
+#include "waker.h"
+
+#include <string.h>
+
+unsigned fake_failed_tries;
+
+plock_lease *fake_lease(plock_store *store) {
+    plock_lease *lease;
+    return plock_lease_new(&lease, store, "k", 1) ? NULL : lease;
+}
+
+plock_status fake_finish(plock_lease *lease) {
+    plock_status status;
+    fake_failed_tries = 0;
+    while ((status = plock_drive(lease, fake_wait, NULL)) == PLOCK_TRY_FAILED) fake_failed_tries++;
+    return status;
+}
+
+plock_status fake_acquire(plock_lease *lease, plock_ns wait) {
+    const plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = wait});
+    return status ? status : fake_finish(lease);
+}
+
+plock_status fake_release(plock_lease *lease) {
+    const plock_status status = plock_lease_release(lease);
+    return status ? status : fake_finish(lease);
+}
+
+/* --- looking at commands --- */
+
+const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]) {
+    for (; place > 0 && *command; place--) {
+        command += strcspn(command, " ");
+        command += *command == ' ';
+    }
+    const size_t length = strcspn(command, " ");
+    memcpy(word, command, length);
+    word[length] = 0;
+    return word;
+}
+
+/* --- the end of a test --- */
+
+void fake_end(plock_lease *lease, plock_store *store) {
+    plock_lease_free(lease);
+    fake_clock_stop();
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    plock_store_close(store);
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+/* Blocks in use, those of wakers that wait for their next use not counted. */
+static long blocks_in_use(void) {
+    enum { WAKERS_MAX = 16 };
+    plock_waker *wakers[WAKERS_MAX];
+    long before, taken = 0;
+    do { /* unused ones come first; then a new one is made */
+        before = plock__live_allocations();
+        wakers[taken++] = plock_waker_take();
+    } while (plock__live_allocations() == before && taken < WAKERS_MAX);
+    const long in_use = plock__live_allocations() - taken;
+    while (taken > 0) plock_waker_give(wakers[--taken]);
+    return in_use;
+}
+
+void fake_settle(void) {
+    unsigned rounds = 0;
+    while (blocks_in_use() > 0 && test_patient(&rounds)) continue;
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}

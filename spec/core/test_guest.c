@@ -1,0 +1,261 @@
+/* Guests: a thread that waits for what the native thread would do does it itself, and hands it back when it leaves. */
+#include "test.h"
+
+#include "memory.h"
+#include "plock/want.h"
+#include "process.h"
+#include "waker.h"
+#include "worker.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A job that never ends, idle as long as it is told to be; each byte in its pipe is one thing to do. */
+typedef struct endless_job {
+    plock_job job; /* first, so that both are one address */
+    int ends[2];
+} endless_job;
+
+static atomic_bool is_idle;
+static atomic_int done, destroyed;
+static _Atomic pthread_t done_by;
+static plock_waker *rung_by_job; /* at each thing done; NULL: none */
+
+static plock_status step(plock_job *job, plock_want *want) {
+    endless_job *endless = (endless_job *)(void *)job;
+    struct pollfd polled = {.fd = endless->ends[0], .events = POLLIN};
+    char byte;
+    while (poll(&polled, 1, 0) == 1 && read(endless->ends[0], &byte, 1) == 1) {
+        atomic_store(&done_by, pthread_self());
+        atomic_fetch_add(&done, 1);
+        if (rung_by_job) plock__worker_ring(rung_by_job);
+    }
+    *want = (plock_want){.fd = endless->ends[0], .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static void destroy(plock_job *job) {
+    endless_job *endless = (endless_job *)(void *)job;
+    (void)close(endless->ends[0]);
+    (void)close(endless->ends[1]);
+    free(endless);
+    atomic_fetch_add(&destroyed, 1);
+}
+
+static bool idle(const plock_job *job) {
+    (void)job;
+    return atomic_load(&is_idle);
+}
+
+static endless_job *endless;
+static plock_waker *bell, *interrupt;
+
+static void begin(bool idle_now) {
+    atomic_store(&is_idle, idle_now);
+    atomic_store(&done, 0);
+    atomic_store(&destroyed, 0);
+    bell = plock_waker_take();
+    interrupt = plock_waker_take();
+    rung_by_job = bell;
+    endless = calloc(1, sizeof *endless);
+    if (!bell || !interrupt || !endless || pipe(endless->ends)) abort();
+    endless->job = (plock_job){.step = step, .destroy = destroy, .lingers = true, .idle = idle};
+    plock__worker_submit(&endless->job);
+}
+
+static void end(void) {
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 1);
+    plock_waker_give(bell);
+    plock_waker_give(interrupt);
+    plock__forget_wakers();
+    CHECK_INT(plock__live_allocations(), 0);
+}
+
+static plock_want for_the_bell(plock_ns span) {
+    return (plock_want){.fd = plock_waker_descriptor(bell), .events = POLLIN, .deadline = plock_now() + span, .helps = true};
+}
+
+static void something_to_do(void) {
+    CHECK(write(endless->ends[1], "x", 1) == 1);
+}
+
+static void check_done(int expected) {
+    for (unsigned rounds = 0; atomic_load(&done) < expected && test_patient(&rounds);) continue;
+    CHECK_INT(atomic_load(&done), expected);
+}
+
+/* Until a guest gets to drive, which the native thread lets it as soon as it has nothing else to do. */
+static bool drive_once(plock_status *status) {
+    for (unsigned rounds = 0; test_patient(&rounds);) {
+        const int before = atomic_load(&done);
+        something_to_do();
+        const plock_want want = for_the_bell(PLOCK_SECOND);
+        *status = plock_await(&want, interrupt);
+        check_done(before + 1);
+        (void)plock_waker_hush(bell);
+        if (pthread_equal(atomic_load(&done_by), pthread_self())) return true;
+    }
+    return false;
+}
+
+static void who_waits_does_what_it_waits_for(void) {
+    plock_status status;
+    begin(true);
+    CHECK(drive_once(&status));
+    CHECK_STATUS(status, PLOCK_OK);
+    end();
+}
+
+static void what_is_not_idle_stays_with_the_native_thread(void) {
+    begin(false);
+    for (int i = 1; i <= 20; i++) {
+        something_to_do();
+        const plock_want want = for_the_bell(PLOCK_SECOND);
+        CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+        check_done(i);
+        (void)plock_waker_hush(bell);
+        CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
+    }
+    end();
+}
+
+static void after_a_guest_the_native_thread_goes_on(void) {
+    plock_status status;
+    begin(true);
+    if (CHECK(drive_once(&status))) {
+        atomic_store(&is_idle, false);
+        CHECK(drive_once(&status)); /* it leaves something behind, and says so */
+        const int before = atomic_load(&done);
+        something_to_do();
+        check_done(before + 1);
+        CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
+    }
+    end();
+}
+
+static void who_waits_in_another_way_has_it_driven(void) {
+    plock_status status;
+    begin(true);
+    CHECK(drive_once(&status));
+    const int before = atomic_load(&done);
+    something_to_do();
+    atomic_store(&is_idle, false); /* somebody waits now, but does not drive */
+    plock_have_driven();
+    check_done(before + 1);
+    CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
+    end();
+}
+
+static void a_guest_can_be_interrupted(void) {
+    plock_status status;
+    begin(true);
+    CHECK(drive_once(&status));
+    plock_waker_ring(interrupt);
+    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_INTERRUPTED);
+    (void)plock_waker_hush(interrupt);
+    end();
+}
+
+static void a_guest_waits_no_longer_than_its_time(void) {
+    plock_status status;
+    begin(true);
+    CHECK(drive_once(&status));
+    const plock_ns before = plock_now();
+    const plock_want want = for_the_bell(30 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_await(&want, NULL), PLOCK_OK);
+    CHECK(plock_now() >= before + 30 * PLOCK_MILLISECOND && plock_now() < before + 10 * PLOCK_SECOND);
+    end();
+}
+
+static plock_status step_once(plock_job *job, plock_want *want) {
+    (void)job, (void)want;
+    atomic_store(&done_by, pthread_self());
+    plock__worker_ring(bell);
+    return PLOCK_OK;
+}
+
+static void free_job(plock_job *job) {
+    free(job);
+}
+
+static void *submit_soon(void *argument) {
+    plock__worker_submit(argument);
+    return NULL;
+}
+
+static void a_guest_takes_what_others_submit(void) {
+    plock_status status;
+    pthread_t thread;
+    begin(true);
+    CHECK(drive_once(&status));
+    plock_job *job = calloc(1, sizeof *job);
+    if (!job) abort();
+    job->step = step_once;
+    job->destroy = free_job;
+    CHECK(pthread_create(&thread, NULL, submit_soon, job) == 0);
+    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+    CHECK(pthread_join(thread, NULL) == 0);
+    end();
+}
+
+static void *drain(void *argument) {
+    plock_drain(plock_now());
+    return argument;
+}
+
+static void a_guest_makes_way_for_the_end(void) {
+    plock_status status;
+    pthread_t thread;
+    begin(true);
+    CHECK(drive_once(&status));
+    CHECK(pthread_create(&thread, NULL, drain, NULL) == 0);
+    const plock_want want = for_the_bell(PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+    CHECK(pthread_join(thread, NULL) == 0);
+    end();
+}
+
+static void drive_in_child(void *context) {
+    (void)context;
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 1);
+}
+
+static void *wait_as_guest(void *argument) {
+    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_INTERRUPTED);
+    return argument;
+}
+
+static void a_child_has_no_guest(void) {
+    plock_status status;
+    pthread_t thread;
+    begin(true);
+    CHECK(drive_once(&status));
+    CHECK(pthread_create(&thread, NULL, wait_as_guest, NULL) == 0);
+    for (int i = 0; i < 20; i++) test_in_child(drive_in_child, NULL);
+    plock_waker_ring(interrupt);
+    CHECK(pthread_join(thread, NULL) == 0);
+    (void)plock_waker_hush(interrupt);
+    end();
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(who_waits_does_what_it_waits_for);
+    RUN(what_is_not_idle_stays_with_the_native_thread);
+    RUN(after_a_guest_the_native_thread_goes_on);
+    RUN(who_waits_in_another_way_has_it_driven);
+    RUN(a_guest_can_be_interrupted);
+    RUN(a_guest_waits_no_longer_than_its_time);
+    RUN(a_guest_takes_what_others_submit);
+    RUN(a_guest_makes_way_for_the_end);
+    RUN(a_child_has_no_guest);
+    return test_end("guest");
+}
