@@ -52,7 +52,7 @@ void plock__line_remove(plock_waiter *waiter) {
 
 bool plock__line_unplaced(const plock_line *line) {
     for (const plock_waiter *waiter = line->first; waiter; waiter = waiter->next)
-        if (waiter->due) return true;
+        if (waiter->due || (waiter->state == PLOCK__ASKS && !waiter->place.ticket)) return true;
     return false;
 }
 
