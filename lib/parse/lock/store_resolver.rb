@@ -57,13 +57,16 @@ module Parse
         def judge(source)
           case source
           when Plock::Store then return source
-          when String then return store_at(source, {})
+          when String then return !process_memory?(source) && store_at(source, {})
           end
           address = Plock::ClientAddress.of(source)
           return store_at(address.url, address.options) if address
 
           serves?(source) && !process_local?(source) && source
         end
+
+        # No lock among processes, as little as any other store in memory.
+        def process_memory?(url) = url.start_with?("memory:")
 
         def store_at(url, options)
           digest = Plock.digest([url, options.sort].inspect)

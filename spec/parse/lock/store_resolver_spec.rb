@@ -80,6 +80,10 @@ RSpec.describe Parse::Lock::StoreResolver do
       end
     end
 
+    it "plock's store in memory, and its URL" do
+      expect([resolve(Plock::Store.open("memory:")), resolve("memory:"), resolve("memory:name")]).to eq [nil, nil, nil]
+    end
+
     it "a store that knows how to lock, over an adapter in memory" do
       adapter = stub_const("OurMemoryAdapter", Class.new).new
       store = Class.new(native) { define_method(:adapter) { adapter } }.new

@@ -112,7 +112,7 @@ RSpec.shared_examples "a store that raises in the block" do
       expect(heard).to eq([key, "#{key}:outer"])
     end
 
-    it "is refused under a Fiber scheduler, and in a fiber" do
+    it "is refused under a Fiber scheduler, and in a fiber", :fibers do
       refused = Sync do
         store.acquire(key, on_lost: :raise) { :entered }
       rescue Plock::UnsupportedError => e
