@@ -201,8 +201,8 @@ static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(voi
     for (unsigned i = 0; i < 16; i++) {
         plock__line_schedule(line, &place, plock_now());
         const plock_ns pause = line->look_at - plock_now();
-        CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 65 * PLOCK_MILLISECOND);
-        if (i > 8) CHECK(pause >= 35 * PLOCK_MILLISECOND);
+        CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 26 * PLOCK_MILLISECOND);
+        if (i > 8) CHECK(pause >= 14 * PLOCK_MILLISECOND);
         alike = alike && (i < 10 || pause == last);
         last = pause;
     }

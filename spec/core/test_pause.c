@@ -7,7 +7,7 @@ enum { SAMPLES = 200 };
 
 static void pauses_double_up_to_the_longest(void) {
     static const struct { unsigned pauses; plock_ns middle; } LOOKS[] = {
-        {0, 4 * PLOCK_MILLISECOND}, {1, 8 * PLOCK_MILLISECOND}, {3, 32 * PLOCK_MILLISECOND}, {4, 50 * PLOCK_MILLISECOND}, {4000000000u, 50 * PLOCK_MILLISECOND}};
+        {0, 4 * PLOCK_MILLISECOND}, {1, 8 * PLOCK_MILLISECOND}, {2, 16 * PLOCK_MILLISECOND}, {3, 20 * PLOCK_MILLISECOND}, {4000000000u, 20 * PLOCK_MILLISECOND}};
     for (unsigned i = 0; i < sizeof LOOKS / sizeof *LOOKS; i++)
         for (int sample = 0; sample < SAMPLES; sample++) {
             const plock_ns pause = plock__pause_before_looking(LOOKS[i].pauses, PLOCK_NEVER, 100 * PLOCK_SECOND);

@@ -26,6 +26,11 @@ static const char *fall_silent(const char *command, unsigned nth) {
     return grant(command, nth);
 }
 
+/* No channel is to be had. */
+static const char *grant_without_a_channel(const char *command, unsigned nth) {
+    return strncmp(command, "SUBSCRIBE", 9) ? grant(command, nth) : FAKE_SILENCE;
+}
+
 static void begin(const char *(*says)(const char *command, unsigned nth)) {
     granted_from = silent_at = 1000;
     fake_clock_start();
@@ -272,6 +277,19 @@ static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(v
     }
 }
 
+/* Without a channel nobody queues, but it is looked at from time to time: what is got like that is given back all the same. */
+static void who_gives_up_what_he_got_without_having_queued_gives_it_back(void) {
+    begin(grant_without_a_channel);
+    granted_from = 1;
+    fake_await_turn(lease, 10 * PLOCK_SECOND);
+    fake_native_pass(100 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 2);
+    plock_lease_cancel(lease);
+    fake_await("EVALSHA leave", 1);
+    check_leave("EVALSHA", 1, "1");
+    end();
+}
+
 static void an_answer_that_does_not_come_is_not_waited_for_for_ever(void) {
     begin(fall_silent);
     silent_at = 2;
@@ -322,7 +340,7 @@ static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_
     CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 15, word), "5");
     fake_native_pass(70 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
-    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 2, command), 15, word), "80");
+    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 2, command), 15, word), "68");
     end();
 }
 
@@ -339,6 +357,7 @@ int main(void) {
     RUN(after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket);
     RUN(who_gives_up_leaves_with_his_record);
     RUN(who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there);
+    RUN(who_gives_up_what_he_got_without_having_queued_gives_it_back);
     RUN(an_answer_that_does_not_come_is_not_waited_for_for_ever);
     RUN(who_gives_up_his_own_request_leaves_behind_it_and_once_more);
     RUN(the_lease_can_be_used_again);

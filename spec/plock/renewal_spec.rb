@@ -1,40 +1,23 @@
 # frozen_string_literal: true
 
-require "openssl"
 require "spec_helper"
+require "support/busy_ruby"
 
 # Renewal is the native thread's business, whatever Ruby does meanwhile.
 RSpec.describe "Renewal" do
+  include Support::BusyRuby
+
   ttl = 0.4
   let(:store) { open_store }
   let(:key) { unique_key }
 
   def take(max_hold: nil) = store.acquire(key, ttl: 0.4, renew: true, max_hold: max_hold)
 
-  # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile.
-  def hold_gvl(seconds)
-    rounds = 100_000
-    rounds = (rounds * 2 * seconds / elapsed { derive(rounds) }).ceil
-    derive(rounds)
-  end
-
-  def derive(rounds) = OpenSSL::KDF.pbkdf2_hmac("password", salt: "salt", iterations: rounds, length: 32, hash: "SHA256")
-
   it "goes on while Ruby holds the GVL for three times as long as the lease lasts", :timing do
     hold = take
     longest = longest_silence { hold_gvl(3 * ttl) }
     expect(longest).to be > 3 * ttl # no Ruby thread could have renewed it
     expect([hold.valid?, hold.lost?, held?(hold), hold.release]).to eq [true, false, true, true]
-  end
-
-  # The longest time in which another Ruby thread, always ready to run, did not.
-  def longest_silence
-    instants = [monotonic]
-    beating = background { loop { instants << monotonic && Thread.pass } }
-    yield
-    sleep 0.01 while instants.size < 2
-    beating.kill.join
-    (instants << monotonic).each_cons(2).map { |earlier, later| later - earlier }.max
   end
 
   def held?(hold) = shared_redis.call("GET", hold.store_key) == hold.token

@@ -109,10 +109,16 @@ static plock_status attempt(plock_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
+/* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
+static bool is_over(const plock_lease *lease, const plock_grant *grant, plock_ns now) {
+    bool lost = false;
+    const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
+    return lost || (now >= plock__reliable(grant->asked_at, lease->new_ttl) && now >= renewed);
+}
+
 static plock_status acquired(plock_lease *lease, const plock_grant *grant) {
     const plock_ns now = plock_now();
-    /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
-    if (now >= plock__reliable(grant->asked_at, lease->new_ttl)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
+    if (is_over(lease, grant, now)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
     lease->fence = grant->fence;
     lease->acquired_at = grant->asked_at;
     lease->waited = now - lease->began_at;

@@ -64,11 +64,16 @@ static void channel_failed(plock_keeper *keeper, const plock_error *error) {
     plock__leave();
 }
 
+/* With the lock held. */
+static bool needed(const plock_keeper *keeper) {
+    return keeper->lines || keeper->watches;
+}
+
 static bool is_needed(const plock_keeper *keeper) {
     plock__enter();
-    const bool needed = keeper->lines || keeper->watches;
+    const bool yes = needed(keeper);
     plock__leave();
-    return needed;
+    return yes;
 }
 
 static void attend(plock_keeper *keeper, plock_ns now, plock_want *want) {
@@ -105,10 +110,6 @@ static void send_to_look(plock_keeper *keeper, plock_ns now, plock_want *want) {
         if (!waiter) return;
         plock__waiter_employ(waiter);
     }
-}
-
-static bool needed(const plock_keeper *keeper) {
-    return keeper->lines || keeper->watches;
 }
 
 /* What is said on the channel meanwhile concerns nobody any more. */

@@ -11,7 +11,7 @@
 #include <poll.h>
 
 /* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is longer than that. */
-static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 80 * PLOCK_MILLISECOND, SEEN_LATELY = 600 * PLOCK_SECOND;
+static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND, SEEN_LATELY = 600 * PLOCK_SECOND;
 
 plock_ns plock__window(plock_store *store, bool shares) {
     if (!shares) return 0;
@@ -95,6 +95,11 @@ static void refused(plock_waiter *waiter, const plock_place *place) {
     if (!waiter->line) return;
     plock__line_schedule(waiter->line, place, now);
     plock__keeper_tell(plock__keeper_of(waiter->store), waiter->line->look_at);
+}
+
+/* Is there something on the server that is to be taken back if he goes? */
+static bool owes(const plock_waiter *waiter) {
+    return waiter->placed || waiter->doubt;
 }
 
 /* --- his own thread --- */
@@ -241,7 +246,7 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     waiter->gone = true;
     waiter->placed = waiter->placed || asked;
     waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
-    const bool leaves = waiter->placed && !waiter->employed;
+    const bool leaves = owes(waiter) && !waiter->employed;
     if (leaves) waiter->employed = true, waiter->concluded = false; /* and what referred to him now does so from there */
     else if (waiter->employed) plock__worker_prod(&waiter->job);
     plock_waker *bell = waiter->bell; /* another may need it before he has left */
@@ -385,7 +390,7 @@ static plock_status step(plock_job *job, plock_want *want) {
             if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
             if (!has_gone(waiter)) return PLOCK_OK;
         }
-        if (!waiter->placed) return PLOCK_OK;
+        if (!owes(waiter)) return PLOCK_OK;
         waiter->concluded = true;
         begin_leaving(waiter);
     }
@@ -408,7 +413,7 @@ static void put_down(plock_job *job) {
         fail(waiter, &ENDED);
     }
     bool again = false;
-    if (own && waiter->gone) again = waiter->placed && !waiter->leaves && waiter->concluded;
+    if (own && waiter->gone) again = owes(waiter) && !waiter->leaves && waiter->concluded;
     else if (own && waiter->state == PLOCK__RESTS && waiter->woken) waiter->state = PLOCK__ASKED, again = true;
     if (again) waiter->employed = true, waiter->concluded = false; /* if it cannot be begun, that is the end */
     plock_keeper *keeper = own ? plock__keeper_of(waiter->store) : NULL;

@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require "openssl"
+
+module Support
+  # Keeping Ruby from doing anything else.
+  module BusyRuby
+    ROUNDS = 100_000
+
+    # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile. Takes at least so many seconds.
+    def hold_gvl(seconds)
+      before = cpu_seconds
+      derive(ROUNDS)
+      derive((ROUNDS * 2.5 * seconds / (cpu_seconds - before)).ceil)
+    end
+
+    # The longest time in which another Ruby thread, always ready to run, did not.
+    def longest_silence
+      instants = [monotonic]
+      beating = background { loop { instants << monotonic && Thread.pass } }
+      yield
+      sleep 0.01 while instants.size < 2
+      beating.kill.join
+      (instants << monotonic).each_cons(2).map { |earlier, later| later - earlier }.max
+    end
+
+    private
+
+    def cpu_seconds = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
+
+    def derive(rounds) = OpenSSL::KDF.pbkdf2_hmac("password", salt: "salt", iterations: rounds, length: 32, hash: "SHA256")
+  end
+end
