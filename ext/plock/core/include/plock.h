@@ -20,6 +20,10 @@
  * with a plock_want: call again when this descriptor is ready, or this moment has come. Whoever embeds the engine
  * decides how to wait (plock_drive takes a function for it), so the same engine serves a thread, a fiber or a test.
  *
+ * Who is refused and has patience gets in line: a place in a queue on the server, by order of arrival. One native thread in the process
+ * listens for all who wait, claims for whoever is called, renews leases and notices their loss; where a waiting thread uses
+ * plock_await it does that work itself meanwhile. What happened to leases while nobody asked is told by notices (plock/notice.h).
+ *
  * A lease belongs to one thread at a time; a store may be shared by all threads. After fork() the child's copies hold
  * nothing: their connections are closed without a word on the wire and a lease of the parent's is never released by the child. */
 #ifndef PLOCK_H
