@@ -8,52 +8,55 @@
 -- fence is the server's time in microseconds, or one more than the last: so it grows whatever expires or is lost. It is made
 -- of strings, for they are quicker than arithmetic here; of 16 digits both, they compare like numbers.
 local call = redis.call
-local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local mine, left = call('SET', lock, value, 'NX', 'PX', ttl), nil
-if mine and call('EXISTS', queue) == 1 then -- nobody told those who wait: the last holder's time ran out
-  -- include parts/pass
-  left = left_to_polling(window)
-  if left > 0 then
-    call('DEL', lock)
-    mine = false
-  else
-    if window and ticket ~= '0' then call('ZADD', queue, 'NX', ticket, record) end
-    mine = not pass(lock, queue, value)
-    left = nil
+local mine = call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence is to be done
+  local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
+  local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+  local left
+  if mine then -- nobody told those who wait: the last holder's time ran out
+    -- include parts/pass
+    left = left_to_polling(window)
+    if left > 0 then
+      call('DEL', lock)
+      mine = false
+    else
+      if window and ticket ~= '0' then call('ZADD', queue, 'NX', ticket, record) end
+      mine = not pass(lock, queue, value)
+      left = nil
+    end
+  elseif ticket then
+    local holder = call('GET', lock)
+    mine = holder == value or (window and holder == string.gsub(value, '-', ':'))
+    if mine then
+      call('SET', lock, value, 'PX', ttl)
+      if window then call('ZREM', queue, record) end
+    end
   end
-elseif not mine and ticket then
-  local holder = call('GET', lock)
-  mine = holder == value or (window and holder == string.gsub(value, '-', ':'))
-  if mine then
-    call('SET', lock, value, 'PX', ttl)
-    if window then call('ZREM', queue, record) end
+  if not mine then
+    left = left or call('PTTL', lock)
+    if not window then return {0, left} end
+    local place = call('ZSCORE', queue, record)
+    if not place then
+      place = ticket
+      if ticket == '0' then
+        local t, last = call('TIME'), call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+        place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
+      end
+      place = string.format('%.0f', place)
+      call('ZADD', queue, place, record)
+    end
+    call('PEXPIRE', queue, math.max(left, 0) + 600000)
+    local holder, noted = call('GET', lock), call('GET', companion)
+    local ours = not holder or string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x') or (noted and string.sub(noted, -#holder) == holder)
+    return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
   end
 end
-if mine then
-  local t = call('TIME')
-  local fence = t[1] .. string.sub('00000' .. t[2], -6)
-  local noted = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record
-  local last = call('SET', companion, fence .. noted, 'PX', '86400000', 'GET')
-  if last and string.sub(last, 1, 16) >= fence then
-    fence = string.format('%.0f', (string.match(last, '^%d+') or fence) + 1)
-    call('SET', companion, fence .. noted, 'PX', '86400000')
-  end
-  return fence
+local t = call('TIME')
+local fence = t[1] .. string.sub('00000' .. t[2], -6)
+local noted = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. ARGV[3]
+local last = call('SET', KEYS[2], fence .. noted, 'PX', '86400000', 'GET')
+if last and string.sub(last, 1, 16) >= fence then
+  fence = string.format('%.0f', (string.match(last, '^%d+') or fence) + 1)
+  call('SET', KEYS[2], fence .. noted, 'PX', '86400000')
 end
-left = left or call('PTTL', lock)
-if not window then return {0, left} end
-local place = call('ZSCORE', queue, record)
-if not place then
-  place = ticket
-  if ticket == '0' then
-    local t, last = call('TIME'), call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
-  end
-  place = string.format('%.0f', place)
-  call('ZADD', queue, place, record)
-end
-call('PEXPIRE', queue, math.max(left, 0) + 600000)
-local holder, noted = call('GET', lock), call('GET', companion)
-local ours = not holder or string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x') or (noted and string.sub(noted, -#holder) == holder)
-return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
+return fence
