@@ -150,6 +150,19 @@ static void who_waits_in_another_way_has_it_driven(void) {
     end();
 }
 
+static void where_no_guest_comes_the_native_thread_listens(void) {
+    plock_status status;
+    begin(true);
+    CHECK(drive_once(&status));
+    for (int i = 0; i < 2; i++) { /* once where it waits for a guest, once where it has given that up */
+        const int before = atomic_load(&done);
+        something_to_do();
+        check_done(before + 1);
+    }
+    CHECK(drive_once(&status)); /* and it invites again */
+    end();
+}
+
 static void a_guest_can_be_interrupted(void) {
     plock_status status;
     begin(true);
@@ -252,6 +265,7 @@ int main(void) {
     RUN(what_is_not_idle_stays_with_the_native_thread);
     RUN(after_a_guest_the_native_thread_goes_on);
     RUN(who_waits_in_another_way_has_it_driven);
+    RUN(where_no_guest_comes_the_native_thread_listens);
     RUN(a_guest_can_be_interrupted);
     RUN(a_guest_waits_no_longer_than_its_time);
     RUN(a_guest_takes_what_others_submit);

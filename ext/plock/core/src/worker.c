@@ -13,6 +13,7 @@ static plock_job *submitted, *active, *inherited;
 static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, GUEST } driver;
+static unsigned guests; /* since the native thread parked */
 static plock_waker *bell, *parking, *ended; /* what the driver listens to, what the native thread does while it is not that, and who drains */
 static pthread_t thread;
 
@@ -139,20 +140,24 @@ static bool all_idle(void) {
     return active;
 }
 
-/* Lets a guest drive while there is nothing but idle jobs. False: there is something to do. */
-static bool park(plock_ns deadline) {
+/* Lets guests drive while there is nothing but idle jobs. False: there is something to do. *visited: one did. */
+static bool park(plock_ns deadline, bool *visited) {
     static const plock_ns ROUND = PLOCK_SECOND; /* a guest that leaves something behind rings; one that does not is noticed by then */
     plock__enter();
     const bool parks = !stopping && !submitted && all_idle();
     if (parks) driver = NOBODY;
+    guests = 0;
     plock__leave();
-    for (bool parked = parks; parked; deadline = plock_after(plock_now(), ROUND)) {
+    for (bool parked = parks; parked;) {
+        const plock_ns latest = plock_after(plock_now(), ROUND);
         struct pollfd polled = {.fd = plock_waker_descriptor(parking), .events = POLLIN};
-        (void)poll(&polled, 1, plock_poll_timeout(deadline));
+        (void)poll(&polled, 1, plock_poll_timeout(deadline < latest ? deadline : latest));
         plock__waker_hush_if_rung(parking);
+        deadline = PLOCK_NEVER;
         plock__enter();
         if (driver == NOBODY) driver = NATIVE;
         parked = driver == GUEST;
+        *visited = guests > 0;
         plock__leave();
     }
     return parks;
@@ -162,6 +167,7 @@ static void *work(void *argument) {
     (void)argument;
     drives = true;
     round r = {.count = 0};
+    bool inviting = true; /* after a second without a guest it listens itself, until something happens */
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
             plock__begin_step();
@@ -177,8 +183,8 @@ static void *work(void *argument) {
         r.count = 0;
         if (!active || anything_new()) continue;
         const plock_ns deadline = gather(&r, PLOCK_NEVER);
-        if (park(deadline)) r.count = 0;
-        else (void)wait_for_some(&r, deadline);
+        if (inviting && park(deadline, &inviting)) r.count = 0;
+        else inviting = wait_for_some(&r, deadline) > 0;
     }
     return NULL;
 }
@@ -189,6 +195,7 @@ static bool become_guest(void) {
     plock__enter();
     const bool may = running && !stopping && driver == NOBODY;
     if (may) driver = GUEST;
+    if (may) guests++;
     plock__leave();
     return may;
 }

@@ -1,7 +1,7 @@
 /* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last.
  *
  * While nothing but idle jobs is there it parks, and a thread of the program that waits for a job anyway may drive in its place, as
- * a guest (plock_await). */
+ * a guest (plock_await). Where none comes for a second it listens itself until something happens. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
