@@ -10,11 +10,12 @@
 #                                    it was in after START, and its longest wait
 #   fibers KEY COUNT                 that many fibers enter and leave at once; answers when all have asked, and when all are done
 
-require "json"
-require_relative "bench"
+require_relative "answering"
 
 module Bench
   class ContenderWorker
+    include Answering
+
     def initialize(contestant, address)
       @contestant = contestant
       @locks = contestant.contender.call(address)
@@ -106,22 +107,7 @@ module Bench
 
     # Of the whole process, its native threads included.
     def cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
-
-    def versions
-      loaded = @contestant.gems.to_h { |name| [name, Gem.loaded_specs.fetch(name).version.to_s] }
-      loaded["plock"] = Plock::VERSION if @contestant.ours?
-      loaded
-    end
-
-    def answer(values)
-      $stdout.puts(JSON.generate(values))
-      $stdout.flush
-    end
   end
 end
 
-if $PROGRAM_NAME == __FILE__
-  Signal.trap("INT", "SYSTEM_DEFAULT") # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
-  name, port, socket = ARGV
-  Bench::ContenderWorker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run
-end
+Bench::Answering.begin(__FILE__, Bench::ContenderWorker)

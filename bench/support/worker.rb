@@ -6,11 +6,12 @@
 #   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
 #   count PAIRS         that many pairs, untimed; also says how many objects Ruby allocated for them
 
-require "json"
-require_relative "bench"
+require_relative "answering"
 
 module Bench
   class Worker
+    include Answering
+
     MAX_SAMPLES = 200_000 # a slice ends when they are full; more would only give the garbage collector more to look at
 
     def initialize(contestant, address)
@@ -69,22 +70,7 @@ module Bench
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-
-    def versions
-      loaded = @contestant.gems.to_h { |name| [name, Gem.loaded_specs.fetch(name).version.to_s] }
-      loaded["plock"] = Plock::VERSION if @contestant.ours?
-      loaded
-    end
-
-    def answer(values)
-      $stdout.puts(JSON.generate(values))
-      $stdout.flush
-    end
   end
 end
 
-if $PROGRAM_NAME == __FILE__
-  Signal.trap("INT", "SYSTEM_DEFAULT") # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
-  name, port, socket = ARGV
-  Bench::Worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run
-end
+Bench::Answering.begin(__FILE__, Bench::Worker)

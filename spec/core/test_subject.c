@@ -66,7 +66,7 @@ static void a_record_names_channel_and_label_where_there_are(void) {
     CHECK_STATUS(plock__owner_renew(&owner, PLOCK_PLAIN), PLOCK_OK);
     check_record(&owner, "-", "-");
     owner.label = plock__text(longest, PLOCK_LABEL_MAX);
-    plock__owner_sign(&owner);
+    plock__owner_sign(&owner, owner.channel, owner.label);
     check_record(&owner, "-", longest);
     owner.channel = plock__text("0123456789abcdef", PLOCK__CHANNEL_LENGTH);
     CHECK_STATUS(plock__owner_renew(&owner, PLOCK_MARSHAL), PLOCK_OK); /* the longest of all */

@@ -2,6 +2,8 @@
  * server may push, ends with what no server says, and hears the same however the bytes are cut.
  *
  * Input: a byte (the bytes that one read gives, and whether the subscription has been confirmed before), then what comes. */
+#include "fuzz.h"
+
 #include "fake.h"
 
 #include "channel.h"
@@ -12,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition) ((condition) ? (void)0 : abort())
-
 enum { CONFIRMED = 128, CHUNK = 127, SIZE_MAX_HEARD = 12000 };
 
 /* What was heard: the last status, and a sum over all messages before it. */
@@ -25,22 +23,17 @@ typedef struct outcome {
     uint64_t sum;
 } outcome;
 
-static void add(outcome *heard, const void *bytes, size_t length) {
-    const unsigned char *from = bytes;
-    for (size_t i = 0; i < length; i++) heard->sum = (heard->sum ^ from[i]) * UINT64_C(0x100000001b3);
-}
-
 static void check_message(const plock_message *message, outcome *heard) {
     heard->messages++;
-    add(heard, &message->kind, 1);
+    fuzz_add(&heard->sum, &message->kind, 1);
     if (!message->kind) return; /* the subscription is confirmed */
     REQUIRE(strchr("=~!", message->kind));
     REQUIRE(message->ms <= 10000009);
     REQUIRE(message->value.length > 0 && !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 && message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
-    add(heard, &message->ms, sizeof message->ms);
-    add(heard, message->value.bytes, message->value.length); /* the sanitizer sees whether all of it is ours */
-    add(heard, message->key.bytes, message->key.length);
+    fuzz_add(&heard->sum, &message->ms, sizeof message->ms);
+    fuzz_add(&heard->sum, message->value.bytes, message->value.length); /* the sanitizer sees whether all of it is ours */
+    fuzz_add(&heard->sum, message->key.bytes, message->key.length);
 }
 
 static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chunk) {

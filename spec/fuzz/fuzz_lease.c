@@ -2,6 +2,8 @@
  * that it holds what was not granted, ends in time, and leaves nothing behind.
  *
  * Input: a byte that chooses the operations, then for each connection a length and the bytes that its server sends. */
+#include "fuzz.h"
+
 #include "fake.h"
 
 #include "memory.h"
@@ -11,10 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
 enum { PATIENT = 1, OWN = 2, DRIBBLE = 4, GREETS = 8, CLOSES = 16, PASSWORD = 32 };
 static const plock_ns TTL = 3 * PLOCK_SECOND, WAIT = PLOCK_SECOND, GRACE = 50 * PLOCK_MILLISECOND;

@@ -2,6 +2,8 @@
  * anything that does not hold together, and gives the same answer however the bytes are cut.
  *
  * Input: one byte that says how to cut, then the stream. */
+#include "fuzz.h"
+
 #include "reply.h"
 
 #include "memory.h"
@@ -10,21 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition) ((condition) ? (void)0 : abort())
-
 /* What came out of a stream: the last status, and a sum over all values before it. */
 typedef struct outcome {
     plock_status status;
     unsigned replies;
     uint64_t sum;
 } outcome;
-
-static void add(outcome *seen, const void *bytes, size_t length) {
-    const unsigned char *from = bytes;
-    for (size_t i = 0; i < length; i++) seen->sum = (seen->sum ^ from[i]) * UINT64_C(0x100000001b3);
-}
 
 static bool is_text(const plock_value *value) {
     return value->type == PLOCK__STRING || value->type == PLOCK__ERROR || value->type == PLOCK__DONE;
@@ -35,16 +28,16 @@ static void check_reply(const plock_value *values, outcome *seen) {
     size_t left = 1, count = 0, text = 0;
     for (const plock_value *value = values; left > 0; value++, left--) {
         REQUIRE(++count <= PLOCK__REPLY_VALUES_MAX);
-        add(seen, &value->type, sizeof value->type);
+        fuzz_add(&seen->sum, &value->type, sizeof value->type);
         if (value->type == PLOCK__ARRAY) {
             REQUIRE(value->length <= PLOCK__REPLY_VALUES_MAX);
             left += value->length;
         } else if (value->type == PLOCK__INTEGER) {
-            add(seen, &value->integer, sizeof value->integer);
+            fuzz_add(&seen->sum, &value->integer, sizeof value->integer);
         } else if (is_text(value)) {
             text += value->length;
             REQUIRE(text <= PLOCK__REPLY_BYTES_MAX);
-            add(seen, value->text, value->length); /* the sanitizer sees whether all of it is ours */
+            fuzz_add(&seen->sum, value->text, value->length); /* the sanitizer sees whether all of it is ours */
         }
     }
     for (size_t i = 0; i <= values->length && i < PLOCK__REPLY_VALUES_MAX; i++) {

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "../dispatcher"
 require_relative "../errors"
 require_relative "../events"
@@ -32,12 +33,12 @@ module Plock
       # @yieldparam store_key [String] where others held it until patience ended; its value is the answer
       def asking(key, terms, patience, block)
         store_key = profile.store_key(Arguments.key(key))
-        started = now if Events.listening
+        started = Clock.now if Events.listening
         taking(terms, block) do |lease|
           lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?) do |granted|
             lease.hold = granted
           end
-          tell_of_asking(lease, store_key, now - started, patience) if started
+          tell_of_asking(lease, store_key, Clock.now - started, patience) if started
           return yield(store_key) unless lease.hold
         end
       end
@@ -94,10 +95,6 @@ module Plock
         Status.new(key, store_key, examine(store_key, EXAMINE_BUDGET))
       rescue Error
         nil
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -13,8 +13,8 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
   local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
   local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local left
+  -- include parts/pass
   if mine then -- nobody told those who wait: the last holder's time ran out
-    -- include parts/pass
     left = left_to_polling(window)
     if left > 0 then
       call('DEL', lock)
@@ -26,7 +26,7 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     end
   elseif ticket then
     local holder = call('GET', lock)
-    mine = holder == value or (window and holder == string.gsub(value, '-', ':'))
+    mine = holder == value or (window and holder == baton(value))
     if mine then
       call('SET', lock, value, 'PX', ttl)
       if window then call('ZREM', queue, record) end
@@ -47,7 +47,7 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     end
     call('PEXPIRE', queue, math.max(left, 0) + 600000)
     local holder, noted = call('GET', lock), call('GET', companion)
-    local ours = not holder or string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x') or (noted and string.sub(noted, -#holder) == holder)
+    local ours = not holder or is_baton(holder) or (noted and string.sub(noted, -#holder) == holder)
     return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
   end
 end

@@ -13,11 +13,6 @@
  * connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-static plock_status finish(plock_lease *lease, plock_status status) {
-    lease->doing = NOTHING;
-    return status;
-}
-
 /* --- who else asks --- */
 
 /* Most keys are digests, so their bytes are as good as random. */
@@ -128,7 +123,7 @@ static plock_status acquired(plock_lease *lease, const plock_grant *grant) {
     plock__lease_start_watch(lease);
     if (lease->waiter) plock__waiter_finish(lease->waiter);
     lease->waiter = NULL;
-    return finish(lease, PLOCK_OK);
+    return plock__lease_finish(lease, PLOCK_OK);
 }
 
 /* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after a pause, or the end. */
@@ -146,7 +141,7 @@ static plock_status failed(plock_lease *lease, plock_status status) {
         lease->phase = TO_TRY;
         return PLOCK_AGAIN;
     }
-    if ((!plock_status_retries(status) && !lease->insists) || brought || now >= lease->patience_ends) return finish(lease, status);
+    if ((!plock_status_retries(status) && !lease->insists) || brought || now >= lease->patience_ends) return plock__lease_finish(lease, status);
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
     return PLOCK_TRY_FAILED;
@@ -158,7 +153,7 @@ static plock_status refused(plock_lease *lease, const plock_place *place) {
     if (now >= lease->patience_ends) {
         plock__lease_drop_watch(lease);
         plock__acquire_give_up(lease, false, false);
-        return finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
+        return plock__lease_finish(lease, plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED));
     }
     bool asks = true;
     if (!lease->waiter) {
@@ -194,7 +189,7 @@ static plock_status out_of_patience(plock_lease *lease) {
     if (!lease->error.status) (void)plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
     plock__lease_drop_watch(lease);
     plock__acquire_give_up(lease, false, false);
-    return finish(lease, PLOCK_TIMED_OUT);
+    return plock__lease_finish(lease, PLOCK_TIMED_OUT);
 }
 
 static plock_status rest(plock_lease *lease, plock_want *want) {
@@ -228,7 +223,7 @@ plock_status plock__acquire_step(plock_lease *lease, plock_want *want) {
         switch (lease->phase) {
         case TO_TRY:
             status = attempt(lease, plock_now());
-            if (status != PLOCK_AGAIN) return finish(lease, status);
+            if (status != PLOCK_AGAIN) return plock__lease_finish(lease, status);
             break;
         case ASKING: status = listen_for_answer(lease, want); break;
         case RESTING: status = rest(lease, want); break;

@@ -51,7 +51,7 @@ static void understand(plock_keeper *keeper, const plock_message *message) {
     if (message->kind == '~' && waiter) plock__line_told(waiter->line, plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
     if (message->kind == '!') plock__watch_broken(keeper->watches, message->key, message->value);
     plock__leave();
-    if (employ) plock__waiter_employ(waiter);
+    if (employ) plock__worker_submit(&waiter->job);
     if (turn && !waiter) plock__waiter_pass_on(keeper->store, message->key, message->value);
 }
 
@@ -108,7 +108,7 @@ static void send_to_look(plock_keeper *keeper, plock_ns now, plock_want *want) {
         if (keeper->looks_at < want->deadline) want->deadline = keeper->looks_at;
         plock__leave();
         if (!waiter) return;
-        plock__waiter_employ(waiter);
+        plock__worker_submit(&waiter->job);
     }
 }
 

@@ -36,6 +36,7 @@ void plock__lease_drop_watch(plock_lease *lease) {
     plock__watch_end(lease->watch);
     plock__watch_release(lease->watch);
     lease->watch = NULL;
+    lease->subject.owner.channel = plock__text(NULL, 0); /* it stood in the watch */
 }
 
 /* --- life --- */
@@ -66,16 +67,21 @@ plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t lengt
 }
 
 plock_request plock__lease_undo_request(plock_lease *lease) {
-    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject, plock__window(lease->store, lease->shares), 0);
+    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject, plock__store_window(lease->store, lease->shares), 0);
+}
+
+/* An operation begins: what went wrong in an earlier one is forgotten. */
+static void begin(plock_lease *lease, enum plock__operation doing) {
+    lease->doing = doing;
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
 }
 
 static void begin_release(plock_lease *lease, plock_ns now) {
-    plock_request request = plock__lease_undo_request(lease);
-    if (lease->taken_until > now)
-        request = plock__release_request(&lease->subject, plock__window(lease->store, lease->shares), lease->taken_until - now);
-    lease->doing = RELEASING;
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
+    const bool kept = lease->taken_until > now;
+    const plock_request request = kept ? plock__release_request(&lease->subject, plock__store_window(lease->store, lease->shares), lease->taken_until - now)
+                                       : plock__lease_undo_request(lease);
+    begin(lease, RELEASING);
     plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
 }
 
@@ -150,16 +156,11 @@ void plock_lease_free(plock_lease *lease) {
 
 /* --- the other operations --- */
 
-static plock_status finish(plock_lease *lease, plock_status status) {
-    lease->doing = NOTHING;
-    return status;
-}
-
 static plock_status release_step(plock_lease *lease, plock_want *want) {
     const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     /* A release that was answered to nobody is why it is not ours any more. */
-    return finish(lease, status == PLOCK_NOT_OWNER && lease->errand.doubt ? PLOCK_OK : status);
+    return plock__lease_finish(lease, status == PLOCK_NOT_OWNER && lease->errand.doubt ? PLOCK_OK : status);
 }
 
 static plock_status extend_step(plock_lease *lease, plock_want *want) {
@@ -171,7 +172,7 @@ static plock_status extend_step(plock_lease *lease, plock_want *want) {
     if (status == PLOCK_NOT_OWNER) lease->held = !(lease->lost = true);
     if (lease->watch) plock__watch_resume(lease->watch, status ? 0 : lease->ttl, lease->valid_until);
     if (status == PLOCK_NOT_OWNER) plock__lease_drop_watch(lease);
-    return finish(lease, status);
+    return plock__lease_finish(lease, status);
 }
 
 static plock_status adopt_step(plock_lease *lease, plock_want *want) {
@@ -179,13 +180,13 @@ static plock_status adopt_step(plock_lease *lease, plock_want *want) {
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) {
         plock__lease_drop_watch(lease);
-        return finish(lease, status);
+        return plock__lease_finish(lease, status);
     }
     lease->held = true;
     lease->acquired_at = lease->errand.exchange.left_at;
     plock__lease_date(lease, lease->acquired_at, plock_now());
     plock__lease_start_watch(lease);
-    return finish(lease, PLOCK_OK);
+    return plock__lease_finish(lease, PLOCK_OK);
 }
 
 static plock_status step(plock_lease *lease, plock_want *want) {
@@ -220,12 +221,10 @@ static bool reasonable(const plock_patience *patience, bool brought) {
            patience->max_hold >= 0 && (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) && !(brought && patience->wait);
 }
 
-static void begin(plock_lease *lease, enum plock__operation doing, const plock_patience *patience) {
+static void begin_afresh(plock_lease *lease, enum plock__operation doing, const plock_patience *patience) {
+    begin(lease, doing);
     lease->generation = plock__generation();
-    lease->doing = doing;
     lease->lost = lease->undoes = false;
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
     lease->new_ttl = patience->ttl > patience->at_least ? patience->ttl : patience->at_least;
     lease->renews = patience->renews;
     lease->watched = patience->renews || patience->watched;
@@ -237,7 +236,7 @@ plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patie
     if (lease->doing || lease->held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     const plock_ns now = plock_now(), least = lease->store->config->attempt_timeout;
-    begin(lease, ACQUIRING, patience);
+    begin_afresh(lease, ACQUIRING, patience);
     lease->phase = TO_TRY;
     lease->reconnected = lease->doubt = lease->contended = false;
     lease->pauses = 0;
@@ -275,17 +274,19 @@ plock_status plock_lease_release_owned(plock_lease *lease) {
     return PLOCK_OK;
 }
 
+static void ask_for_new_ttl(plock_lease *lease, plock_ns now) {
+    const plock_request request = plock__extend_request(&lease->subject, lease->new_ttl);
+    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->command_timeout), false);
+}
+
 plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
     if (lease->doing || !lease->held || plock_lease_inherited(lease) || !is_ttl(ttl)) return PLOCK_MISUSE;
-    const plock_ns now = plock_now();
-    lease->doing = EXTENDING;
+    const plock_ns now = plock_now(), until = plock__reliable(now, ttl);
+    begin(lease, EXTENDING);
     lease->new_ttl = ttl;
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
-    const plock_request request = plock__extend_request(&lease->subject, ttl);
-    if (lease->valid_until > plock__reliable(now, lease->new_ttl)) lease->valid_until = plock__reliable(now, lease->new_ttl); /* it may shorten it, answered or not */
-    if (lease->watch) plock__watch_pause(lease->watch, plock__reliable(now, lease->new_ttl));
-    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->command_timeout), false);
+    if (lease->valid_until > until) lease->valid_until = until; /* it may shorten it, answered or not */
+    if (lease->watch) plock__watch_pause(lease->watch, until);
+    ask_for_new_ttl(lease, now);
     return PLOCK_OK;
 }
 
@@ -294,13 +295,12 @@ plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t len
     plock_status status = plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
     if (status) return status;
     plock__pool_use(&lease->store->pool);
-    begin(lease, ADOPTING, patience);
+    begin_afresh(lease, ADOPTING, patience);
     lease->fence = fence;
     lease->taken_until = 0;
     status = plock__lease_prepare_watch(lease);
-    if (status) return finish(lease, status);
-    const plock_request request = plock__extend_request(&lease->subject, lease->new_ttl);
-    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(plock_now(), lease->store->config->command_timeout), false);
+    if (status) return plock__lease_finish(lease, status);
+    ask_for_new_ttl(lease, plock_now());
     return PLOCK_OK;
 }
 

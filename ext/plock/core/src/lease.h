@@ -42,6 +42,12 @@ struct plock_lease {
     char names[];
 };
 
+/* The operation under way is over. */
+static inline plock_status plock__lease_finish(plock_lease *lease, plock_status status) {
+    lease->doing = NOTHING;
+    return status;
+}
+
 /* --- lease.c --- */
 
 /* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */

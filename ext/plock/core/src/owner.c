@@ -67,20 +67,20 @@ static size_t append(char *record, size_t length, plock_text word) {
 }
 
 /* The number tells one acquire of the same value from another; 0: it needs none. */
-static void write_record(plock_owner *owner, char *record, unsigned long number) {
+static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel, plock_text label) {
     size_t length;
     const char *identity = plock__identity(&length);
     memcpy(record, identity, length);
     if (number) length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", number);
-    length = append(record, length, owner->channel);
-    length = append(record, length, owner->label);
+    length = append(record, length, channel);
+    length = append(record, length, label);
     length = append(record, length, owner->value);
     owner->record = plock__text(record, length);
 }
 
 void plock__owner_number(plock_owner *owner) {
     static atomic_ulong number;
-    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1);
+    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1, owner->channel, owner->label);
 }
 
 /* --- fresh tokens --- */
@@ -97,12 +97,12 @@ plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding) {
     const plock_status status = plock_token(owner->token);
     if (status) return status;
     owner->value = encoding == PLOCK_PLAIN ? plock__text(owner->token, PLOCK_TOKEN_LENGTH) : marshal(owner);
-    plock__owner_sign(owner);
+    plock__owner_sign(owner, owner->channel, owner->label);
     return PLOCK_OK;
 }
 
-void plock__owner_sign(plock_owner *owner) {
-    write_record(owner, owner->written, 0);
+void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label) {
+    write_record(owner, owner->written, 0, channel, label);
 }
 
 plock_text plock__owner_name(const plock_owner *owner) {

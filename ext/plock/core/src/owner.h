@@ -38,8 +38,8 @@ PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encodin
  * thread.number …": so one acquire can be told from another. */
 void plock__owner_number(plock_owner *owner);
 
-/* The record of a fresh token once more, with what channel and label are now. */
-void plock__owner_sign(plock_owner *owner);
+/* The record of a fresh token once more, with these. */
+void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
 /* The value as its user knows it, not as it is written. Without bytes where there is none yet. */
 plock_text plock__owner_name(const plock_owner *owner);

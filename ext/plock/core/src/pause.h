@@ -1,5 +1,5 @@
-/* How long to wait before looking again at a lock that is held, or trying again where the store failed. The one place that
- * knows that waiting means looking again. */
+/* How long to wait before looking again at a lock whose holder will not tell when it is free, or trying again where the store
+ * failed. */
 #ifndef PLOCK__PAUSE_H
 #define PLOCK__PAUSE_H
 

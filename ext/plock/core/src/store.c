@@ -40,6 +40,19 @@ bool plock_store_disconnected(const plock_store *store) {
     return plock__pool_closed(&store->pool);
 }
 
+/* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is longer than that. */
+static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND, SEEN_LATELY = 600 * PLOCK_SECOND;
+
+plock_ns plock__store_window(const plock_store *store, bool shares) {
+    if (!shares) return 0;
+    const plock_ns seen = atomic_load_explicit(&store->older_seen_at, memory_order_relaxed);
+    return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
+}
+
+void plock__store_saw_older(plock_store *store, plock_ns now) {
+    atomic_store(&store->older_seen_at, now);
+}
+
 plock_store *plock__store_retain(plock_store *store) {
     plock__enter();
     store->references++;

@@ -25,6 +25,11 @@ struct plock_store {
 #endif
 };
 
+/* For how long at the beginning of each second a lock is left to those who poll for it, where it is shared with such; longer
+ * where one was lately seen to hold a lock here. */
+plock_ns plock__store_window(const plock_store *store, bool shares);
+void plock__store_saw_older(plock_store *store, plock_ns now);
+
 /* Counting who refers to it; plock_store_close is the release for those outside, and not for within a step. */
 plock_store *plock__store_retain(plock_store *store);
 void plock__store_release(plock_store *store);

@@ -10,15 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 
-/* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is longer than that. */
-static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND, SEEN_LATELY = 600 * PLOCK_SECOND;
-
-plock_ns plock__window(plock_store *store, bool shares) {
-    if (!shares) return 0;
-    const plock_ns seen = atomic_load_explicit(&store->older_seen_at, memory_order_relaxed);
-    return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
-}
-
 /* --- life --- */
 
 static const plock_error ENDED = {.status = PLOCK_DISCONNECTED, .message = "waiting for locks has been ended"};
@@ -91,7 +82,7 @@ static void refused(plock_waiter *waiter, const plock_place *place) {
     waiter->due = !waiter->queues;
     waiter->unanswered_since = 0;
     const plock_ns now = plock_now();
-    if (waiter->queues && !place->notified && waiter->shares) atomic_store(&waiter->store->older_seen_at, now);
+    if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, now);
     if (!waiter->line) return;
     plock__line_schedule(waiter->line, place, now);
     plock__keeper_tell(plock__keeper_of(waiter->store), waiter->line->look_at);
@@ -126,13 +117,6 @@ static bool asks_plainly(const plock_keeper *keeper, plock_text key) {
     return !keeper->open && !plock__line_find(keeper->lines, key);
 }
 
-static void sign(plock_owner *owner, const plock_keeper *keeper, plock_text label) {
-    owner->channel = plock__text(keeper->channel.id, PLOCK__CHANNEL_LENGTH);
-    owner->label = label;
-    plock__owner_sign(owner);
-    owner->channel = owner->label = plock__text(NULL, 0); /* they stand in the record now */
-}
-
 /* With the lock held. `spare` becomes the line where there is none yet. */
 static void get_in_line(plock_waiter *waiter, plock_line **spare, plock_keeper *keeper, const plock_wish *wish, const plock_place *place) {
     plock_line *line = plock__line_find(keeper->lines, waiter->subject.key);
@@ -142,7 +126,7 @@ static void get_in_line(plock_waiter *waiter, plock_line **spare, plock_keeper *
         line->next = keeper->lines;
         keeper->lines = line;
     }
-    sign(&waiter->subject.owner, keeper, wish->subject->owner.label);
+    plock__owner_sign(&waiter->subject.owner, plock__text(keeper->channel.id, PLOCK__CHANNEL_LENGTH), wish->subject->owner.label);
     waiter->queues = keeper->open && !wish->follows && !plock__line_unplaced(line);
     waiter->due = !waiter->queues;
     waiter->state = waiter->queues ? PLOCK__ASKS : PLOCK__RESTS;
@@ -180,7 +164,7 @@ plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const pl
 }
 
 plock_request plock__waiter_request(plock_waiter *waiter) {
-    if (waiter->queues) return plock__queue_request(&waiter->subject, waiter->ttl, waiter->place.ticket, plock__window(waiter->store, waiter->shares));
+    if (waiter->queues) return plock__queue_request(&waiter->subject, waiter->ttl, waiter->place.ticket, plock__store_window(waiter->store, waiter->shares));
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 
@@ -272,10 +256,6 @@ bool plock__waiter_call(plock_waiter *waiter) {
     return true;
 }
 
-void plock__waiter_employ(plock_waiter *waiter) {
-    plock__worker_submit(&waiter->job);
-}
-
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error) {
     if (waiter->state != PLOCK__RESTS) return; /* what is under way will say */
     waiter->state = PLOCK__FAILED;
@@ -312,11 +292,6 @@ static void begin_asking(plock_waiter *waiter) {
     plock__exchange_begin(&waiter->exchange, waiter->store, &request, plock_after(plock_now(), waiter->store->config->command_timeout));
 }
 
-static void hold(plock_waiter *waiter, int64_t fence) {
-    waiter->state = PLOCK__HOLDS;
-    waiter->grant = (plock_grant){fence, waiter->exchange.left_at};
-}
-
 static void fail(plock_waiter *waiter, const plock_error *error) {
     waiter->state = PLOCK__RESTS;
     plock__waiter_fail(waiter, error);
@@ -336,7 +311,8 @@ static bool conclude(plock_waiter *waiter, plock_status status, int64_t fence, c
     plock_waker *bell = NULL;
     if (!waiter->gone) {
         if (status == PLOCK_OK) {
-            hold(waiter, fence);
+            waiter->state = PLOCK__HOLDS;
+            waiter->grant = (plock_grant){fence, waiter->exchange.left_at};
             bell = waiter->bell;
             empty = served(waiter);
         } else if (status == PLOCK_REFUSED) {

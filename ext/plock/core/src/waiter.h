@@ -91,17 +91,13 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
 /* --- for the keeper --- */
 
-/* His turn, or time to look; with the lock held. True: hand him to plock__waiter_employ when it is not held any more. */
+/* His turn, or time to look; with the lock held. True: submit his job when it is not held any more. */
 bool plock__waiter_call(plock_waiter *waiter);
-void plock__waiter_employ(plock_waiter *waiter);
 
 /* He rests, and nothing will come of it. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
 /* A turn came for somebody unknown here: it is passed on. */
 void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value);
-
-/* For how long at the beginning of each second a lock is left to those who poll for it. */
-plock_ns plock__window(plock_store *store, bool shares);
 
 #endif

@@ -58,14 +58,18 @@ static void end(plock_job *job) {
     job->destroy(job);
 }
 
-/* Takes over what has been submitted. False: there is nothing to do, and the thread is as good as gone. */
+/* Takes over what has been submitted. False: the thread is about to end, and it waits for the next one. With the lock held. */
+static bool take_submitted(void) {
+    if (stopping) return false;
+    append(&active, submitted);
+    submitted = NULL;
+    return true;
+}
+
+/* False: there is nothing to do, and the thread is as good as gone. */
 static bool more_to_do(bool *stop) {
     plock__enter();
-    *stop = stopping;
-    if (!stopping) { /* else they wait for the next thread */
-        append(&active, submitted);
-        submitted = NULL;
-    }
+    *stop = !take_submitted();
     if (!active) running = false;
     const bool more = active;
     if (!more && ended) plock_waker_ring(ended);
@@ -209,16 +213,11 @@ static void stop_driving(void) {
     plock__leave();
 }
 
-/* False: the thread is about to end. */
-static bool take_submitted(void) {
+static bool goes_on(void) {
     plock__enter();
-    const bool goes_on = !stopping;
-    if (goes_on) {
-        append(&active, submitted);
-        submitted = NULL;
-    }
+    const bool yes = take_submitted();
     plock__leave();
-    return goes_on;
+    return yes;
 }
 
 static plock_status drive(const plock_want *want, const plock_waker *interrupt) {
@@ -227,7 +226,7 @@ static plock_status drive(const plock_want *want, const plock_waker *interrupt) 
     drives = true;
     served = false;
     guests_fd = want->fd;
-    while (status == PLOCK_AGAIN && take_submitted()) {
+    while (status == PLOCK_AGAIN && goes_on()) {
         step_those_due(&r);
         r.count = 0;
         if (served || !active) break;

@@ -7,6 +7,10 @@ local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
+local function is_baton(holder)
+  return string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x')
+end
+
 -- Tells the one who left this record, and returns its value where its process heard.
 local function tell(record, kind, lock)
   local channel, value = string.match(record, '^%S+ %S+ %S+ (%S+) %S+ (.*)$')

@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "bench"
+
+module Bench
+  # A process that obeys lines on its standard input and answers with lines of JSON. The class has a contestant, and #run.
+  module Answering
+    # Where the program is this class's own.
+    def self.begin(program, worker)
+      return unless $PROGRAM_NAME == program
+
+      Signal.trap("INT", "SYSTEM_DEFAULT") # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
+      name, port, socket = ARGV
+      worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run
+    end
+
+    private
+
+    def versions
+      loaded = @contestant.gems.to_h { |name| [name, Gem.loaded_specs.fetch(name).version.to_s] }
+      loaded["plock"] = Plock::VERSION if @contestant.ours?
+      loaded
+    end
+
+    def answer(values)
+      $stdout.puts(JSON.generate(values))
+      $stdout.flush
+    end
+  end
+end
