@@ -26,6 +26,7 @@ Gem::Specification.new do |spec|
     ext/plock/binding.h
     ext/plock/binding_digest.c
     ext/plock/binding_errors.c
+    ext/plock/binding_group.c
     ext/plock/binding_hold.c
     ext/plock/binding_inquiry.c
     ext/plock/binding_lease.c
@@ -38,22 +39,38 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock/clock.h
     ext/plock/core/include/plock/config.h
     ext/plock/core/include/plock/digest.h
+    ext/plock/core/include/plock/group.h
     ext/plock/core/include/plock/inquiry.h
     ext/plock/core/include/plock/lease.h
     ext/plock/core/include/plock/notice.h
+    ext/plock/core/include/plock/operation.h
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
     ext/plock/core/include/plock/waker.h
     ext/plock/core/include/plock/want.h
     ext/plock/core/scripts/acquire.lua
+    ext/plock/core/scripts/acquire_all.lua
     ext/plock/core/scripts/break.lua
     ext/plock/core/scripts/check.lua
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
     ext/plock/core/scripts/leave.lua
+    ext/plock/core/scripts/parts/free.lua
+    ext/plock/core/scripts/parts/now.lua
+    ext/plock/core/scripts/parts/number.lua
     ext/plock/core/scripts/parts/pass.lua
+    ext/plock/core/scripts/parts/share.lua
+    ext/plock/core/scripts/parts/tell.lua
     ext/plock/core/scripts/release.lua
+    ext/plock/core/scripts/release_all.lua
     ext/plock/core/scripts/scan.lua
+    ext/plock/core/scripts/shared_acquire.lua
+    ext/plock/core/scripts/shared_break.lua
+    ext/plock/core/scripts/shared_downgrade.lua
+    ext/plock/core/scripts/shared_extend.lua
+    ext/plock/core/scripts/shared_leave.lua
+    ext/plock/core/scripts/shared_release.lua
+    ext/plock/core/scripts/shared_status.lua
     ext/plock/core/scripts/status.lua
     ext/plock/core/scripts/undo.lua
     ext/plock/core/src/acquire.c
@@ -74,12 +91,14 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/exchange.c
     ext/plock/core/src/exchange.h
     ext/plock/core/src/failure.h
+    ext/plock/core/src/group.c
     ext/plock/core/src/initialize.c
     ext/plock/core/src/inquiry.c
     ext/plock/core/src/keeper.c
     ext/plock/core/src/keeper.h
     ext/plock/core/src/lease.c
     ext/plock/core/src/lease.h
+    ext/plock/core/src/lease_facts.c
     ext/plock/core/src/line.c
     ext/plock/core/src/line.h
     ext/plock/core/src/memory.c

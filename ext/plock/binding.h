@@ -17,6 +17,7 @@ void binding_init_store(void);
 void binding_init_lease(void);
 void binding_init_hold(VALUE store_class);
 void binding_init_take(VALUE store_class);
+void binding_init_group(VALUE store_class);
 void binding_init_inquiry(VALUE store_class);
 void binding_init_notices(void);
 
@@ -30,14 +31,13 @@ NORETURN(void binding_raise(plock_status status, const plock_error *error));
 
 /* Drives the operation under way, without the GVL, or through the Fiber scheduler. Where an interrupt raises, the operation is
  * given up (the engine sees to what it left on the server) and the exception goes on its way. */
+plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
 
 /* The same for a release: interrupts are deferred until it is done and its end has been told (NULL: to nobody), then raised. */
 typedef void binding_told(void *context, plock_status status);
+plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told, void *context);
 plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context);
-
-/* The same for an inquiry. */
-plock_status binding_ask(plock_inquiry *inquiry);
 
 /* Waits until the descriptor is readable, as for an operation; raises what interrupts. */
 void binding_wait_readable(int descriptor);
@@ -72,5 +72,11 @@ VALUE binding_lease_new(plock_store *store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 
 VALUE binding_seconds(plock_ns span);
+
+/* --- binding_take.c --- */
+
+/* The terms that Ruby's callers give; a label is written into the room. */
+plock_patience binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch);
+const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
 #endif

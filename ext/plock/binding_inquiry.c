@@ -12,11 +12,11 @@ static const rb_data_type_t INQUIRY = {
 };
 
 /* An object only so that it is freed whatever is raised meanwhile. */
-static plock_inquiry *about(VALUE *object, VALUE store, VALUE key) {
+static plock_inquiry *about(VALUE *object, VALUE store, VALUE key, bool shared) {
     plock_inquiry *inquiry = NULL;
     *object = TypedData_Wrap_Struct(0, &INQUIRY, NULL);
     StringValue(key);
-    const plock_status status = plock_inquiry_new(&inquiry, binding_store(store), RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+    const plock_status status = plock_inquiry_new(&inquiry, binding_store(store), RSTRING_PTR(key), (size_t)RSTRING_LEN(key), shared);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
     if (status) binding_raise(status, NULL);
     DATA_PTR(*object) = inquiry;
@@ -25,7 +25,7 @@ static plock_inquiry *about(VALUE *object, VALUE store, VALUE key) {
 
 /* The parts of the answer: Strings and Integers. */
 static VALUE answer(VALUE object, plock_inquiry *inquiry) {
-    const plock_status status = binding_ask(inquiry);
+    const plock_status status = binding_carry_on(plock_inquiry_operation(inquiry));
     if (status) binding_raise(status, plock_inquiry_error(inquiry));
     VALUE parts = rb_ary_new();
     for (size_t i = 0; i < plock_inquiry_parts(inquiry); i++) {
@@ -37,34 +37,44 @@ static VALUE answer(VALUE object, plock_inquiry *inquiry) {
     return parts;
 }
 
-/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket, record …]; within so many
- * seconds, where that is not nil. */
-static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
+static VALUE ask_status(VALUE self, VALUE key, bool shared, VALUE first, VALUE budget) {
     VALUE object;
-    plock_inquiry *inquiry = about(&object, self, key);
+    plock_inquiry *inquiry = about(&object, self, key, shared);
     plock_inquiry_status(inquiry, NUM2LL(first));
     if (!NIL_P(budget)) plock_inquiry_hurry(inquiry, plock_after(plock_now(), binding_span(budget)));
     return answer(object, inquiry);
 }
 
+/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket, record …]; within so many
+ * seconds, where that is not nil. */
+static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
+    return ask_status(self, key, false, first, budget);
+}
+
+/* ask_shared_status(key, first, budget) -> [holders in all, waiters in all, then of holders, and of waiters, ms left, note … ticket, share and record …] */
+static VALUE store_ask_shared_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
+    return ask_status(self, key, true, first, budget);
+}
+
 /* ask_scan(pattern, cursor) -> [cursor to go on from, key, key …] */
 static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
     VALUE object;
-    plock_inquiry *inquiry = about(&object, self, pattern);
+    plock_inquiry *inquiry = about(&object, self, pattern, false);
     plock_inquiry_scan(inquiry, NUM2LL(cursor));
     return answer(object, inquiry);
 }
 
-/* break_hold(key) -> true, or false: nobody held it. */
-static VALUE store_break(VALUE self, VALUE key) {
+/* break_hold(key, shared) -> true, or false: nobody held it. */
+static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     VALUE object;
-    plock_inquiry *inquiry = about(&object, self, key);
+    plock_inquiry *inquiry = about(&object, self, key, RTEST(shared));
     plock_inquiry_break(inquiry);
     return NUM2LL(rb_ary_entry(answer(object, inquiry), 0)) ? Qtrue : Qfalse;
 }
 
 void binding_init_inquiry(VALUE store_class) {
     rb_define_private_method(store_class, "ask_status", store_ask_status, 3);
+    rb_define_private_method(store_class, "ask_shared_status", store_ask_shared_status, 3);
     rb_define_private_method(store_class, "ask_scan", store_ask_scan, 2);
-    rb_define_private_method(store_class, "break_hold", store_break, 1);
+    rb_define_private_method(store_class, "break_hold", store_break, 2);
 }

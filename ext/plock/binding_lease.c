@@ -140,6 +140,22 @@ static VALUE lease_release(VALUE self, VALUE keep) {
     return status ? Qfalse : Qtrue;
 }
 
+/* downgrade -> true: it only reads now, and no other writer came in between; or false: it is not ours any more. */
+static VALUE lease_downgrade(VALUE self) {
+    plock_lease *lease = binding_lease(self);
+    if (plock_lease_downgrade(lease)) return Qfalse;
+    const plock_status status = binding_drive(lease);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(self);
+    return status ? Qfalse : Qtrue;
+}
+
+/* Of a lock that may have several holders: "r", "w" or "sN"; else nil. */
+static VALUE lease_share(VALUE self) {
+    const char *share = plock_lease_shares(binding_lease(self));
+    return *share ? rb_usascii_str_new_cstr(share) : Qnil;
+}
+
 /* Without the token: whoever knows it can release the lock. */
 static VALUE lease_inspect(VALUE self) {
     plock_lease *lease = binding_lease(self);
@@ -170,6 +186,8 @@ void binding_init_lease(void) {
     rb_define_method(lease_class, "id", lease_id, 0);
     rb_define_method(lease_class, "extend", lease_extend, 1);
     rb_define_method(lease_class, "release", lease_release, 1);
+    rb_define_method(lease_class, "downgrade", lease_downgrade, 0);
+    rb_define_private_method(lease_class, "share", lease_share, 0);
     rb_define_private_method(lease_class, "value", lease_value, 0);
     rb_define_private_method(lease_class, "leave", lease_leave, 0);
     rb_define_method(lease_class, "inspect", lease_inspect, 0);

@@ -138,6 +138,7 @@ void binding_init_store(void) {
     rb_define_private_method(rb_singleton_class(class), "connect", store_connect, 2);
     binding_init_hold(class);
     binding_init_take(class);
+    binding_init_group(class);
     binding_init_inquiry(class);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);

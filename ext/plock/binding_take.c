@@ -4,8 +4,9 @@
 #include <string.h>
 
 /* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record. */
-static void write_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
+const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     static const char DIGITS[] = "0123456789ABCDEF";
+    if (NIL_P(label)) return NULL;
     StringValue(label);
     size_t length = 0;
     for (long i = 0; i < RSTRING_LEN(label); i++) {
@@ -19,21 +20,29 @@ static void write_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     }
     encoded[length] = 0;
     if (!strcmp(encoded, "-")) (void)strcpy(encoded, "%2D"); /* a dash stands for none */
+    return *encoded ? encoded : NULL;
 }
 
-static plock_patience watching(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+plock_patience binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
     return (plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .watched = RTEST(watch),
                             .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
 }
 
-/* take(key, ttl, wait, renew, max_hold, label, watch) -> a hold, or nil: somebody else held it until the wait was over. */
-static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch) {
-    char encoded[PLOCK_LABEL_MAX + 1];
-    plock_patience patience = watching(ttl, renew, max_hold, watch);
-    patience.wait = binding_span(wait);
-    if (!NIL_P(label)) write_label(label, encoded);
-    if (!NIL_P(label) && *encoded) patience.label = encoded;
+static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
     VALUE object = binding_lease_new(binding_store(self), key);
+    if (!NIL_P(share) && plock_lease_share(binding_lease(object), StringValueCStr(share)))
+        rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
+    return object;
+}
+
+/* take(key, ttl, wait, renew, max_hold, label, watch, share) -> a hold, or nil: others held it until the wait was over. share: as in
+ * plock_lease_share, or nil. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    plock_patience patience = binding_patience(ttl, renew, max_hold, watch);
+    patience.wait = binding_span(wait);
+    patience.label = binding_label(label, encoded);
+    VALUE object = new_lease(self, key, share);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_acquire(lease, &patience);
     if (status) binding_raise(status, plock_lease_error(lease));
@@ -47,10 +56,10 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return Qnil;
 }
 
-/* adopt_owner(key, value, fence, ttl, renew, max_hold, watch) -> a hold, or nil: it was not that owner's any more. */
-static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE fence, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
-    const plock_patience patience = watching(ttl, renew, max_hold, watch);
-    VALUE object = binding_lease_new(binding_store(self), key);
+/* adopt_owner(key, value, fence, ttl, renew, max_hold, watch, share) -> a hold, or nil: it was not that owner's any more. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE fence, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch, VALUE share) {
+    const plock_patience patience = binding_patience(ttl, renew, max_hold, watch);
+    VALUE object = new_lease(self, key, share);
     plock_lease *lease = binding_lease(object);
     StringValue(value);
     plock_status status = plock_lease_adopt(lease, RSTRING_PTR(value), (size_t)RSTRING_LEN(value), NUM2LL(fence), &patience);
@@ -61,6 +70,6 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE fence, VALUE 
 }
 
 void binding_init_take(VALUE store_class) {
-    rb_define_private_method(store_class, "take", store_take, 7);
-    rb_define_private_method(store_class, "adopt_owner", store_adopt, 7);
+    rb_define_private_method(store_class, "take", store_take, 8);
+    rb_define_private_method(store_class, "adopt_owner", store_adopt, 8);
 }

@@ -105,42 +105,49 @@ static plock_status binding_wait(void *context, const plock_want *want) {
 /* --- driving --- */
 
 /* What Ruby code raised meanwhile goes on its way; the native thread sees to what the operation left on the server. */
-static void finish(plock_lease *lease, waiting *w) {
+static void finish(const plock_operation *operation, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
     if (!w->raised) return;
-    if (lease) plock_lease_cancel(lease);
+    operation->cancel(operation->of);
     rb_jump_tag(w->raised);
 }
 
-plock_status binding_drive(plock_lease *lease) {
+plock_status binding_carry_on(plock_operation operation) {
     waiting w = {0};
-    const plock_status status = plock_drive(lease, binding_wait, &w);
-    finish(lease, &w);
+    const plock_status status = plock_carry_on(&operation, binding_wait, &w);
+    finish(&operation, &w);
     return status;
 }
 
-plock_status binding_ask(plock_inquiry *inquiry) {
-    waiting w = {0};
-    plock_status status;
-    do {
-        plock_want want;
-        status = plock_inquiry_step(inquiry, &want);
-        if (status == PLOCK_AGAIN && binding_wait(&w, &want)) break;
-    } while (status == PLOCK_AGAIN);
-    finish(NULL, &w);
-    return status;
+plock_status binding_drive(plock_lease *lease) {
+    return binding_carry_on(plock_lease_operation(lease));
+}
+
+typedef struct readiness {
+    plock_want want;
+    bool waited;
+} readiness;
+
+static plock_status wait_once(void *of, plock_want *want) {
+    readiness *r = of;
+    *want = r->want;
+    if (r->waited) return PLOCK_OK;
+    r->waited = true;
+    return PLOCK_AGAIN;
+}
+
+static void nothing_to_cancel(void *of) {
+    (void)of;
 }
 
 void binding_wait_readable(int descriptor) {
-    waiting w = {0};
-    const plock_want want = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER};
-    (void)binding_wait(&w, &want);
-    finish(NULL, &w);
+    readiness r = {.want = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
+    (void)binding_carry_on((plock_operation){.of = &r, .step = wait_once, .cancel = nothing_to_cancel});
 }
 
 typedef struct masked {
-    plock_lease *lease;
+    plock_operation operation;
     plock_status status;
     binding_told *told;
     void *context;
@@ -148,9 +155,9 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    plock_lease_hurry(m->lease, binding_farewell()); /* Ruby may end this thread because the process ends */
-    m->status = plock_drive(m->lease, binding_wait, &w);
-    finish(m->lease, &w);
+    m->operation.hurry(m->operation.of, binding_farewell()); /* Ruby may end this thread because the process ends */
+    m->status = plock_carry_on(&m->operation, binding_wait, &w);
+    finish(&m->operation, &w);
     if (m->status != PLOCK_INTERRUPTED && m->told) m->told(m->context, m->status);
 }
 
@@ -171,15 +178,19 @@ static VALUE mask_and_drive(VALUE argument) {
 /* Where not even that could be called, or not to its end, the native thread goes on with the release. */
 static VALUE give_up(VALUE argument) {
     const masked *m = (const masked *)argument;
-    if (m->status == PLOCK_INTERRUPTED) plock_lease_cancel(m->lease);
+    if (m->status == PLOCK_INTERRUPTED) m->operation.cancel(m->operation.of);
     return Qnil;
 }
 
-plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context) {
-    masked m = {.lease = lease, .told = told, .context = context};
+plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told, void *context) {
+    masked m = {.operation = operation, .told = told, .context = context};
     drive_to_its_end(&m, true);
     if (m.status == PLOCK_INTERRUPTED) rb_ensure(mask_and_drive, (VALUE)&m, give_up, (VALUE)&m);
     return m.status;
+}
+
+plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context) {
+    return binding_carry_on_deferring(plock_lease_operation(lease), told, context);
 }
 
 void binding_init_waiting(void) {

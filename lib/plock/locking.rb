@@ -120,7 +120,7 @@ module Plock
     # @return [Boolean] did anybody hold it?
     # @raise [Error] the store could not be asked
     def break(key)
-      break_hold(locate(key).last)
+      break_hold(locate(key).last, false)
     end
 
     private

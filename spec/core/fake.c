@@ -77,7 +77,7 @@ static bool is(const char *command, const char *beginning) {
 }
 
 static const char *answer_of(fake_peer *peer, const char *command) {
-    const bool acquires = is(command, "EVALSHA acquire");
+    const bool acquires = is(command, "EVALSHA acquire ") || is(command, "EVALSHA shared_acquire ");
     const char *next = fake_redis.says ? fake_redis.says(command, fake_redis.acquires) : NULL;
     fake_redis.acquires += acquires;
     if (!next && peer->answered < FAKE_ANSWERS && peer->answers[peer->answered]) next = peer->answers[peer->answered++];
@@ -110,7 +110,11 @@ static void add_word(char *command, const char *word, size_t length) {
     static const char *const NAMES[PLOCK__SCRIPTS] = {
         [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend",
         [PLOCK__LEAVE] = "leave",     [PLOCK__UNDO] = "undo",       [PLOCK__BREAK] = "break",   [PLOCK__CHECK] = "check",
-        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan"};
+        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan",
+        [PLOCK__ACQUIRE_ALL] = "acquire_all",       [PLOCK__RELEASE_ALL] = "release_all",
+        [PLOCK__SHARED_ACQUIRE] = "shared_acquire", [PLOCK__SHARED_RELEASE] = "shared_release", [PLOCK__SHARED_EXTEND] = "shared_extend",
+        [PLOCK__SHARED_LEAVE] = "shared_leave",     [PLOCK__SHARED_DOWNGRADE] = "shared_downgrade",
+        [PLOCK__SHARED_BREAK] = "shared_break",     [PLOCK__SHARED_STATUS] = "shared_status"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
         const plock_script *script = plock__script((plock_script_id)id);
         const bool hash = length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX);

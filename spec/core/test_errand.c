@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-static const plock_request RELEASE = {PLOCK__RELEASE, 2, 1, {{"k", 1}, {"q", 1}, {"me", 2}}};
-static const plock_request EXTEND = {PLOCK__EXTEND, 1, 2, {{"k", 1}, {"me", 2}, {"3000", 4}}};
+static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request EXTEND = {.script = PLOCK__EXTEND, .keys = 1, .arguments = 2, .texts = {{"k", 1}, {"me", 2}, {"3000", 4}}};
 static const char RELEASED[] = "EVALSHA release 2 k q me";
 
 static plock_store *store;

@@ -12,8 +12,8 @@ static plock_error error;
 static plock_want want;
 static const plock_value *value;
 
-static const plock_request RELEASE = {PLOCK__RELEASE, 2, 1, {{"k", 1}, {"q", 1}, {"me", 2}}};
-static const plock_request ACQUIRE = {PLOCK__ACQUIRE, 3, 5, {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"0", 1}, {"5", 1}}};
+static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 5, .texts = {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"0", 1}, {"5", 1}}};
 
 static void begin(const char *url) {
     fake_clock_start();

@@ -14,12 +14,30 @@
 #error "PLOCK_SCRIPTS is to be the folder of the .lua files"
 #endif
 
+#define FILE_OF(id, name) [id] = #name ".lua"
 static const char *const FILES[PLOCK__SCRIPTS] = {
-    [PLOCK__ACQUIRE] = "acquire.lua", [PLOCK__RELEASE] = "release.lua", [PLOCK__EXTEND] = "extend.lua", [PLOCK__UNDO] = "undo.lua",
-    [PLOCK__LEAVE] = "leave.lua",     [PLOCK__BREAK] = "break.lua",     [PLOCK__CHECK] = "check.lua",   [PLOCK__STATUS] = "status.lua",
-    [PLOCK__SCAN] = "scan.lua"};
+    FILE_OF(PLOCK__ACQUIRE, acquire),
+    FILE_OF(PLOCK__RELEASE, release),
+    FILE_OF(PLOCK__EXTEND, extend),
+    FILE_OF(PLOCK__LEAVE, leave),
+    FILE_OF(PLOCK__UNDO, undo),
+    FILE_OF(PLOCK__BREAK, break),
+    FILE_OF(PLOCK__CHECK, check),
+    FILE_OF(PLOCK__STATUS, status),
+    FILE_OF(PLOCK__SCAN, scan),
+    FILE_OF(PLOCK__ACQUIRE_ALL, acquire_all),
+    FILE_OF(PLOCK__RELEASE_ALL, release_all),
+    FILE_OF(PLOCK__SHARED_ACQUIRE, shared_acquire),
+    FILE_OF(PLOCK__SHARED_RELEASE, shared_release),
+    FILE_OF(PLOCK__SHARED_EXTEND, shared_extend),
+    FILE_OF(PLOCK__SHARED_LEAVE, shared_leave),
+    FILE_OF(PLOCK__SHARED_DOWNGRADE, shared_downgrade),
+    FILE_OF(PLOCK__SHARED_BREAK, shared_break),
+    FILE_OF(PLOCK__SHARED_STATUS, shared_status),
+};
+#undef FILE_OF
 
-/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `-- include NAME` that file. */
+/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `-- include NAME` that file beneath its folder. */
 static size_t read_stripped(const char *name, char *text, size_t room) {
     static const char INCLUDE[] = "-- include ";
     char path[1024], line[512];
@@ -32,7 +50,8 @@ static size_t read_stripped(const char *name, char *text, size_t room) {
         if (!strncmp(start, INCLUDE, sizeof INCLUDE - 1)) {
             char part[256];
             const char *named = start + sizeof INCLUDE - 1;
-            (void)snprintf(part, sizeof part, "%.*s.lua", (int)strcspn(named, "\n"), named);
+            const char *slash = strrchr(name, '/');
+            (void)snprintf(part, sizeof part, "%.*s%.*s.lua", slash ? (int)(slash + 1 - name) : 0, name, (int)strcspn(named, "\n"), named);
             length += read_stripped(part, text + length, room - length);
             continue;
         }

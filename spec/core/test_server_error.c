@@ -29,7 +29,7 @@ static const struct { const char *words; plock_status status; } ERRORS[] = {
     {"OOM command not allowed when used memory > 'maxmemory'. script: 5f8e, on @user_script:1.", PLOCK_OOM},
     {"MOVED 3999 127.0.0.1:6381", PLOCK_MOVED},
     {"ASK 3999 127.0.0.1:6381", PLOCK_MOVED},
-    {"CROSSSLOT Keys in request don't hash to the same slot", PLOCK_MOVED},
+    {"CROSSSLOT Keys in request don't hash to the same slot", PLOCK_CROSSSLOT},
     {"CLUSTERDOWN Hash slot not served", PLOCK_CLUSTERDOWN},
     {"TRYAGAIN Multiple keys request during rehashing of slot", PLOCK_CLUSTERDOWN},
     {"NOSCRIPT No matching script. Please use EVAL.", PLOCK_NOSCRIPT},

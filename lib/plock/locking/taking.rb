@@ -35,7 +35,7 @@ module Plock
         store_key = profile.store_key(Arguments.key(key))
         started = Clock.now if Events.listening
         taking(terms, block) do |lease|
-          lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?) do |granted|
+          lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, nil) do |granted|
             lease.hold = granted
           end
           tell_of_asking(lease, store_key, Clock.now - started, patience) if started

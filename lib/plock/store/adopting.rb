@@ -13,7 +13,7 @@ module Plock
       # @raise [ArgumentError] not the dump of a hold
       def adopt_hold(dump, renew, max_hold, watch)
         key, value, fence, ttl = Hold.read(dump)
-        adopt_owner(key, value, fence, ttl, renew, max_hold, watch)
+        adopt_owner(key, value, fence, ttl, renew, max_hold, watch, nil)
       end
     end
   end

@@ -102,7 +102,7 @@ module Plock
 
       private
 
-      def take(key, ttl, wait, renew, max_hold, label, watch)
+      def take(key, ttl, wait, renew, max_hold, label, watch, _share)
         claim = Claim.new(key, Owner.new(label), ttl, renew: renew, max_hold: max_hold, watch: watch)
         taken = false
         started = Clock.now
@@ -165,7 +165,7 @@ module Plock
         @world.held_keys.each { |key| block.call(key) if key.start_with?(prefix) }
       end
 
-      def break_hold(key)
+      def break_hold(key, _shared)
         @world.with(key) do |lock, now|
           next false unless lock.holder
 

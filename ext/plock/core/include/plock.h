@@ -35,6 +35,7 @@
 #include "plock/config.h"
 #include "plock/store.h"
 #include "plock/lease.h"
+#include "plock/group.h"
 #include "plock/inquiry.h"
 #include "plock/notice.h"
 #include "plock/waker.h"

@@ -4,9 +4,6 @@
 --   ticket, window ms       of one who waits: '0' is who has no ticket yet; the window is pass.lua's.
 -- Held: the fence, a string of 16 digits. Refused: {0, ms until the lock can be free}, and to one who waits also its rank,
 -- the ticket to come back with, and 1 if the holder is one of ours, who will tell.
--- The companion keeps fence, time of acquisition (server's seconds:microseconds) and owner in one string, for 24 h. The
--- fence is the server's time in microseconds, or one more than the last: so it grows whatever expires or is lost. It is made
--- of strings, for they are quicker than arithmetic here; of 16 digits both, they compare like numbers.
 local call = redis.call
 local mine = call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence is to be done
@@ -51,12 +48,5 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
   end
 end
-local t = call('TIME')
-local fence = t[1] .. string.sub('00000' .. t[2], -6)
-local noted = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. ARGV[3]
-local last = call('SET', KEYS[2], fence .. noted, 'PX', '86400000', 'GET')
-if last and string.sub(last, 1, 16) >= fence then
-  fence = string.format('%.0f', (string.match(last, '^%d+') or fence) + 1)
-  call('SET', KEYS[2], fence .. noted, 'PX', '86400000')
-end
-return fence
+-- include parts/number
+return number(KEYS[2], ARGV[3], call('TIME'))

@@ -28,8 +28,9 @@ static uint64_t hash(plock_text key) {
 }
 
 /* False: somebody of this process has asked for the same key, and not been answered. To ask beside him would bring nothing but one
- * more connection, and might overtake him. */
+ * more connection, and might overtake him; unless both can hold it. */
 static bool looks_first(plock_lease *lease) {
+    if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
     _Atomic uint64_t *slot = &lease->store->looking[key >> 32 & (PLOCK__LOOKING_SLOTS - 1)];
     uint64_t other = 0;
@@ -90,10 +91,14 @@ static plock_status join(plock_lease *lease, const plock_place *place, bool foll
     return plock__waiter_join(&lease->waiter, lease->store, &wish, place, asks, &lease->error);
 }
 
+plock_status plock__acquire_prepare(plock_lease *lease) {
+    const plock_status status = plock__lease_prepare_watch(lease);
+    return status ? status : renew_owner(lease);
+}
+
 static plock_status attempt(plock_lease *lease, plock_ns now) {
     bool asks = true;
-    plock_status status = plock__lease_prepare_watch(lease);
-    if (!status) status = renew_owner(lease);
+    plock_status status = plock__acquire_prepare(lease);
     if (!status && lease->patient) status = join(lease, NULL, false, &asks);
     if (!status && lease->patient && !lease->waiter && !looks_first(lease)) status = join(lease, NULL, true, &asks);
     if (status) return status;
@@ -111,7 +116,7 @@ static bool is_over(const plock_lease *lease, const plock_grant *grant, plock_ns
     return lost || (now >= plock__reliable(grant->asked_at, lease->new_ttl) && now >= renewed);
 }
 
-static plock_status acquired(plock_lease *lease, const plock_grant *grant) {
+plock_status plock__acquire_granted(plock_lease *lease, const plock_grant *grant) {
     const plock_ns now = plock_now();
     if (is_over(lease, grant, now)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
     lease->fence = grant->fence;
@@ -121,7 +126,7 @@ static plock_status acquired(plock_lease *lease, const plock_grant *grant) {
     lease->undoes = false;
     plock__lease_date(lease, grant->asked_at, now);
     plock__lease_start_watch(lease);
-    if (lease->waiter) plock__waiter_finish(lease->waiter);
+    if (lease->waiter) plock__waiter_finish(lease->waiter, grant);
     lease->waiter = NULL;
     return plock__lease_finish(lease, PLOCK_OK);
 }
@@ -175,10 +180,10 @@ static plock_status listen_for_answer(plock_lease *lease, plock_want *want) {
     if (lease->waits) return PLOCK_AGAIN;
     plock_grant grant = {.asked_at = lease->exchange.left_at};
     plock_place place = {.ticket = lease->ticket, .free_in = PLOCK_NEVER};
-    if (!status) status = plock__read_acquired(answer, &grant.fence, &place, &lease->error);
+    if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->error);
     if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&lease->exchange);
     if (status == PLOCK_OK) stop_looking(lease);
-    if (status == PLOCK_OK) status = acquired(lease, &grant);
+    if (status == PLOCK_OK) status = plock__acquire_granted(lease, &grant);
     else if (status == PLOCK_REFUSED) return refused(lease, &place);
     return status ? failed(lease, status) : PLOCK_OK;
 }
@@ -202,7 +207,7 @@ static plock_status rest(plock_lease *lease, plock_want *want) {
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }
     if (status) lease->error = error;
-    else status = acquired(lease, &grant);
+    else status = plock__acquire_granted(lease, &grant);
     return status ? failed(lease, status) : PLOCK_OK;
 }
 

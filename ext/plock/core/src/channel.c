@@ -52,14 +52,14 @@ static plock_text cut(plock_text *rest) {
     return word;
 }
 
-/* "KIND VALUE KEY", the kind '=' or '!' or '~' and a number. */
+/* "KIND VALUE KEY", the kind '=', '+' or '!', or '~' and a number. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!says(pushed, "message") || !payload || !payload->length) return false;
     plock_text rest = plock__text(payload->text, payload->length);
     const plock_text kind = cut(&rest);
     *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0};
-    if (!message->kind || !strchr("=~!", message->kind)) return false;
+    if (!message->kind || !strchr("=+~!", message->kind)) return false;
     for (size_t i = 1; i < kind.length; i++) {
         if (kind.bytes[i] < '0' || kind.bytes[i] > '9' || message->ms > 1000000) return false;
         message->ms = message->ms * 10 + (unsigned)(kind.bytes[i] - '0');

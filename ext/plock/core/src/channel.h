@@ -14,7 +14,7 @@ typedef struct plock_channel {
 } plock_channel;
 
 typedef struct plock_message {
-    char kind;           /* '=': your turn; '~': look again in so many ms; '!': the lease was broken */
+    char kind;           /* '=': your turn; '+': the same where the lock has several holders; '~': look again in so many ms; '!': the lease was broken */
     unsigned ms;
     plock_text value, key; /* good until the next step */
 } plock_message;

@@ -32,32 +32,40 @@ static void find_places(plock_command *command) {
 }
 
 static plock_status format(plock_command *command, unsigned count, const plock_text *words) {
-    const char *arguments[PLOCK__WORDS_MAX];
+    const char *arguments[PLOCK__LIST_MAX];
+    size_t lengths[PLOCK__LIST_MAX];
     clear(command);
     for (unsigned i = 0; i < count; i++) {
         arguments[i] = words[i].bytes;
-        command->lengths[i] = words[i].length;
+        lengths[i] = words[i].length;
     }
-    const long long length = redisFormatCommandArgv(&command->bytes, (int)count, arguments, command->lengths);
+    const long long length = redisFormatCommandArgv(&command->bytes, (int)count, arguments, lengths);
     if (length < 0) {
         command->bytes = NULL;
         return PLOCK_NO_MEMORY;
     }
     command->length = (size_t)length;
+    if (count > PLOCK__WORDS_MAX) return PLOCK_OK;
     command->count = count;
+    memcpy(command->lengths, lengths, count * sizeof *lengths);
     find_places(command);
     return PLOCK_OK;
 }
 
+static plock_command *of_this_shape(plock_commands *commands, unsigned count, const plock_text *words) {
+    for (unsigned i = 0; i < PLOCK__SHAPES; i++)
+        if (fits(&commands->shapes[i], count, words)) return &commands->shapes[i];
+    return NULL;
+}
+
 plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words, plock_text *text) {
-    plock_command *command = NULL;
-    for (unsigned i = 0; i < PLOCK__SHAPES && !command; i++)
-        if (fits(&commands->shapes[i], count, words)) command = &commands->shapes[i];
+    plock_command *command = of_this_shape(commands, count, words);
     if (command) {
         for (unsigned i = 0; i < count; i++) memcpy(command->bytes + command->places[i], words[i].bytes, words[i].length);
     } else {
-        commands->newest = (commands->newest + 1) % PLOCK__SHAPES;
-        command = &commands->shapes[commands->newest];
+        const bool large = count > PLOCK__WORDS_MAX;
+        if (!large) commands->newest = (commands->newest + 1) % PLOCK__SHAPES;
+        command = large ? &commands->large : &commands->shapes[commands->newest];
         const plock_status status = format(command, count, words);
         if (status) return status;
     }
@@ -67,4 +75,5 @@ plock_status plock__command_write(plock_commands *commands, unsigned count, cons
 
 void plock__commands_clear(plock_commands *commands) {
     for (unsigned i = 0; i < PLOCK__SHAPES; i++) clear(&commands->shapes[i]);
+    clear(&commands->large);
 }

@@ -6,7 +6,7 @@
 #include "plock/status.h"
 #include "text.h"
 
-enum { PLOCK__WORDS_MAX = 11, PLOCK__SHAPES = 4 /* what goes to and fro on a connection: acquire, the same of one who waits, release, leave */ };
+enum { PLOCK__WORDS_MAX = 11, PLOCK__LIST_MAX = 336, PLOCK__SHAPES = 4 /* what goes to and fro on a connection: acquire, the same of one who waits, release, leave */ };
 
 typedef struct plock_command {
     char *bytes;
@@ -18,9 +18,10 @@ typedef struct plock_command {
 typedef struct plock_commands {
     plock_command shapes[PLOCK__SHAPES];
     unsigned newest;
+    plock_command large; /* the last that was of more words than a shape has */
 } plock_commands;
 
-/* At most PLOCK__WORDS_MAX words. PLOCK_OK: *command is good until the next is written. Else PLOCK_NO_MEMORY. */
+/* At most PLOCK__LIST_MAX words. PLOCK_OK: *command is good until the next is written. Else PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words, plock_text *command);
 
 /* Frees them, and wipes them first: AUTH is a command, too. */

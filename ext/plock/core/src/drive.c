@@ -1,13 +1,18 @@
 #include "plock/lease.h"
 
-plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
+plock_status plock_carry_on(const plock_operation *operation, plock_wait wait, void *context) {
     for (;;) {
         plock_want want;
-        plock_status status = plock_lease_step(lease, &want);
+        plock_status status = operation->step(operation->of, &want);
         if (status != PLOCK_AGAIN) return status;
         status = wait(context, &want);
         if (status) return status;
     }
+}
+
+plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
+    const plock_operation operation = plock_lease_operation(lease);
+    return plock_carry_on(&operation, wait, context);
 }
 
 plock_status plock_wait_poll(void *context, const plock_want *want) {

@@ -3,6 +3,8 @@
 #include "failure.h"
 #include "process.h"
 
+#include <stdio.h>
+
 void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline) {
     *exchange = (plock_exchange){
         .state = PLOCK__TAKING, .store = store, .request = *request, .deadline = deadline, .generation = plock__generation()};
@@ -34,12 +36,14 @@ enum how { BY_NAME, BY_TEXT };
 static plock_status send_script(plock_connection *connection, const plock_request *request, enum how how, plock_error *error) {
     const plock_script *script = plock__script(request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    plock_text words[PLOCK__WORDS_MAX];
+    plock_text words[PLOCK__LIST_MAX];
+    const plock_text *texts = request->list ? request->list : request->texts;
+    char keys[4];
     unsigned count = 0;
     words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
     words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX) : plock__text(script->text, script->length);
-    words[count++] = plock__text(&"0123"[request->keys], 1);
-    for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = request->texts[i];
+    words[count++] = request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys)) : plock__text(&"0123"[request->keys], 1);
+    for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = texts[i];
     return plock__connection_send(connection, count, words, error);
 }
 

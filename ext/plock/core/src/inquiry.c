@@ -18,12 +18,13 @@ struct plock_inquiry {
     char names[];
 };
 
-plock_status plock_inquiry_new(plock_inquiry **out, plock_store *store, const char *key, size_t length) {
+plock_status plock_inquiry_new(plock_inquiry **out, plock_store *store, const char *key, size_t length, bool shared) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
     plock_inquiry *inquiry = plock__allocate(sizeof *inquiry + plock__names_room(length));
     if (!inquiry) return PLOCK_NO_MEMORY;
     plock__subject_name(&inquiry->subject, inquiry->names, plock__text(key, length));
+    if (shared) *inquiry->subject.share = '?';
     inquiry->store = plock__store_retain(store);
     *out = inquiry;
     return PLOCK_OK;
@@ -87,6 +88,29 @@ plock_status plock_inquiry_step(plock_inquiry *inquiry, plock_want *want) {
     const plock_status status = plock__errand_step(&inquiry->errand, want, &inquiry->error);
     plock__end_step();
     return status;
+}
+
+/* What it asked for it forgets: that changes nothing, or what it was to change has been changed. */
+void plock_inquiry_cancel(plock_inquiry *inquiry) {
+    plock__begin_step();
+    plock__errand_cancel(&inquiry->errand);
+    plock__end_step();
+}
+
+static plock_status step_any(void *inquiry, plock_want *want) {
+    return plock_inquiry_step(inquiry, want);
+}
+
+static void cancel_any(void *inquiry) {
+    plock_inquiry_cancel(inquiry);
+}
+
+static void hurry_any(void *inquiry, plock_ns deadline) {
+    plock_inquiry_hurry(inquiry, deadline);
+}
+
+plock_operation plock_inquiry_operation(plock_inquiry *inquiry) {
+    return (plock_operation){.of = inquiry, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
 const plock_error *plock_inquiry_error(const plock_inquiry *inquiry) {

@@ -46,13 +46,13 @@ static void understand(plock_keeper *keeper, const plock_message *message) {
     plock__enter();
     if (!message->kind) channel_opened(keeper);
     plock_waiter *waiter = message->kind ? find(keeper, message) : NULL;
-    const bool turn = message->kind == '=';
+    const bool shared = message->kind == '+', turn = shared || message->kind == '=';
     const bool employ = turn && waiter && plock__waiter_call(waiter);
     if (message->kind == '~' && waiter) plock__line_told(waiter->line, plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
     if (message->kind == '!') plock__watch_broken(keeper->watches, message->key, message->value);
     plock__leave();
     if (employ) plock__worker_submit(&waiter->job);
-    if (turn && !waiter) plock__waiter_pass_on(keeper->store, message->key, message->value);
+    if (turn && !waiter) plock__waiter_pass_on(keeper->store, message->key, message->value, shared);
 }
 
 static void channel_failed(plock_keeper *keeper, const plock_error *error) {

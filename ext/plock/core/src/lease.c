@@ -19,7 +19,7 @@ void plock__lease_date(plock_lease *lease, plock_ns asked_at, plock_ns now) {
 
 plock_status plock__lease_prepare_watch(plock_lease *lease) {
     if (!lease->watched || lease->watch) return PLOCK_OK;
-    lease->watch = plock__watch_new(lease->store, lease->subject.key, lease->id, lease->renews);
+    lease->watch = plock__watch_new(lease->store, &lease->subject, lease->id, lease->renews);
     if (!lease->watch) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
     const plock_status status = plock__watch_prepare(lease->watch, &lease->error);
     lease->subject.owner.channel = plock__text(lease->watch->channel, sizeof lease->watch->channel);
@@ -163,15 +163,28 @@ static plock_status release_step(plock_lease *lease, plock_want *want) {
     return plock__lease_finish(lease, status == PLOCK_NOT_OWNER && lease->errand.doubt ? PLOCK_OK : status);
 }
 
+/* The server says that it is not ours any more. */
+static void lose(plock_lease *lease) {
+    lease->held = !(lease->lost = true);
+    plock__lease_drop_watch(lease);
+}
+
 static plock_status extend_step(plock_lease *lease, plock_want *want) {
     const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     const plock_ns now = plock_now();
     if (status == PLOCK_OK) plock__lease_date(lease, lease->errand.exchange.left_at, now);
     else if (lease->errand.doubt && lease->gone_by < now + lease->new_ttl) lease->gone_by = now + lease->new_ttl;
-    if (status == PLOCK_NOT_OWNER) lease->held = !(lease->lost = true);
     if (lease->watch) plock__watch_resume(lease->watch, status ? 0 : lease->ttl, lease->valid_until);
-    if (status == PLOCK_NOT_OWNER) plock__lease_drop_watch(lease);
+    if (status == PLOCK_NOT_OWNER) lose(lease);
+    return plock__lease_finish(lease, status);
+}
+
+static plock_status downgrade_step(plock_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_OK) *lease->subject.share = 'r';
+    if (status == PLOCK_NOT_OWNER) lose(lease);
     return plock__lease_finish(lease, status);
 }
 
@@ -199,6 +212,7 @@ static plock_status step(plock_lease *lease, plock_want *want) {
     case ACQUIRING: return plock__acquire_step(lease, want);
     case RELEASING: return release_step(lease, want);
     case ADOPTING: return adopt_step(lease, want);
+    case DOWNGRADING: return downgrade_step(lease, want);
     default: return extend_step(lease, want);
     }
 }
@@ -274,6 +288,19 @@ plock_status plock_lease_release_owned(plock_lease *lease) {
     return PLOCK_OK;
 }
 
+/* A number without leading zeros, or none at all: what scripts read as the bound of a mode. */
+static bool is_share(const char *share) {
+    if (!strcmp(share, "r") || !strcmp(share, "w")) return true;
+    const size_t digits = strspn(share + 1, "0123456789");
+    return *share == 's' && share[1] > '0' && digits < PLOCK_SHARE_MAX && !share[1 + digits];
+}
+
+plock_status plock_lease_share(plock_lease *lease, const char *share) {
+    if (lease->doing || lease->held || lease->subject.owner.brought || !is_share(share)) return PLOCK_MISUSE;
+    (void)strcpy(lease->subject.share, share);
+    return PLOCK_OK;
+}
+
 static void ask_for_new_ttl(plock_lease *lease, plock_ns now) {
     const plock_request request = plock__extend_request(&lease->subject, lease->new_ttl);
     plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->command_timeout), false);
@@ -304,6 +331,14 @@ plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t len
     return PLOCK_OK;
 }
 
+plock_status plock_lease_downgrade(plock_lease *lease) {
+    if (lease->doing || !lease->held || plock_lease_inherited(lease) || strcmp(lease->subject.share, "w")) return PLOCK_MISUSE;
+    begin(lease, DOWNGRADING);
+    const plock_request request = plock__downgrade_request(&lease->subject);
+    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(plock_now(), lease->store->config->command_timeout), false);
+    return PLOCK_OK;
+}
+
 void plock_lease_hurry(plock_lease *lease, plock_ns deadline) {
     if (deadline < lease->deadline) lease->deadline = deadline;
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
@@ -322,71 +357,18 @@ void plock_lease_abandon(plock_lease *lease) {
     plock_lease_free(lease);
 }
 
-/* --- what it knows --- */
-
-static plock_ns valid_until(const plock_lease *lease, bool *lost) {
-    return lease->watch ? plock__watch_valid_until(lease->watch, lost) : lease->valid_until;
+static plock_status step_any(void *lease, plock_want *want) {
+    return plock_lease_step(lease, want);
 }
 
-bool plock_lease_inherited(const plock_lease *lease) {
-    return lease->generation != plock__generation();
+static void cancel_any(void *lease) {
+    plock_lease_cancel(lease);
 }
 
-bool plock_lease_valid(const plock_lease *lease) {
-    bool lost = false;
-    return lease->held && !plock_lease_inherited(lease) && plock_now() < valid_until(lease, &lost) && !lost;
+static void hurry_any(void *lease, plock_ns deadline) {
+    plock_lease_hurry(lease, deadline);
 }
 
-bool plock_lease_lost(const plock_lease *lease) {
-    bool lost = lease->lost;
-    return lost || (lease->held && (plock_now() >= valid_until(lease, &lost) || lost));
-}
-
-bool plock_lease_contended(const plock_lease *lease) {
-    return lease->contended;
-}
-
-plock_ns plock_lease_waited(const plock_lease *lease) {
-    return lease->waited;
-}
-
-uint64_t plock_lease_id(const plock_lease *lease) {
-    return lease->id;
-}
-
-const char *plock_lease_key(const plock_lease *lease, size_t *length) {
-    *length = lease->subject.key.length;
-    return lease->subject.key.bytes;
-}
-
-const char *plock_lease_owner(const plock_lease *lease, size_t *length) {
-    const plock_text name = plock__owner_name(&lease->subject.owner);
-    *length = name.length;
-    return name.bytes ? name.bytes : "";
-}
-
-const char *plock_lease_value(const plock_lease *lease, size_t *length) {
-    *length = lease->subject.owner.value.length;
-    return *length ? lease->subject.owner.value.bytes : "";
-}
-
-int64_t plock_lease_fence(const plock_lease *lease) {
-    return lease->fence;
-}
-
-plock_ns plock_lease_ttl(const plock_lease *lease) {
-    return lease->ttl;
-}
-
-plock_ns plock_lease_acquired_at(const plock_lease *lease) {
-    return lease->acquired_at;
-}
-
-plock_ns plock_lease_valid_until(const plock_lease *lease) {
-    bool lost;
-    return valid_until(lease, &lost);
-}
-
-const plock_error *plock_lease_error(const plock_lease *lease) {
-    return &lease->error;
+plock_operation plock_lease_operation(plock_lease *lease) {
+    return (plock_operation){.of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }

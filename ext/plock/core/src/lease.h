@@ -1,4 +1,4 @@
-/* What plock_lease holds, for the two files that know it: lease.c, and acquire.c with what takes longest. */
+/* What plock_lease holds, for the files that know it: lease.c, lease_facts.c, acquire.c with what takes longest, and group.c. */
 #ifndef PLOCK__LEASE_H
 #define PLOCK__LEASE_H
 
@@ -22,7 +22,7 @@ struct plock_lease {
     plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
     plock_ns taken_until; /* the key stays taken until then, even if it is released before */
 
-    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING } doing;
+    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING, DOWNGRADING } doing;
     plock_ns new_ttl;
     plock_errand errand; /* a release's or an extension's */
     plock_error error;
@@ -66,6 +66,12 @@ void plock__lease_drop_watch(plock_lease *lease);
 /* --- acquire.c --- */
 
 PLOCK_MUST_USE plock_status plock__acquire_step(plock_lease *lease, plock_want *want);
+
+/* A new attempt: with another owner, and a watch where one is wanted. */
+PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_lease *lease);
+
+/* The server says yes; but by now its time may be over: PLOCK_SILENT. */
+PLOCK_MUST_USE plock_status plock__acquire_granted(plock_lease *lease, const plock_grant *grant);
 
 /* The attempt is over without the lock. What it may have got is taken back: behind itself on the same connection, and once more on
  * another. `again`: the same owner asks again at once, and says so. */

@@ -190,7 +190,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     static const struct { const char *word; plock_status status; } WORDS[] = {
         {"LOADING", PLOCK_LOADING},       {"READONLY", PLOCK_READONLY}, {"MASTERDOWN", PLOCK_MASTERDOWN}, {"NOAUTH", PLOCK_NOAUTH},
         {"WRONGPASS", PLOCK_WRONGPASS},   {"NOPERM", PLOCK_NOPERM},     {"OOM", PLOCK_OOM},               {"MOVED", PLOCK_MOVED},
-        {"ASK", PLOCK_MOVED},             {"CROSSSLOT", PLOCK_MOVED},   {"CLUSTERDOWN", PLOCK_CLUSTERDOWN}, {"TRYAGAIN", PLOCK_CLUSTERDOWN},
+        {"ASK", PLOCK_MOVED},             {"CROSSSLOT", PLOCK_CROSSSLOT}, {"CLUSTERDOWN", PLOCK_CLUSTERDOWN}, {"TRYAGAIN", PLOCK_CLUSTERDOWN},
         {"NOSCRIPT", PLOCK_NOSCRIPT},     {"BUSY", PLOCK_BUSY},         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},       {"NOREPLICAS", PLOCK_MISCONF},
         /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a script may not do what it does (7); */

@@ -2,6 +2,8 @@
 
 #include "failure.h"
 
+#include <string.h>
+
 static plock_text write_number(char *to, size_t room, int64_t number) {
     char *const end = to + room, *at = end;
     do *--at = (char)('0' + number % 10);
@@ -17,67 +19,118 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
     return write_number(s->window, sizeof s->window, window / PLOCK_MILLISECOND);
 }
 
+/* A lock with several holders has scripts of its own. */
+static bool is_shared(const plock_subject *s) {
+    return *s->share != 0;
+}
+
+static plock_text share_of(const plock_subject *s) {
+    return plock__text(s->share, strlen(s->share));
+}
+
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
-    return (plock_request){PLOCK__ACQUIRE, 3, again ? 4 : 3,
-                           {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record, plock__text("again", 5)}};
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 4, .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record, share_of(s)}};
+    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = again ? 4 : 3, .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record, plock__text("again", 5)}};
 }
 
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket, plock_ns window) {
-    return (plock_request){PLOCK__ACQUIRE, 3, 5,
-                           {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 5, .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record, share_of(s),
+                                write_number(s->ticket, sizeof s->ticket, ticket)}};
+    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 5, .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
                             write_number(s->ticket, sizeof s->ticket, ticket), write_window(s, window)}};
 }
 
 plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
-    return (plock_request){PLOCK__EXTEND, 1, 2, {s->key, s->owner.value, write_ttl(s, ttl)}};
+    if (is_shared(s)) return (plock_request){.script = PLOCK__SHARED_EXTEND, .keys = 2, .arguments = 2, .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl)}};
+    return (plock_request){.script = PLOCK__EXTEND, .keys = 1, .arguments = 2, .texts = {s->key, s->owner.value, write_ttl(s, ttl)}};
 }
 
 plock_request plock__renew_request(plock_subject *s, plock_ns ttl) {
-    return (plock_request){PLOCK__EXTEND, 1, 3, {s->key, s->owner.value, write_ttl(s, ttl), plock__text("longer", 6)}};
+    if (is_shared(s)) return (plock_request){.script = PLOCK__SHARED_EXTEND, .keys = 2, .arguments = 3, .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl), plock__text("longer", 6)}};
+    return (plock_request){.script = PLOCK__EXTEND, .keys = 1, .arguments = 3, .texts = {s->key, s->owner.value, write_ttl(s, ttl), plock__text("longer", 6)}};
 }
 
 plock_request plock__check_request(const plock_subject *s) {
-    return (plock_request){PLOCK__CHECK, 1, 1, {s->key, s->owner.value}};
+    if (is_shared(s)) return (plock_request){.script = PLOCK__SHARED_EXTEND, .keys = 2, .arguments = 1, .texts = {s->key, s->companion, s->owner.value}};
+    return (plock_request){.script = PLOCK__CHECK, .keys = 1, .arguments = 1, .texts = {s->key, s->owner.value}};
+}
+
+plock_request plock__downgrade_request(const plock_subject *s) {
+    return (plock_request){.script = PLOCK__SHARED_DOWNGRADE, .keys = 3, .arguments = 1, .texts = {s->key, s->companion, s->queue, s->owner.value}};
 }
 
 plock_request plock__break_request(const plock_subject *s) {
-    return (plock_request){PLOCK__BREAK, 3, 0, {s->key, s->companion, s->queue}};
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_BREAK : PLOCK__BREAK, .keys = 3, .arguments = 0, .texts = {s->key, s->companion, s->queue}};
 }
 
 #define AS_TEXT(number) #number
 #define WAITERS_TOLD(number) plock__text(AS_TEXT(number), sizeof AS_TEXT(number) - 1)
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
-    return (plock_request){PLOCK__STATUS, 3, 2,
-                           {s->key, s->companion, s->queue, write_number(s->ticket, sizeof s->ticket, first), WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS, .keys = 3, .arguments = 2, .texts = {s->key, s->companion, s->queue, write_number(s->ticket, sizeof s->ticket, first), WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
 }
 
 plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
-    return (plock_request){PLOCK__SCAN, 0, 2, {write_number(s->ticket, sizeof s->ticket, cursor), s->key}};
+    return (plock_request){.script = PLOCK__SCAN, .keys = 0, .arguments = 2, .texts = {write_number(s->ticket, sizeof s->ticket, cursor), s->key}};
 }
 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
     const unsigned arguments = keep ? 3 : window ? 2 : 1;
-    return (plock_request){PLOCK__RELEASE, 2, arguments, {s->key, s->queue, s->owner.value, write_window(s, window), keep ? write_ttl(s, keep) : plock__text("", 0)}};
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_RELEASE, .keys = 3, .arguments = keep ? 2 : 1, .texts = {s->key, s->companion, s->queue, s->owner.value, keep ? write_ttl(s, keep) : plock__text("", 0)}};
+    return (plock_request){.script = PLOCK__RELEASE, .keys = 2, .arguments = arguments, .texts = {s->key, s->queue, s->owner.value, write_window(s, window), keep ? write_ttl(s, keep) : plock__text("", 0)}};
 }
 
 plock_request plock__leave_request(const plock_subject *s, bool doubt) {
-    return (plock_request){PLOCK__LEAVE, 2, s->owner.record.length ? 3 : 2, {s->key, s->queue, s->owner.value, plock__text(doubt ? "1" : "0", 1), s->owner.record}};
+    const plock_text doubtful = plock__text(doubt ? "1" : "0", 1);
+    const bool queued = s->owner.record.length != 0;
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_LEAVE, .keys = 3, .arguments = queued ? 4 : 2, .texts = {s->key, s->companion, s->queue, s->owner.value, doubtful, share_of(s), s->owner.record}};
+    return (plock_request){.script = PLOCK__LEAVE, .keys = 2, .arguments = queued ? 3 : 2, .texts = {s->key, s->queue, s->owner.value, doubtful, s->owner.record}};
 }
 
 plock_request plock__undo_request(const plock_subject *s) {
-    return (plock_request){PLOCK__UNDO, 3, 2, {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
+    return (plock_request){.script = PLOCK__UNDO, .keys = 3, .arguments = 2, .texts = {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
+}
+
+/* --- of several locks --- */
+
+plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text texts[PLOCK__GROUP_TEXTS]) {
+    plock_text *to = texts;
+    for (size_t i = 0; i < count; i++) {
+        *to++ = subjects[i]->key;
+        *to++ = subjects[i]->companion;
+        *to++ = subjects[i]->queue;
+    }
+    *to++ = write_ttl(subjects[0], ttl);
+    for (size_t i = 0; i < count; i++) {
+        *to++ = subjects[i]->owner.value;
+        *to++ = subjects[i]->owner.record;
+    }
+    return (plock_request){.script = PLOCK__ACQUIRE_ALL, .keys = 3 * (unsigned)count, .arguments = 1 + 2 * (unsigned)count, .list = texts};
+}
+
+plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text texts[PLOCK__GROUP_TEXTS]) {
+    plock_text *to = texts;
+    for (size_t i = 0; i < count; i++) {
+        *to++ = subjects[i]->key;
+        *to++ = subjects[i]->queue;
+    }
+    *to++ = keep > 0 ? write_ttl(subjects[0], keep) : plock__text("", 0);
+    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
+    return (plock_request){.script = PLOCK__RELEASE_ALL, .keys = 2 * (unsigned)count, .arguments = 1 + (unsigned)count, .list = texts};
 }
 
 /* --- answers --- */
 
-static plock_status not_ours(plock_error *error) {
+plock_status plock__not_our_answer(plock_error *error) {
     return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
 }
 
-/* A fence or a ticket: microseconds, a string of 16 digits, or somewhat more in three centuries. */
-static bool read_number(const plock_value *value, int64_t *read) {
-    if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false;
+bool plock__read_number(const plock_value *value, int64_t *read) {
+    if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false; /* more than 16 in three centuries */
     int64_t number = 0;
     for (size_t i = 0; i < value->length; i++) {
         if (value->text[i] < '0' || value->text[i] > '9') return false;
@@ -90,23 +143,34 @@ static bool read_number(const plock_value *value, int64_t *read) {
 static bool read_place(const plock_value *answer, plock_place *place) {
     const plock_value *rank = plock__element(answer, 2, PLOCK__INTEGER), *ticket = plock__element(answer, 3, PLOCK__STRING);
     const plock_value *notified = plock__element(answer, 4, PLOCK__INTEGER);
-    if (!rank || rank->integer < 0 || rank->integer > INT32_MAX || !ticket || !notified || !read_number(ticket, &place->ticket)) return false;
+    if (!rank || rank->integer < 0 || rank->integer > INT32_MAX || !ticket || !notified || !plock__read_number(ticket, &place->ticket)) return false;
     place->rank = rank->integer;
     place->notified = notified->integer == 1;
     return true;
 }
 
-plock_status plock__read_acquired(const plock_value *answer, int64_t *fence, plock_place *place, plock_error *error) {
-    if (read_number(answer, fence)) return PLOCK_OK;
-    const plock_value *held = plock__element(answer, 0, PLOCK__INTEGER), *ms = plock__element(answer, 1, PLOCK__INTEGER);
-    if (!held || held->integer != 0 || !ms) return not_ours(error);
-    place->free_in = ms->integer > 0 && ms->integer < INT32_MAX ? ms->integer * PLOCK_MILLISECOND : PLOCK_NEVER;
-    if (answer->length > 2 && !read_place(answer, place)) return not_ours(error);
+static plock_ns span(const plock_value *ms) {
+    return ms->integer > 0 && ms->integer < INT32_MAX ? ms->integer * PLOCK_MILLISECOND : PLOCK_NEVER;
+}
+
+plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant, plock_place *place, plock_error *error) {
+    grant->next_in = PLOCK_NEVER;
+    if (plock__read_number(answer, &grant->fence)) return PLOCK_OK;
+    const plock_value *fence = plock__element(answer, 0, PLOCK__STRING), *held = plock__element(answer, 0, PLOCK__INTEGER);
+    const plock_value *ms = plock__element(answer, 1, PLOCK__INTEGER);
+    if (!ms) return plock__not_our_answer(error);
+    if (fence && plock__read_number(fence, &grant->fence)) {
+        grant->next_in = span(ms);
+        return PLOCK_OK;
+    }
+    if (!held || held->integer != 0) return plock__not_our_answer(error);
+    place->free_in = span(ms);
+    if (answer->length > 2 && !read_place(answer, place)) return plock__not_our_answer(error);
     return PLOCK_REFUSED;
 }
 
 plock_status plock__read_done(plock_script_id script, const plock_value *answer, plock_error *error) {
-    const int64_t last = script == PLOCK__EXTEND ? 1 : 2; /* 2: handed over */
-    if (answer->type != PLOCK__INTEGER || answer->integer < 0 || answer->integer > last) return not_ours(error);
+    const int64_t last = script == PLOCK__EXTEND || script == PLOCK__SHARED_EXTEND ? 1 : 2; /* 2: handed over */
+    if (answer->type != PLOCK__INTEGER || answer->integer < 0 || answer->integer > last) return plock__not_our_answer(error);
     return answer->integer ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NOT_OWNER);
 }

@@ -2,6 +2,7 @@
 #ifndef PLOCK__REQUEST_H
 #define PLOCK__REQUEST_H
 
+#include "plock/group.h"
 #include "plock/inquiry.h"
 #include "subject.h"
 #include "reply.h"
@@ -13,7 +14,8 @@ enum { PLOCK__KEYS_MAX = 3, PLOCK__ARGUMENTS_MAX = 5 }; /* with three words befo
 typedef struct plock_request {
     plock_script_id script;
     unsigned keys, arguments;
-    plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments */
+    plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments … */
+    const plock_text *list;                                   /* … or these instead; NULL: there is no list */
 } plock_request;
 
 /* A place in the queue of a lock. */
@@ -24,6 +26,13 @@ typedef struct plock_place {
     bool notified;  /* its holder is one who will tell when it is */
 } plock_place;
 
+/* What was got: for a lease's arithmetic, and for those who wait. */
+typedef struct plock_grant {
+    int64_t fence;
+    plock_ns asked_at; /* when the request left */
+    plock_ns next_in;  /* until the lock changes by itself, where that may be before this lease ends; PLOCK_NEVER: it is not */
+} plock_grant;
+
 /* `again`: an earlier request of the same owner may have got it already. */
 plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool again);
 /* To queue, or to look again: with the ticket, 0 for a new one. window: for how long at the beginning of each second the
@@ -33,6 +42,8 @@ plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
 /* An extension that shortens nothing: one that is late does no harm. */
 plock_request plock__renew_request(plock_subject *subject, plock_ns ttl);
 plock_request plock__check_request(const plock_subject *subject);
+/* A writer becomes a reader. */
+plock_request plock__downgrade_request(const plock_subject *subject);
 plock_request plock__break_request(const plock_subject *subject);
 /* The waiters from the first-th on, up to PLOCK_WAITERS_TOLD. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
@@ -42,11 +53,22 @@ plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
 plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
 /* Out of the queue. doubt: the lock itself may be ours. */
 plock_request plock__leave_request(const plock_subject *subject, bool doubt);
+/* Of several locks, up to PLOCK_GROUP_MAX; the requests refer to the texts. */
+enum { PLOCK__GROUP_TEXTS = 5 * PLOCK_GROUP_MAX + 1 };
+plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text texts[PLOCK__GROUP_TEXTS]);
+plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text texts[PLOCK__GROUP_TEXTS]);
+
 /* Takes back what the acquire with this very record may have got. */
 plock_request plock__undo_request(const plock_subject *subject);
 
-/* PLOCK_OK with the fence; PLOCK_REFUSED with what is known of our place; PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, int64_t *fence, plock_place *place, plock_error *error);
+/* PLOCK_OK with the grant but for its asked_at; PLOCK_REFUSED with what is known of our place; PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant, plock_place *place, plock_error *error);
+
+/* PLOCK_PROTOCOL: an answer that none of our scripts gives. */
+plock_status plock__not_our_answer(plock_error *error);
+
+/* A fence or a ticket: microseconds, in 16 digits. */
+bool plock__read_number(const plock_value *value, int64_t *number);
 
 /* To all the others: PLOCK_OK, PLOCK_NOT_OWNER or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__read_done(plock_script_id script, const plock_value *answer, plock_error *error);

@@ -10,17 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCRIPT(id, name) [id] = {plock_script_##name, sizeof plock_script_##name - 1, {0}}
 static plock_script scripts[PLOCK__SCRIPTS] = {
-    [PLOCK__ACQUIRE] = {plock_script_acquire, sizeof plock_script_acquire - 1, {0}},
-    [PLOCK__RELEASE] = {plock_script_release, sizeof plock_script_release - 1, {0}},
-    [PLOCK__EXTEND] = {plock_script_extend, sizeof plock_script_extend - 1, {0}},
-    [PLOCK__LEAVE] = {plock_script_leave, sizeof plock_script_leave - 1, {0}},
-    [PLOCK__UNDO] = {plock_script_undo, sizeof plock_script_undo - 1, {0}},
-    [PLOCK__BREAK] = {plock_script_break, sizeof plock_script_break - 1, {0}},
-    [PLOCK__CHECK] = {plock_script_check, sizeof plock_script_check - 1, {0}},
-    [PLOCK__STATUS] = {plock_script_status, sizeof plock_script_status - 1, {0}},
-    [PLOCK__SCAN] = {plock_script_scan, sizeof plock_script_scan - 1, {0}},
+    SCRIPT(PLOCK__ACQUIRE, acquire),
+    SCRIPT(PLOCK__RELEASE, release),
+    SCRIPT(PLOCK__EXTEND, extend),
+    SCRIPT(PLOCK__LEAVE, leave),
+    SCRIPT(PLOCK__UNDO, undo),
+    SCRIPT(PLOCK__BREAK, break),
+    SCRIPT(PLOCK__CHECK, check),
+    SCRIPT(PLOCK__STATUS, status),
+    SCRIPT(PLOCK__SCAN, scan),
+    SCRIPT(PLOCK__ACQUIRE_ALL, acquire_all),
+    SCRIPT(PLOCK__RELEASE_ALL, release_all),
+    SCRIPT(PLOCK__SHARED_ACQUIRE, shared_acquire),
+    SCRIPT(PLOCK__SHARED_RELEASE, shared_release),
+    SCRIPT(PLOCK__SHARED_EXTEND, shared_extend),
+    SCRIPT(PLOCK__SHARED_LEAVE, shared_leave),
+    SCRIPT(PLOCK__SHARED_DOWNGRADE, shared_downgrade),
+    SCRIPT(PLOCK__SHARED_BREAK, shared_break),
+    SCRIPT(PLOCK__SHARED_STATUS, shared_status),
 };
+#undef SCRIPT
 static bool named;
 
 /* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha); nothing depends on its strength. */

@@ -16,6 +16,15 @@ typedef enum plock_script_id {
     PLOCK__CHECK,
     PLOCK__STATUS,
     PLOCK__SCAN,
+    PLOCK__ACQUIRE_ALL, /* of several locks */
+    PLOCK__RELEASE_ALL,
+    PLOCK__SHARED_ACQUIRE, /* of a lock with several holders, and so on */
+    PLOCK__SHARED_RELEASE,
+    PLOCK__SHARED_EXTEND,
+    PLOCK__SHARED_LEAVE,
+    PLOCK__SHARED_DOWNGRADE,
+    PLOCK__SHARED_BREAK,
+    PLOCK__SHARED_STATUS,
     PLOCK__SCRIPTS
 } plock_script_id;
 

@@ -32,5 +32,6 @@ void plock__subject_name(plock_subject *subject, char *room, plock_text key) {
 
 plock_status plock__subject_copy(plock_subject *copy, char *room, const plock_subject *subject) {
     plock__subject_name(copy, room, subject->key);
+    memcpy(copy->share, subject->share, sizeof copy->share);
     return plock__owner_copy(&copy->owner, &subject->owner);
 }

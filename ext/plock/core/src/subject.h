@@ -7,6 +7,7 @@
 typedef struct plock_subject {
     plock_text key, companion, queue; /* their bytes are in the room that was given for them */
     plock_owner owner;
+    char share[PLOCK_SHARE_MAX + 1]; /* of a lock with several holders: "s3", "r", "w"; "": it has one */
     char ttl[24], ticket[24], window[8]; /* as text, for requests that have them */
 } plock_subject;
 

@@ -67,9 +67,9 @@ static plock_line *leave_line(plock_waiter *waiter) {
     return NULL;
 }
 
-/* He holds the lock: the others need not look before his time is over. */
-static plock_line *served(plock_waiter *waiter) {
-    const plock_place place = {.free_in = waiter->ttl, .notified = true};
+/* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. */
+static plock_line *served(plock_waiter *waiter, const plock_grant *grant) {
+    const plock_place place = {.free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->line) {
         waiter->line->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
         plock__line_schedule(waiter->line, &place, plock_now());
@@ -211,9 +211,9 @@ bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
     return since && plock_now() - since >= span;
 }
 
-void plock__waiter_finish(plock_waiter *waiter) {
+void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
     plock__enter();
-    plock_line *empty = inherited(waiter) ? NULL : served(waiter);
+    plock_line *empty = inherited(waiter) ? NULL : served(waiter, grant);
     plock__leave();
     plock__free(empty);
     release(waiter);
@@ -263,10 +263,11 @@ void plock__waiter_fail(plock_waiter *waiter, const plock_error *error) {
     if (waiter->bell) plock_waker_ring(waiter->bell);
 }
 
-void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value) {
+void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared) {
     plock_waiter *waiter = new_waiter(store, key.length);
     if (!waiter) return; /* what is reserved for nobody is free again in a second */
     plock__subject_name(&waiter->subject, waiter->names, key);
+    if (shared) *waiter->subject.share = '?'; /* of which kind is not known, and does not matter */
     waiter->gone = waiter->placed = waiter->employed = true;
     if (plock__owner_bring(&waiter->subject.owner, value)) release(waiter);
     else plock__worker_submit(&waiter->job);
@@ -300,7 +301,7 @@ static void fail(plock_waiter *waiter, const plock_error *error) {
 }
 
 /* What the answer to a request of the native thread comes to. True: he asks again. */
-static bool conclude(plock_waiter *waiter, plock_status status, int64_t fence, const plock_place *place, const plock_error *error) {
+static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant, const plock_place *place, const plock_error *error) {
     plock_line *empty = NULL;
     plock__enter();
     const bool left = plock__exchange_left(&waiter->exchange);
@@ -312,9 +313,9 @@ static bool conclude(plock_waiter *waiter, plock_status status, int64_t fence, c
     if (!waiter->gone) {
         if (status == PLOCK_OK) {
             waiter->state = PLOCK__HOLDS;
-            waiter->grant = (plock_grant){fence, waiter->exchange.left_at};
+            waiter->grant = *grant;
             bell = waiter->bell;
-            empty = served(waiter);
+            empty = served(waiter, grant);
         } else if (status == PLOCK_REFUSED) {
             waiter->state = PLOCK__RESTS;
             refused(waiter, place);
@@ -344,16 +345,16 @@ static plock_status ask(plock_waiter *waiter, plock_want *want) {
         plock_error error = {.status = PLOCK_OK};
         plock_status status = plock__exchange_step(&waiter->exchange, &answer, want, &error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        const plock_ns asked_at = waiter->exchange.left_at;
-        int64_t fence = 0;
+        plock_grant grant = {.asked_at = waiter->exchange.left_at};
         plock_place place = waiter->place;
-        if (!status) status = plock__read_acquired(answer, &fence, &place, &error);
+        if (!status) status = plock__read_acquired(answer, &grant, &place, &error);
         if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&waiter->exchange);
         else plock__exchange_cancel(&waiter->exchange, NULL);
         /* From here on, not from when his own thread comes round to it. */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
-            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__reliable(asked_at, waiter->ttl), plock_after(asked_at, waiter->renewed_for));
-        if (!conclude(waiter, status, fence, &place, &error)) return PLOCK_OK;
+            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__reliable(grant.asked_at, waiter->ttl),
+                               plock_after(grant.asked_at, waiter->renewed_for));
+        if (!conclude(waiter, status, &grant, &place, &error)) return PLOCK_OK;
     }
 }
 

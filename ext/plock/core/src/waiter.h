@@ -21,12 +21,6 @@ typedef struct plock_wish {
     plock_ns renewed_for;
 } plock_wish;
 
-/* What was got: for a lease's arithmetic. */
-typedef struct plock_grant {
-    int64_t fence;
-    plock_ns asked_at; /* when the request left */
-} plock_grant;
-
 struct plock_waiter {
     plock_job job;   /* of the native thread; first, so that both are one address */
     plock_waiter *next, *previous; /* in line */
@@ -82,8 +76,8 @@ PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant
 /* Has the server owed him an answer for so long? Then it is not somebody else's lock that he waits for. */
 bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span);
 
-/* His own thread holds the lock, or is done with him: the waiter is freed. */
-void plock__waiter_finish(plock_waiter *waiter);
+/* His own thread holds the lock: the waiter is freed. */
+void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
 
 /* He waits no more: taken out of line and, in the background, out of the queue. asked, doubt: what became of a request of his own thread: it has left; and may
  * have been carried out without an answer. Returns his ticket, 0 for none. The waiter is freed. */
@@ -98,6 +92,6 @@ bool plock__waiter_call(plock_waiter *waiter);
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
 /* A turn came for somebody unknown here: it is passed on. */
-void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value);
+void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared);
 
 #endif

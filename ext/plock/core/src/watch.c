@@ -16,8 +16,8 @@ static void put_down(plock_job *job);
 
 /* --- life --- */
 
-plock_watch *plock__watch_new(plock_store *store, plock_text key, uint64_t id, bool renews) {
-    plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(key.length));
+plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, uint64_t id, bool renews) {
+    plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(subject->key.length));
     if (!watch) return NULL;
     watch->job.step = step;
     watch->job.destroy = put_down;
@@ -27,7 +27,8 @@ plock_watch *plock__watch_new(plock_store *store, plock_text key, uint64_t id, b
     watch->store = plock__store_retain(store);
     watch->id = id;
     watch->renews = renews;
-    plock__subject_name(&watch->subject, watch->names, key);
+    plock__subject_name(&watch->subject, watch->names, subject->key);
+    memcpy(watch->subject.share, subject->share, sizeof watch->subject.share);
     return watch;
 }
 
@@ -177,12 +178,13 @@ static void begin(plock_watch *watch, enum task task) {
     const plock_request request = task == RENEW ? plock__renew_request(&watch->subject, watch->asked_ttl) : plock__check_request(&watch->subject);
     plock__errand_begin(&watch->errand, watch->store, &request, until, true);
     watch->asks = true;
+    watch->renewing = task == RENEW;
 }
 
 /* The answer to a renewal or a check. */
 static void understand(plock_watch *watch, plock_status status) {
     const plock_ns now = plock_now(), asked_at = watch->errand.exchange.left_at;
-    const bool renewal = watch->errand.request.script == PLOCK__EXTEND;
+    const bool renewal = watch->renewing;
     watch->asks = false;
     plock__enter();
     const bool current = watch->epoch == watch->asked_in;

@@ -29,7 +29,7 @@ struct plock_watch {
 
     /* The thread's own. */
     plock_errand errand;
-    bool asks;            /* the errand is under way */
+    bool asks, renewing;  /* the errand is under way; and is a renewal, not a check */
     unsigned asked_in;    /* epoch */
     plock_ns asked_ttl, renew_at;
     plock_subject subject;
@@ -37,8 +37,8 @@ struct plock_watch {
     char names[];
 };
 
-/* NULL when there is no memory. With one reference. */
-plock_watch *plock__watch_new(plock_store *store, plock_text key, uint64_t id, bool renews);
+/* On a lock; whose it is is said when it starts. NULL when there is no memory. With one reference. */
+plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, uint64_t id, bool renews);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 

@@ -2,23 +2,26 @@
 #ifndef PLOCK_INQUIRY_H
 #define PLOCK_INQUIRY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plock/operation.h"
 #include "plock/store.h"
-#include "plock/want.h"
 
 #define PLOCK_WAITERS_TOLD 24 /* in one answer */
 
 typedef struct plock_inquiry plock_inquiry;
 
-/* About this key, or for a scan this pattern (https://redis.io/docs/latest/commands/scan). PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
-PLOCK_MUST_USE plock_status plock_inquiry_new(plock_inquiry **inquiry, plock_store *store, const char *key, size_t length);
+/* About this key, which is of a lock that may have several holders (plock_lease_share) or not, or for a scan this pattern (https://redis.io/docs/latest/commands/scan). PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
+PLOCK_MUST_USE plock_status plock_inquiry_new(plock_inquiry **inquiry, plock_store *store, const char *key, size_t length, bool shared);
 void plock_inquiry_free(plock_inquiry *inquiry);
 
 /* Each begins to ask; plock_inquiry_step carries it out.
  *   status  value, ms left, what was noted at the last acquire ("fence seconds:microseconds host pid thread channel label value"), waiters in all, and from
  *           the first-th on, at most PLOCK_WAITERS_TOLD times, ticket (microseconds) and "host pid thread channel label value"
+ *           of a shared one: holders in all, waiters in all, and from the first-th on, so many times, of a holder ms left and "mode fence
+ *           seconds:microseconds host pid thread channel label value" ("" where nothing is noted), of a waiter ticket and "share host …"
  *   scan    a cursor to go on from, 0 at the end, and keys
  *   break   1 if it was held */
 void plock_inquiry_status(plock_inquiry *inquiry, int64_t first);
@@ -30,6 +33,8 @@ void plock_inquiry_hurry(plock_inquiry *inquiry, plock_ns deadline);
 
 /* PLOCK_OK, PLOCK_AGAIN with want, or the failure, which plock_inquiry_error has in words. */
 PLOCK_MUST_USE plock_status plock_inquiry_step(plock_inquiry *inquiry, plock_want *want);
+void plock_inquiry_cancel(plock_inquiry *inquiry);
+plock_operation plock_inquiry_operation(plock_inquiry *inquiry);
 const plock_error *plock_inquiry_error(const plock_inquiry *inquiry);
 
 /* The answer, part by part, until the next question. */

@@ -5,13 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plock/operation.h"
 #include "plock/store.h"
-#include "plock/want.h"
 
 typedef struct plock_lease plock_lease;
 
 #define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter one is over before it can be relied on */
 #define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */
+
+#define PLOCK_SHARE_MAX 6 /* bytes: "s65535" */
 
 #define PLOCK_LABEL_MAX 300 /* bytes: a hundred, percent-encoded */
 
@@ -35,11 +37,19 @@ PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *st
  * Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty, or an operation is under way). */
 PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length);
 
+/* Has it ask for a share of a lock that may have several holders: "sN" lets in N, "r" any number, "w" is alone; never two of which one
+ * begins otherwise. Who waits is let in in his order. A key is of one kind for ever: this, or with one holder.
+ * Returns PLOCK_OK or PLOCK_MISUSE (none of these, an owner was brought, or an operation is under way). */
+PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *share);
+
 /* Each begins an operation and does no I/O; plock_lease_step carries it out.
  * Return PLOCK_OK, or PLOCK_MISUSE where another operation is under way, the lease is (not) held or ttl is out of range. */
 PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience);
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
+
+/* Begins to make a "w" an "r", without letting another "w" in. Returns as above. */
+PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
 
 /* From now on for this long the key stays taken, even after a release (which then only says when it ends). */
 void plock_lease_keep_taken(plock_lease *lease, plock_ns span);
@@ -57,7 +67,7 @@ PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *ow
  *   PLOCK_OK           done
  *   PLOCK_REFUSED      acquire with wait 0: somebody else holds it
  *   PLOCK_TIMED_OUT    acquire with patience: it ended, after a refusal or after a failure (that plock_lease_error still tells)
- *   PLOCK_NOT_OWNER    release, extend: it was not ours any more
+ *   PLOCK_NOT_OWNER    release, extend, downgrade: it was not ours any more
  *   any other          the store's failure; plock_lease_error has the words. */
 PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_want *want);
 
@@ -86,6 +96,7 @@ uint64_t plock_lease_id(const plock_lease *lease);    /* one in a process; by it
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
 const char *plock_lease_key(const plock_lease *lease, size_t *length);
 const char *plock_lease_owner(const plock_lease *lease, size_t *length);
+const char *plock_lease_shares(const plock_lease *lease); /* as it was given to plock_lease_share, or is by now; "": nothing */
 const char *plock_lease_value(const plock_lease *lease, size_t *length); /* the owner as it is written in the store */
 plock_ns plock_lease_waited(const plock_lease *lease); /* from the call to the lock */
 int64_t plock_lease_fence(const plock_lease *lease); /* strictly growing for a key; 0 where none was acquired */
@@ -94,14 +105,8 @@ plock_ns plock_lease_acquired_at(const plock_lease *lease); /* before the reques
 plock_ns plock_lease_valid_until(const plock_lease *lease); /* acquired_at + ttl - drift */
 const plock_error *plock_lease_error(const plock_lease *lease);
 
-/* Waits as want says. Returns PLOCK_OK when it is ready or the deadline has come, PLOCK_INTERRUPTED to stop. */
-typedef plock_status (*plock_wait)(void *context, const plock_want *want);
-
-/* The one loop that waits: steps and waits until the operation is done or the wait is interrupted; then the caller may
- * call it again (nothing is lost) or plock_lease_cancel. Returns what plock_lease_step or the wait returned. */
+/* Carries the operation on until it is done, or the wait is interrupted (plock/operation.h). */
 PLOCK_MUST_USE plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context);
-
-/* A plain poll(2), for programs without an event loop. context is not used. */
-plock_status plock_wait_poll(void *context, const plock_want *want);
+plock_operation plock_lease_operation(plock_lease *lease);
 
 #endif

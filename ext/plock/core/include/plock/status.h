@@ -41,6 +41,7 @@
     X(NOPERM, PERMISSION, FINAL, PERHAPS, KEEPS, "the user lacks a permission on the server")                         \
     X(OOM, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is out of memory")                                           \
     X(MOVED, UNSUPPORTED, FINAL, NEVER, KEEPS, "the key lives on another cluster node, and clusters are not supported yet")\
+    X(CROSSSLOT, UNSUPPORTED, FINAL, NEVER, KEEPS, "the keys do not live in one slot of the cluster")                 \
     X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster is down")                                           \
     X(NOSCRIPT, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server forgot a script although it had just been loaded")      \
     X(BUSY, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is busy running a script")                                  \

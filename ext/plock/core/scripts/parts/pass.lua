@@ -1,21 +1,7 @@
 -- What hands a lock over. Included by the scripts that may have to: a queue is a sorted set of the records of those who
 -- wait ('host pid thread channel label value'), by ticket.
 
--- What the lock holds while it is reserved for this value: as long as the value, so that whatever reads values can read it,
--- and like none, for no token has colons.
-local function baton(value)
-  return (string.gsub(value, '-', ':'))
-end
-
-local function is_baton(holder)
-  return string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x')
-end
-
--- Tells the one who left this record, and returns its value where its process heard.
-local function tell(record, kind, lock)
-  local channel, value = string.match(record, '^%S+ %S+ %S+ (%S+) %S+ (.*)$')
-  return redis.call('PUBLISH', 'plock:1:wake:' .. channel, kind .. ' ' .. value .. ' ' .. lock) > 0 and value
-end
+-- include tell
 
 -- Reserves the lock for the first in line who hears of it, for 1 s; false where there is none, or where it is `mine`. The one
 -- after it is told to look again when that second is over: who is reserved for may be frozen.

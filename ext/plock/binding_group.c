@@ -1,0 +1,75 @@
+/* Several leases at once. */
+#include "binding.h"
+
+typedef struct several {
+    VALUE objects; /* Array of Plock::Hold */
+    plock_group *group;
+    plock_patience patience;
+    plock_ns keep;
+} several;
+
+static void refer_to(several *s) {
+    plock_lease *leases[PLOCK_GROUP_MAX];
+    const long count = RARRAY_LEN(s->objects);
+    if (count < 1 || count > PLOCK_GROUP_MAX) rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_GROUP_MAX, count);
+    for (long i = 0; i < count; i++) leases[i] = binding_lease(rb_ary_entry(s->objects, i));
+    const plock_status status = plock_group_new(&s->group, leases, (size_t)count);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
+    if (status) binding_raise(status, NULL);
+}
+
+static VALUE release_group(VALUE argument) {
+    plock_group_free(((several *)argument)->group);
+    return Qnil;
+}
+
+static VALUE acquire(VALUE argument) {
+    several *s = (several *)argument;
+    refer_to(s);
+    plock_status status = plock_group_acquire(s->group, &s->patience);
+    if (!status) status = binding_carry_on(plock_group_operation(s->group));
+    if (status == PLOCK_REFUSED) return SIZET2NUM(plock_group_free_ones(s->group));
+    if (status == PLOCK_CROSSSLOT) return Qnil;
+    if (status) binding_raise(status, plock_group_error(s->group));
+    return s->objects;
+}
+
+/* take_all(keys, ttl, renew, max_hold, label, watch) -> holds; or how many are free before the first that is not; or nil: the keys do not
+ * live on one node. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    Check_Type(keys, T_ARRAY);
+    several s = {.objects = rb_ary_new(), .patience = binding_patience(ttl, renew, max_hold, watch)};
+    s.patience.label = binding_label(label, encoded);
+    for (long i = 0; i < RARRAY_LEN(keys); i++) rb_ary_push(s.objects, binding_lease_new(binding_store(self), rb_ary_entry(keys, i)));
+    VALUE result = rb_ensure(acquire, (VALUE)&s, release_group, (VALUE)&s);
+    RB_GC_GUARD(s.objects);
+    return result;
+}
+
+static VALUE release(VALUE argument) {
+    several *s = (several *)argument;
+    refer_to(s);
+    VALUE released = rb_ary_new();
+    if (!plock_group_release(s->group, s->keep)) {
+        const plock_status status = binding_carry_on_deferring(plock_group_operation(s->group), NULL, NULL);
+        if (status) binding_raise(status, plock_group_error(s->group));
+    }
+    for (long i = 0; i < RARRAY_LEN(s->objects); i++) rb_ary_push(released, plock_group_released(s->group, (size_t)i) ? Qtrue : Qfalse);
+    return released;
+}
+
+/* release_all(holds, keep) -> for each true, or false: it was not ours any more. */
+static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep) {
+    (void)self;
+    Check_Type(holds, T_ARRAY);
+    several s = {.objects = holds, .keep = binding_span(keep)};
+    VALUE result = rb_ensure(release, (VALUE)&s, release_group, (VALUE)&s);
+    RB_GC_GUARD(s.objects);
+    return result;
+}
+
+void binding_init_group(VALUE store_class) {
+    rb_define_private_method(store_class, "take_all", store_take_all, 6);
+    rb_define_private_method(store_class, "release_all", store_release_all, 2);
+}

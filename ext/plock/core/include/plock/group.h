@@ -1,0 +1,33 @@
+/* A group: several leases of one store, got in one request, all or none, and released in one. */
+#ifndef PLOCK_GROUP_H
+#define PLOCK_GROUP_H
+
+#include "plock/lease.h"
+
+#define PLOCK_GROUP_MAX 64 /* leases */
+
+typedef struct plock_group plock_group;
+
+/* Refers to the leases, which are of one store, of different keys, with one holder each, and outlive it. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (none, or too many). */
+PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *const *leases, size_t count);
+
+/* Gives up what is under way; the leases stay as they are. NULL is allowed. */
+void plock_group_free(plock_group *group);
+
+/* Each begins an operation and does no I/O. PLOCK_OK, or PLOCK_MISUSE as for one lease (plock/lease.h); patience has no wait: it is one attempt. A
+ * release passes over those that are not held; the others stay taken for `keep`. */
+PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group, const plock_patience *patience);
+PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
+
+/* PLOCK_AGAIN with want; PLOCK_OK: done; PLOCK_REFUSED: nothing has been acquired, and plock_group_free_ones tells how many were free;
+ * else the store's failure, in words in plock_group_error. */
+PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_want *want);
+void plock_group_cancel(plock_group *group);
+void plock_group_hurry(plock_group *group, plock_ns deadline);
+plock_operation plock_group_operation(plock_group *group);
+
+size_t plock_group_free_ones(const plock_group *group);                 /* before the first that was not */
+bool plock_group_released(const plock_group *group, size_t index);      /* it was ours until the release */
+const plock_error *plock_group_error(const plock_group *group);
+
+#endif

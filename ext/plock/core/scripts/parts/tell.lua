@@ -1,0 +1,18 @@
+-- How one who waits, or holds, is told something: on the channel of his process, which his record names ('host pid thread channel
+-- label value').
+
+-- What stands where a turn is reserved for this value: as long as the value, so that whatever reads values can read it, and
+-- like none, for no token has colons.
+local function baton(value)
+  return (string.gsub(value, '-', ':'))
+end
+
+local function is_baton(holder)
+  return string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x')
+end
+
+-- Tells the one who left this record, and returns its value where its process heard.
+local function tell(record, kind, lock)
+  local channel, value = string.match(record, '^%S+ %S+ %S+ (%S+) %S+ (.*)$')
+  return redis.call('PUBLISH', 'plock:1:wake:' .. channel, kind .. ' ' .. value .. ' ' .. lock) > 0 and value
+end

@@ -1,0 +1,56 @@
+-- Lets in one who wants a share of a lock, and numbers the lease. KEYS: lock, companion, queue. ARGV: value, ttl ms, record, share
+-- (parts/share.lua), and of one who waits his ticket, '0' where he has none yet.
+-- Held: the fence, a string of 16 digits, where others wait in an array with the ms until anything changes by itself.
+-- Refused: {0, the same ms}, and to one who waits also his rank, the ticket to come back with, and 1: whoever leaves will tell.
+local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
+local value, ttl, record, share, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- include parts/now
+
+local function grant()
+  local fence = t[1] .. string.sub('00000' .. t[2], -6)
+  local last = call('HGET', companion, 'fence')
+  if last and last >= fence then fence = string.format('%.0f', last + 1) end
+  call('ZADD', lock, now + ttl, value)
+  call('HSET', companion, 'fence', fence, value, string.sub(share, 1, 1) .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record)
+  return fence
+end
+
+if call('EXISTS', lock, queue) == 0 then
+  local fence = grant()
+  call('PEXPIRE', lock, ttl)
+  call('PEXPIRE', companion, ttl + 86400000)
+  return fence
+end
+
+-- include parts/share
+local member = share .. ' ' .. record
+local mine = false
+sweep(lock, companion)
+if ticket then
+  mine = call('ZSCORE', lock, value) or remove(lock, companion, baton(value))
+  if mine then call('ZREM', queue, member)
+  elseif ticket ~= '0' then call('ZADD', queue, 'NX', ticket, member) end
+end
+mine = mine or pass(lock, companion, queue, member) == true
+while not mine and admits(lock, companion, share) do -- only who waits before us keeps us out
+  local first = call('ZRANGE', queue, 0, 0)[1]
+  if not first then mine = true
+  elseif tell_first(lock, queue, '~' .. left(lock)) == first then break -- and he is there
+  else mine = pass(lock, companion, queue, member) == true end
+end
+if mine then
+  local fence = grant()
+  keep(lock, companion)
+  if call('EXISTS', queue) == 0 then return fence end
+  pass(lock, companion, queue)
+  return {fence, left(lock)}
+end
+if not ticket then return {0, left(lock)} end
+local place = call('ZSCORE', queue, member)
+if not place then
+  local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
+  call('ZADD', queue, string.format('%.0f', place), member)
+end
+call('PEXPIRE', queue, left(lock) + 600000)
+return {0, left(lock), call('ZRANK', queue, member), string.format('%.0f', place), 1}

@@ -1,0 +1,22 @@
+-- Gives back a share that is still ours, and lets in those for whom there is room. KEYS: lock, companion, queue. ARGV: value, and ms
+-- for which the place is to stay taken. 0: it was not ours, 1: there is room now, or when it has been taken long enough,
+-- 2: somebody has been let in.
+local lock, companion, queue, value = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+-- include parts/now
+local ours = tonumber(call('ZSCORE', lock, value) or 0) > now
+local waited_for = call('EXISTS', queue) == 1
+if ours and not ARGV[2] then
+  call('ZREM', lock, value)
+  call('HDEL', companion, value)
+end
+if not waited_for and not ARGV[2] then return ours and 1 or 0 end
+-- include parts/share
+sweep(lock, companion)
+if ours and ARGV[2] then
+  call('ZADD', lock, now + ARGV[2], value)
+  keep(lock, companion)
+  tell_first(lock, queue, '~' .. left(lock))
+  return 1
+end
+local called = waited_for and pass(lock, companion, queue) or 0
+return not ours and 0 or called > 0 and 2 or 1
