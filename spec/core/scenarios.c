@@ -145,6 +145,34 @@ static plock_status extend(plock_store *store, plock_lease *lease) {
 }
 
 /* The release in the background has a thread to start; where that is not to be had, the time to live ends the lock. */
+static const char *oblige_groups(const char *command, unsigned nth) {
+    (void)nth;
+    if (!strncmp(command, "EVALSHA acquire_all", 19)) return "*2\r\n" FAKE_HELD FAKE_HELD;
+    return strncmp(command, "EVALSHA release_all", 19) ? NULL : "*2\r\n:1\r\n:1\r\n";
+}
+
+static void groups_are_obliged(void) {
+    fake_redis.says = oblige_groups;
+}
+
+/* With a second lease beside the one that is given. */
+static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
+    plock_lease *both[2] = {lease, NULL};
+    plock_group *group = NULL;
+    plock_status status = plock_lease_new(&both[1], store, "other", 5);
+    if (!status) status = plock_group_new(&group, both, 2);
+    if (!status) status = plock_group_acquire(group, &(plock_patience){.ttl = 3 * PLOCK_SECOND});
+    if (!status) {
+        const plock_operation operation = plock_group_operation(group);
+        status = plock_carry_on(&operation, fake_wait, NULL);
+        if (!status) status = plock_group_release(group, 0);
+        if (!status) status = plock_carry_on(&operation, fake_wait, NULL);
+    }
+    plock_group_free(group);
+    plock_lease_free(both[1]);
+    return status;
+}
+
 static plock_status free_what_is_held(plock_store *store, plock_lease *lease) {
     plock_lease *other;
     (void)lease;
@@ -220,6 +248,7 @@ const scenario SCENARIOS[] = {
     {"undoing with an owner", "redis://h", first_connection_is_silent, acquire_with_owner, PLOCK_SILENT, PLOCK_OK},
     {"extending", "redis://h", NULL, extend, PLOCK_OK, PLOCK_OK},
     {"releasing in the background", "redis://h", NULL, free_what_is_held, PLOCK_OK, PLOCK_OK},
+    {"a group", "redis://h", groups_are_obliged, acquire_a_group, PLOCK_OK, PLOCK_OK},
     {"waiting for a connection", "redis://h?pool_size=1", NULL, wait_for_a_connection, PLOCK_OK, PLOCK_SATURATED},
     {"looking up a name", "redis://h", NULL, look_up_and_connect, PLOCK_CONNECT, PLOCK_RESOLVE},
 };

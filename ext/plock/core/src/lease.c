@@ -291,8 +291,9 @@ plock_status plock_lease_release_owned(plock_lease *lease) {
 /* A number without leading zeros, or none at all: what scripts read as the bound of a mode. */
 static bool is_share(const char *share) {
     if (!strcmp(share, "r") || !strcmp(share, "w")) return true;
+    if (*share != 's' || share[1] == '0') return false;
     const size_t digits = strspn(share + 1, "0123456789");
-    return *share == 's' && share[1] > '0' && digits < PLOCK_SHARE_MAX && !share[1 + digits];
+    return digits > 0 && digits < PLOCK_SHARE_MAX && !share[1 + digits];
 }
 
 plock_status plock_lease_share(plock_lease *lease, const char *share) {

@@ -1,0 +1,348 @@
+/* Several leases at once: all or none. */
+#include "fake.h"
+#include "test.h"
+
+#include "process.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LEASES = 3 };
+
+#define FENCE(digit) "$16\r\n170000000000000" #digit "\r\n"
+static const char HELD[] = "*3\r\n" FENCE(1) FENCE(2) FENCE(3);
+static const char GONE[] = "*3\r\n:1\r\n:1\r\n:2\r\n";
+
+static plock_store *store;
+static plock_lease *leases[LEASES];
+static plock_group *group;
+static plock_want want;
+
+static void begin(void) {
+    static const char *const KEYS[LEASES] = {"a", "b", "c"};
+    fake_clock_start();
+    store = fake_store("redis://h");
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_new(&leases[i], store, KEYS[i], 1), PLOCK_OK);
+    CHECK_STATUS(plock_group_new(&group, leases, LEASES), PLOCK_OK);
+}
+
+static void end(void) {
+    plock_group_free(group);
+    for (unsigned i = 1; i < LEASES; i++) plock_lease_free(leases[i]);
+    fake_end(leases[0], store);
+}
+
+static plock_status finish(void) {
+    const plock_operation operation = plock_group_operation(group);
+    return plock_carry_on(&operation, fake_wait, NULL);
+}
+
+static const plock_patience TERMS = {.ttl = 3 * PLOCK_SECOND};
+
+static plock_status acquire(void) {
+    const plock_status status = plock_group_acquire(group, &TERMS);
+    return status ? status : finish();
+}
+
+static plock_status release(plock_ns keep) {
+    const plock_status status = plock_group_release(group, keep);
+    return status ? status : finish();
+}
+
+static const char *value_of(unsigned i, char value[FAKE_COMMAND_ROOM]) {
+    size_t length;
+    const char *owner = plock_lease_owner(leases[i], &length);
+    (void)snprintf(value, FAKE_COMMAND_ROOM, "%.*s", (int)length, owner);
+    return value;
+}
+
+static unsigned held(void) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < LEASES; i++) count += plock_lease_valid(leases[i]);
+    return count;
+}
+
+/* --- acquiring --- */
+
+static void one_request_gets_all(void) {
+    char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_INT(fake_peers[0].command_count, 2); /* with the greeting */
+    const char *command = fake_peers[0].commands[1];
+    CHECK_HAS(command, "EVALSHA acquire_all 9 a plock:1:{a}:fence plock:1:{a}:queue b plock:1:{b}:fence plock:1:{b}:queue c ");
+    CHECK_TEXT(fake_word(command, 12, word), "3000");
+    CHECK_TEXT(fake_word(command, 13, word), value_of(0, value));
+    for (unsigned i = 0; i < LEASES; i++) {
+        CHECK_INT(plock_lease_fence(leases[i]), 1700000000000001 + i);
+        CHECK(plock_lease_valid(leases[i]));
+        CHECK_INT(plock_lease_valid_until(leases[i]), plock_now() + 3 * PLOCK_SECOND - 32 * PLOCK_MILLISECOND);
+    }
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE); /* they are held */
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release "), 3); /* each by itself, for nobody released them */
+}
+
+static void refused_it_has_none(void) {
+    begin();
+    fake_peers[0].answers[0] = ":2\r\n";
+    CHECK_STATUS(acquire(), PLOCK_REFUSED);
+    CHECK_INT(plock_group_free_ones(group), 2);
+    CHECK_INT(held(), 0);
+    CHECK(!plock_lease_contended(leases[1]) && plock_lease_contended(leases[2]));
+    fake_peers[0].answers[1] = HELD; /* and may ask again, with other tokens */
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_INT(held(), LEASES);
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 13, first), fake_word(fake_peers[0].commands[2], 13, second)) != 0);
+    for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+}
+
+static void what_is_in_doubt_is_given_back_each_by_itself(void) {
+    static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", ":3\r\n", ":-1\r\n", "$1\r\nx\r\n", "*2\r\n" FENCE(1) FENCE(2),
+                                          "*3\r\n" FENCE(1) FENCE(2) ":5\r\n", "*3\r\n" FENCE(1) "$2\r\n17\r\n" FENCE(3)};
+    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER, PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL,
+                                            PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL};
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
+        begin();
+        fake_peers[0].answers[0] = ANSWERS[i];
+        CHECK_STATUS(acquire(), STATUSES[i]);
+        CHECK_STATUS(plock_group_error(group)->status, STATUSES[i]);
+        CHECK_INT(held(), 0);
+        CHECK_INT(fake_commands_like("EVAL release_all 6 a plock:1:{a}:queue b plock:1:{b}:queue c plock:1:{c}:queue "), STATUSES[i] == PLOCK_SILENT || STATUSES[i] == PLOCK_PROTOCOL);
+        (void)snprintf(expected, sizeof expected, "EVALSHA release 2 b plock:1:{b}:queue %.40s", value_of(1, value));
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+        CHECK_INT(fake_commands_like(expected), 1);
+    }
+}
+
+static void what_never_left_is_not_given_back(void) {
+    begin();
+    fake_peers[0].connect_failure = PLOCK_CONNECT;
+    CHECK_STATUS(acquire(), PLOCK_CONNECT);
+    end();
+    CHECK_INT(fake_commands_like("EVAL"), 0);
+}
+
+static unsigned asked;
+
+/* On whichever connection: what goes on in the background takes connections, too. */
+static const char *refuses_closes_grants(const char *command, unsigned nth) {
+    (void)nth;
+    const char *const answers[] = {":0\r\n", FAKE_CLOSES, HELD};
+    return !strncmp(command, "EVALSHA acquire_all", 19) && asked < 3 ? answers[asked++] : NULL;
+}
+
+static void an_idle_connection_that_was_closed_is_replaced(void) {
+    char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
+    begin();
+    asked = 0;
+    fake_redis.says = refuses_closes_grants;
+    CHECK_STATUS(acquire(), PLOCK_REFUSED);
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_INT(held(), LEASES);
+    (void)fake_word(fake_peers[0].commands[2], 13, value); /* of the request that may have been carried out */
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 2 a plock:1:{a}:queue %.40s", value);
+    for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
+    end();
+    CHECK_INT(fake_commands_like(expected), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void keys_of_different_nodes_cannot_be_had_at_once(void) {
+    begin();
+    fake_peers[0].answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+    CHECK_STATUS(acquire(), PLOCK_CROSSSLOT);
+    CHECK_INT(held(), 0);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+}
+
+static void an_answer_that_comes_too_late_gets_none(void) {
+    begin();
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    fake_clock_pass(3 * PLOCK_SECOND);
+    fake_say(&fake_peers[0], HELD, sizeof HELD - 1);
+    CHECK_STATUS(finish(), PLOCK_SILENT);
+    CHECK_INT(held(), 0);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void giving_up_gives_all_back(void) {
+    begin();
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
+    plock_group_cancel(group);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK); /* the leases are free for other things */
+    plock_lease_cancel(leases[0]);
+    end();
+    CHECK_INT(fake_commands_like("EVAL release_all 6 "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void it_ends_with_its_time(void) {
+    begin();
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
+    const plock_ns until = plock_now() + 50 * PLOCK_MILLISECOND;
+    plock_group_hurry(group, until);
+    CHECK_STATUS(finish(), PLOCK_SILENT);
+    CHECK_INT(plock_now(), until);
+    end();
+}
+
+/* --- releasing --- */
+
+static void one_request_releases_all(void) {
+    char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = GONE;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(release(0), PLOCK_OK);
+    const char *command = fake_peers[0].commands[2];
+    CHECK_HAS(command, "EVALSHA release_all 6 a plock:1:{a}:queue b plock:1:{b}:queue c plock:1:{c}:queue  "); /* and the empty word */
+    CHECK_TEXT(fake_word(command, 12, word), value_of(2, value));
+    for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
+    CHECK_INT(held(), 0);
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_MISUSE); /* there is nothing to release */
+    end();
+    CHECK_INT(fake_connections(), 1);
+}
+
+static void each_learns_whether_it_was_ours(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = "*2\r\n:0\r\n:1\r\n";
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    plock_lease_leave(leases[0]); /* one is not held any more: it is passed over */
+    CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 4 b plock:1:{b}:queue c plock:1:{c}:queue 500 ");
+    CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
+    end();
+}
+
+static void a_release_answered_to_nobody_is_a_release(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = FAKE_CLOSES;
+    fake_peers[1].obliging = false;
+    fake_peers[1].answers[0] = "*3\r\n:0\r\n:0\r\n:0\r\n";
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(release(0), PLOCK_OK);
+    for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
+    end();
+}
+
+static void a_release_that_is_given_up_goes_on_in_the_background(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = FAKE_SILENCE;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    plock_group_cancel(group);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void a_server_that_makes_no_sense_is_not_believed(void) {
+    static const char *const ANSWERS[] = {":1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:3\r\n", "*3\r\n:1\r\n:1\r\n$1\r\n1\r\n"};
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        begin();
+        fake_peers[0].answers[0] = HELD;
+        fake_peers[0].answers[1] = ANSWERS[i];
+        CHECK_STATUS(acquire(), PLOCK_OK);
+        CHECK_STATUS(release(0), PLOCK_PROTOCOL);
+        end();
+    }
+}
+
+/* --- misuse --- */
+
+static void what_does_not_belong_together_is_no_group(void) {
+    plock_lease *many[PLOCK_GROUP_MAX + 1], *other;
+    plock_group *none;
+    begin();
+    for (unsigned i = 0; i <= PLOCK_GROUP_MAX; i++) many[i] = leases[0];
+    CHECK_STATUS(plock_group_new(&none, many, 0), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_new(&none, many, PLOCK_GROUP_MAX + 1), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_new(&other, store, "k", 1), PLOCK_OK);
+    many[1] = other;
+    CHECK_STATUS(plock_lease_share(other, "r"), PLOCK_OK);
+    CHECK_STATUS(plock_group_new(&none, many, 2), PLOCK_MISUSE);
+    CHECK(none == NULL);
+    plock_lease_free(other);
+    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 1}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = 1}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_MISUSE);
+    end();
+}
+
+static void one_that_is_busy_stops_all_and_goes_on(void) {
+    begin();
+    CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK); /* it was not begun */
+    plock_lease_cancel(leases[0]);
+    fake_peers[0].answers[0] = FAKE_HELD;
+    CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
+    plock_lease_leave(leases[1]);
+    end();
+}
+
+static void a_child_has_none_of_its_parents(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = FAKE_SILENCE;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool apart = plock_group_step(group, &want) == PLOCK_FORKED && plock_group_release(group, 0) == PLOCK_MISUSE;
+        _exit(apart ? 0 : 1);
+    }
+    int status = -1;
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK_INT(status, 0);
+    fake_say(&fake_peers[0], GONE, sizeof GONE - 1);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    end();
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(one_request_gets_all);
+    RUN(refused_it_has_none);
+    RUN(what_is_in_doubt_is_given_back_each_by_itself);
+    RUN(what_never_left_is_not_given_back);
+    RUN(an_idle_connection_that_was_closed_is_replaced);
+    RUN(keys_of_different_nodes_cannot_be_had_at_once);
+    RUN(an_answer_that_comes_too_late_gets_none);
+    RUN(giving_up_gives_all_back);
+    RUN(it_ends_with_its_time);
+    RUN(one_request_releases_all);
+    RUN(each_learns_whether_it_was_ours);
+    RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(a_release_that_is_given_up_goes_on_in_the_background);
+    RUN(a_server_that_makes_no_sense_is_not_believed);
+    RUN(what_does_not_belong_together_is_no_group);
+    RUN(one_that_is_busy_stops_all_and_goes_on);
+    RUN(a_child_has_none_of_its_parents);
+    return test_end("group");
+}

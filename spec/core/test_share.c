@@ -1,0 +1,278 @@
+/* Locks with several holders: what is asked of the server for them, and what its answers mean. */
+#include "fake_native.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_want want;
+
+static void begin(const char *share) {
+    fake_clock_start();
+    store = fake_store("redis://h");
+    lease = fake_lease(store);
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    CHECK_STATUS(plock_lease_share(lease, share), PLOCK_OK);
+}
+
+static void end(void) {
+    fake_end(lease, store);
+}
+
+/* The last command of the first connection. */
+static const char *last(void) {
+    return fake_peers[0].commands[fake_peers[0].command_count - 1];
+}
+
+static const char *own(char value[FAKE_COMMAND_ROOM]) {
+    size_t length;
+    const char *owner = plock_lease_owner(lease, &length);
+    (void)snprintf(value, FAKE_COMMAND_ROOM, "%.*s", (int)length, owner);
+    return value;
+}
+
+/* --- what a share is --- */
+
+static void a_share_is_one_of_three_kinds(void) {
+    static const char *const GOOD[] = {"r", "w", "s1", "s3", "s65535"};
+    static const char *const BAD[] = {"", "x", "R", "rr", "w1", "s", "s0", "s01", "s-1", "s 3", "s3 ", "s1234567", "s3x", "3"};
+    fake_clock_start();
+    store = fake_store("redis://h");
+    lease = fake_lease(store);
+    CHECK_TEXT(plock_lease_shares(lease), "");
+    for (unsigned i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
+        CHECK_STATUS(plock_lease_share(lease, GOOD[i]), PLOCK_OK);
+        CHECK_TEXT(plock_lease_shares(lease), GOOD[i]);
+    }
+    for (unsigned i = 0; i < sizeof BAD / sizeof *BAD; i++) CHECK_STATUS(plock_lease_share(lease, BAD[i]), PLOCK_MISUSE);
+    CHECK_TEXT(plock_lease_shares(lease), "s65535");
+    end();
+}
+
+static void a_share_is_chosen_before_it_is_asked_for(void) {
+    begin("r");
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
+    end();
+}
+
+static void an_owner_that_was_brought_shares_nothing(void) {
+    fake_clock_start();
+    store = fake_store("redis://h");
+    lease = fake_lease(store);
+    CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
+    CHECK_STATUS(plock_lease_share(lease, "r"), PLOCK_MISUSE);
+    end();
+}
+
+/* --- its life --- */
+
+static void each_operation_has_its_script(void) {
+    static const char *const SHARES[] = {"r", "w", "s3"};
+    for (unsigned i = 0; i < 3; i++) {
+        char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+        begin(SHARES[i]);
+        CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+        CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
+        (void)own(value);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_acquire 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3000 ", value);
+        CHECK_HAS(last(), expected);
+        CHECK_TEXT(fake_word(last(), 14, word), SHARES[i]);
+        CHECK_TEXT(fake_word(last(), 15, word), "");
+        CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
+        CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 1000", value);
+        CHECK_TEXT(last(), expected);
+        CHECK_STATUS(fake_release(lease), PLOCK_OK);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_release 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s", value);
+        CHECK_TEXT(last(), expected);
+        end();
+    }
+}
+
+static void a_place_that_is_kept_is_released_with_its_time(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin("s2");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    plock_lease_keep_taken(lease, 700 * PLOCK_MILLISECOND);
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    CHECK_HAS(last(), "EVALSHA shared_release 3 ");
+    CHECK_TEXT(fake_word(last(), 7, word), "700");
+    end();
+}
+
+static void what_was_given_up_is_taken_back(void) {
+    begin("r");
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    end();
+    CHECK_INT(fake_commands_like("EVAL shared_release 3 k "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA shared_release 3 k "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+}
+
+/* --- a writer becomes a reader --- */
+
+static void a_writer_becomes_a_reader(void) {
+    char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
+    begin("w");
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_MISUSE); /* nothing is held */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    const plock_ns until = plock_lease_valid_until(lease);
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE); /* one at a time */
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    (void)snprintf(expected, sizeof expected, "EVALSHA shared_downgrade 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s", own(value));
+    CHECK_TEXT(last(), expected);
+    CHECK_TEXT(plock_lease_shares(lease), "r");
+    CHECK(plock_lease_valid(lease));
+    CHECK_INT(plock_lease_valid_until(lease), until);
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_MISUSE); /* it is one */
+    end();
+}
+
+static void one_that_lost_it_does_not(void) {
+    begin("w");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    fake_peers[0].answers[0] = FAKE_NOT_OURS;
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_NOT_OWNER);
+    CHECK(plock_lease_lost(lease));
+    CHECK_TEXT(plock_lease_shares(lease), "w");
+    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    end();
+}
+
+static void nor_one_that_hears_nothing(void) {
+    begin("w");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    fake_peers[0].answers[0] = "-OOM x\r\n";
+    for (unsigned i = 1; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-OOM x\r\n";
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OOM);
+    CHECK(plock_lease_valid(lease));
+    CHECK_TEXT(plock_lease_shares(lease), "w");
+    plock_lease_leave(lease);
+    end();
+}
+
+/* --- waiting --- */
+
+static const char PLACE[] = FAKE_PLACE(5000, 0, FAKE_TICKET, 1);
+static const char HELD_BEFORE_OTHERS[] = "*2\r\n" FAKE_HELD ":400\r\n";
+
+static const char *refuses_first(const char *command, unsigned nth) {
+    char ticket[FAKE_COMMAND_ROOM];
+    if (strncmp(command, "EVALSHA shared_acquire", 22)) return NULL;
+    if (*fake_word(command, 15, ticket) == 0) return FAKE_REFUSED;
+    return nth < 2 ? PLACE : HELD_BEFORE_OTHERS;
+}
+
+static void wait_in_line(plock_lease *who) {
+    CHECK_STATUS(plock_lease_acquire(who, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+    fake_carry_on(who);
+}
+
+static void begin_natively(const char *(*says)(const char *command, unsigned nth), const char *share) {
+    fake_clock_start();
+    store = fake_native_store(says);
+    lease = fake_lease(store);
+    CHECK_STATUS(plock_lease_share(lease, share), PLOCK_OK);
+}
+
+static void who_waits_queues_with_his_share_and_claims_when_called(void) {
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
+    begin_natively(refuses_first, "r");
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    (void)fake_command("EVALSHA shared_acquire", 1, command);
+    CHECK_TEXT(fake_word(command, 14, word), "r");
+    CHECK_TEXT(fake_word(command, 15, word), "0");
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    CHECK(fake_publish(message));
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    (void)fake_command("EVALSHA shared_acquire", 2, command);
+    CHECK_TEXT(fake_word(command, 15, word), FAKE_TICKET);
+    CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA shared_release"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA shared_leave"), 0);
+}
+
+static void who_gives_up_leaves_with_his_share(void) {
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin_natively(refuses_first, "s3");
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    plock_lease_cancel(lease);
+    fake_await("EVALSHA shared_leave", 1);
+    (void)fake_command("EVALSHA shared_leave", 0, command);
+    CHECK_HAS(command, "EVALSHA shared_leave 3 k plock:1:{k}:fence plock:1:{k}:queue ");
+    CHECK_TEXT(fake_word(command, 7, word), "0");
+    CHECK_TEXT(fake_word(command, 8, word), "s3");
+    CHECK(*fake_word(command, 14, word) != 0); /* his record */
+    end();
+}
+
+static void a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock(void) {
+    char command[FAKE_COMMAND_ROOM];
+    begin_natively(refuses_first, "r");
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    CHECK(fake_publish("+ stranger some key"));
+    fake_await("EVALSHA shared_leave", 1);
+    CHECK_TEXT(fake_command("EVALSHA shared_leave", 0, command), "EVALSHA shared_leave 3 some key plock:1:{some key}:fence plock:1:{some key}:queue stranger 0");
+    end();
+}
+
+/* Of two that wait here one is let in; the server says that the place of a third, elsewhere, is free in 400 ms if nobody says so before. */
+static void who_waits_behind_looks_when_anybodys_time_is_over(void) {
+    plock_lease *other;
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
+    begin_natively(refuses_first, "s2");
+    other = fake_lease(store);
+    CHECK_STATUS(plock_lease_share(other, "s2"), PLOCK_OK);
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    fake_redis.says = NULL;
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = NULL;
+    fake_redis.says = refuses_first;
+    fake_redis.acquires = 1; /* the other's is refused, too */
+    wait_in_line(other);
+    fake_await("EVALSHA shared_acquire", 3);
+    (void)fake_command("EVALSHA shared_acquire", 1, command);
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    CHECK(fake_publish(message));
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    fake_native_pass(390 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 4);
+    fake_native_pass(20 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 5);
+    CHECK_STATUS(fake_await_end(other), PLOCK_OK);
+    plock_lease_free(other);
+    end();
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(a_share_is_one_of_three_kinds);
+    RUN(a_share_is_chosen_before_it_is_asked_for);
+    RUN(an_owner_that_was_brought_shares_nothing);
+    RUN(each_operation_has_its_script);
+    RUN(a_place_that_is_kept_is_released_with_its_time);
+    RUN(what_was_given_up_is_taken_back);
+    RUN(a_writer_becomes_a_reader);
+    RUN(one_that_lost_it_does_not);
+    RUN(nor_one_that_hears_nothing);
+    RUN(who_waits_queues_with_his_share_and_claims_when_called);
+    RUN(who_gives_up_leaves_with_his_share);
+    RUN(a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock);
+    RUN(who_waits_behind_looks_when_anybodys_time_is_over);
+    return test_end("share");
+}
