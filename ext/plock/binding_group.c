@@ -5,7 +5,7 @@ typedef struct several {
     VALUE objects; /* Array of Plock::Hold */
     plock_group *group;
     plock_patience patience;
-    plock_ns keep;
+    plock_ns keep, budget;
 } several;
 
 static void refer_to(several *s) {
@@ -52,6 +52,7 @@ static VALUE release(VALUE argument) {
     refer_to(s);
     VALUE released = rb_ary_new();
     if (!plock_group_release(s->group, s->keep)) {
+        if (s->budget) plock_group_hurry(s->group, plock_after(plock_now(), s->budget));
         const plock_status status = binding_carry_on_deferring(plock_group_operation(s->group), NULL, NULL);
         if (status) binding_raise(status, plock_group_error(s->group));
     }
@@ -59,11 +60,12 @@ static VALUE release(VALUE argument) {
     return released;
 }
 
-/* release_all(holds, keep) -> for each true, or false: it was not ours any more. */
-static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep) {
+/* release_all(holds, keep, budget) -> for each true, or false: it was not ours any more. Within so many seconds, where that is not nil;
+ * what has not been heard of by then goes on in the background. */
+static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     Check_Type(holds, T_ARRAY);
-    several s = {.objects = holds, .keep = binding_span(keep)};
+    several s = {.objects = holds, .keep = binding_span(keep), .budget = NIL_P(budget) ? 0 : binding_span(budget)};
     VALUE result = rb_ensure(release, (VALUE)&s, release_group, (VALUE)&s);
     RB_GC_GUARD(s.objects);
     return result;
@@ -71,5 +73,5 @@ static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep) {
 
 void binding_init_group(VALUE store_class) {
     rb_define_private_method(store_class, "take_all", store_take_all, 6);
-    rb_define_private_method(store_class, "release_all", store_release_all, 2);
+    rb_define_private_method(store_class, "release_all", store_release_all, 3);
 }

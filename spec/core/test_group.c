@@ -260,6 +260,20 @@ static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
 }
 
+static void a_release_without_time_goes_on_in_the_background(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_peers[0].answers[1] = FAKE_SILENCE;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
+    const plock_ns until = plock_now() + 20 * PLOCK_MILLISECOND;
+    plock_group_hurry(group, until);
+    CHECK_STATUS(finish(), PLOCK_SILENT);
+    CHECK(plock_now() <= until);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
 static void a_server_that_makes_no_sense_is_not_believed(void) {
     static const char *const ANSWERS[] = {":1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:3\r\n", "*3\r\n:1\r\n:1\r\n$1\r\n1\r\n"};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
@@ -340,6 +354,7 @@ int main(void) {
     RUN(each_learns_whether_it_was_ours);
     RUN(a_release_answered_to_nobody_is_a_release);
     RUN(a_release_that_is_given_up_goes_on_in_the_background);
+    RUN(a_release_without_time_goes_on_in_the_background);
     RUN(a_server_that_makes_no_sense_is_not_believed);
     RUN(what_does_not_belong_together_is_no_group);
     RUN(one_that_is_busy_stops_all_and_goes_on);

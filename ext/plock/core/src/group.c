@@ -25,6 +25,7 @@ struct plock_group {
     plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
     size_t places[PLOCK_GROUP_MAX];           /* where they stand among the leases */
     size_t releasing;
+    bool hurried;                             /* the release has less time than it would take by itself */
     bool released[PLOCK_GROUP_MAX];
     plock_text texts[PLOCK__GROUP_TEXTS], undo[PLOCK__GROUP_TEXTS];
     plock_lease *leases[];
@@ -190,6 +191,7 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
         plock__lease_drop_watch(lease);
     }
     group->doing = ALL_RELEASING;
+    group->hurried = false;
     group->generation = plock__generation();
     const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
     plock__errand_begin(&group->errand, group->store, &request, plock_after(plock_now(), group->store->config->release_timeout), true);
@@ -198,9 +200,15 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     return PLOCK_OK;
 }
 
+static void go_on_in_background(plock_group *group) {
+    for (size_t i = 0; i < group->releasing; i++) plock__lease_release_in_background(group->leases[group->places[i]]);
+}
+
 static plock_status release_step(plock_group *group, plock_want *want) {
     const plock_status status = plock__errand_step(&group->errand, want, &group->error);
-    return status == PLOCK_AGAIN ? PLOCK_AGAIN : finish(group, status);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status && group->hurried) go_on_in_background(group);
+    return finish(group, status);
 }
 
 /* --- any operation --- */
@@ -213,7 +221,7 @@ static void give_up(plock_group *group) {
     }
     if (group->doing == ALL_RELEASING) {
         plock__errand_cancel(&group->errand);
-        for (size_t i = 0; own && i < group->releasing; i++) plock__lease_release_in_background(group->leases[group->places[i]]);
+        if (own) go_on_in_background(group);
     }
     group->doing = NO_OPERATION;
 }
@@ -252,6 +260,7 @@ plock_status plock_group_step(plock_group *group, plock_want *want) {
 void plock_group_hurry(plock_group *group, plock_ns deadline) {
     if (deadline < group->deadline) group->deadline = deadline;
     if (deadline < group->exchange.deadline) group->exchange.deadline = deadline;
+    if (deadline < group->errand.deadline) group->hurried = true;
     plock__errand_hurry(&group->errand, deadline);
 }
 

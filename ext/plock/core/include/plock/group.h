@@ -23,6 +23,7 @@ PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns kee
  * else the store's failure, in words in plock_group_error. */
 PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_want *want);
 void plock_group_cancel(plock_group *group);
+/* It ends by the deadline; what a release has not heard of by then the native thread goes on with. */
 void plock_group_hurry(plock_group *group, plock_ns deadline);
 plock_operation plock_group_operation(plock_group *group);
 
