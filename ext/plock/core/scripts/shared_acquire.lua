@@ -24,13 +24,10 @@ end
 
 -- include parts/share
 local member = share .. ' ' .. record
-local mine = false
 sweep(lock, companion)
-if ticket then
-  mine = call('ZSCORE', lock, value) or remove(lock, companion, baton(value))
-  if mine then call('ZREM', queue, member)
-  elseif ticket ~= '0' then call('ZADD', queue, 'NX', ticket, member) end
-end
+local mine = call('ZSCORE', lock, value) or remove(lock, companion, baton(value)) -- who cannot hear now asks without a ticket
+if mine then call('ZREM', queue, member)
+elseif ticket and ticket ~= '0' then call('ZADD', queue, 'NX', ticket, member) end
 mine = mine or pass(lock, companion, queue, member) == true
 while not mine and admits(lock, companion, share) do -- only who waits before us keeps us out
   local first = call('ZRANGE', queue, 0, 0)[1]
