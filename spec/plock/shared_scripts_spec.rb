@@ -25,4 +25,28 @@ RSpec.describe "The scripts of locks with several holders" do
     expect(one("s2").ask).to be true # he took one place, not two
     expect(one("s2").ask).to be_an(Integer)
   end
+
+  it "have one who is kept out by nobody but the first in line look again in a second" do
+    inside("r")
+    writer = listening("w")
+    expect(writer.queue).to be_within(1_000).of(60_000)
+    reader = listening("r")
+    expect(reader.queue).to be <= 1_000
+    writer.die
+    expect(reader.queue).to be true
+  end
+
+  it "tell the first two in line how long a place is kept, for the first may be frozen" do
+    holder = inside("w")
+    waiting = Array.new(3) { listening("w").tap(&:queue) }
+    holder.release(keep: 5_000)
+    expect(waiting.first(2).map(&:hears)).to eq %w[~5000 ~5000]
+  end
+
+  it "tell the first two in line when one before them leaves who was told" do
+    inside("w", ttl: 5_000)
+    leaving, *waiting = Array.new(3) { listening("w").tap(&:queue) }
+    leaving.leave
+    expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
+  end
 end

@@ -42,7 +42,9 @@ if mine then
   pass(lock, companion, queue)
   return {fence, left(lock)}
 end
-if not ticket then return {0, left(lock)} end
+local changes = left(lock)
+if admits(lock, companion, share) then changes = math.min(changes, 1000) end -- if he dies who is before us, nobody tells
+if not ticket then return {0, changes} end
 local place = call('ZSCORE', queue, member)
 if not place then
   local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
@@ -50,4 +52,4 @@ if not place then
   call('ZADD', queue, string.format('%.0f', place), member)
 end
 call('PEXPIRE', queue, left(lock) + 600000)
-return {0, left(lock), call('ZRANK', queue, member), string.format('%.0f', place), 1}
+return {0, changes, call('ZRANK', queue, member), string.format('%.0f', place), 1}

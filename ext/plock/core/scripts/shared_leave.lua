@@ -12,5 +12,5 @@ local had = remove(lock, companion, baton(value))
 if ARGV[2] == '1' then had = remove(lock, companion, value) or had end
 local called = pass(lock, companion, queue)
 if called > 0 then return 2 end
-if first then tell_first(lock, queue, '~' .. left(lock)) end -- he may have been told alone
+if first then tell_two(lock, queue, '~' .. left(lock)) end -- he may have been told alone
 return had and 1 or 0

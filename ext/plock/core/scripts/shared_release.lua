@@ -15,7 +15,7 @@ sweep(lock, companion)
 if ours and ARGV[2] then
   call('ZADD', lock, now + ARGV[2], value)
   keep(lock, companion)
-  tell_first(lock, queue, '~' .. left(lock))
+  tell_two(lock, queue, '~' .. left(lock))
   return 1
 end
 local called = waited_for and pass(lock, companion, queue) or 0

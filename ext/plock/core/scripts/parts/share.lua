@@ -52,6 +52,13 @@ local function tell_first(lock, queue, kind)
   end
 end
 
+-- The first two: the first may be frozen, or just giving up.
+local function tell_two(lock, queue, kind)
+  tell_first(lock, queue, kind)
+  local second = call('ZRANGE', queue, 1, 1)[1]
+  if second then tell(string.match(second, '^%S+ (.*)$'), kind, lock) end
+end
+
 -- Lets in those who wait, in their order, as far as there is room. The next is told to look again when the second is over: who
 -- was called may be frozen. True where it comes to `mine`, who asks just now. Else how many were called.
 local function pass(lock, companion, queue, mine)
