@@ -49,4 +49,13 @@ RSpec.describe "The scripts of locks with several holders" do
     leaving.leave
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
   end
+
+  it "forget who was inside when his time was over, though nobody came to see it" do
+    5.times do
+      inside("s2", ttl: 20)
+      eventually(2.0, "a lease does not end") { server.call("EXISTS", scripts.keys.first).zero? }
+    end
+    inside("s2")
+    expect(server.call("HLEN", scripts.keys[1])).to eq 2 # the fence, and the one who is inside
+  end
 end

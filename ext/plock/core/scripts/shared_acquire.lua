@@ -6,17 +6,19 @@ local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
 local value, ttl, record, share, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- include parts/now
 
-local function grant()
+-- alone: nobody is inside, so whatever the companion notes beside the fence is of such as went with the key.
+local function grant(alone)
   local fence = t[1] .. string.sub('00000' .. t[2], -6)
   local last = call('HGET', companion, 'fence')
   if last and last >= fence then fence = string.format('%.0f', last + 1) end
+  if alone then call('DEL', companion) end
   call('ZADD', lock, now + ttl, value)
   call('HSET', companion, 'fence', fence, value, string.sub(share, 1, 1) .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record)
   return fence
 end
 
 if call('EXISTS', lock, queue) == 0 then
-  local fence = grant()
+  local fence = grant(true)
   call('PEXPIRE', lock, ttl)
   call('PEXPIRE', companion, ttl + 86400000)
   return fence
@@ -36,7 +38,7 @@ while not mine and admits(lock, companion, share) do -- only who waits before us
   else mine = pass(lock, companion, queue, member) == true end
 end
 if mine then
-  local fence = grant()
+  local fence = grant(call('EXISTS', lock) == 0)
   keep(lock, companion)
   if call('EXISTS', queue) == 0 then return fence end
   pass(lock, companion, queue)
