@@ -173,7 +173,9 @@ Gem::Specification.new do |spec|
     lib/plock/lease.rb
     lib/plock/locking.rb
     lib/plock/locking/arguments.rb
+    lib/plock/locking/kind.rb
     lib/plock/locking/profile.rb
+    lib/plock/locking/share.rb
     lib/plock/locking/taking.rb
     lib/plock/locking/terms.rb
     lib/plock/log.rb

@@ -1,28 +1,35 @@
 # frozen_string_literal: true
 
+require_relative "locking/share"
+
 module Plock
   # What the engine has of a lease; {Lease} is what callers get.
   #
   # @api private
   class Hold
+    # @return [Symbol, nil] `:read` or `:write`; nil where there are no such
+    def mode
+      Locking::Share::NAMES[share]
+    end
+
     # Leaves the lease to whoever is given the result.
     #
     # @return [String] ASCII
     def dump
       fields = [key, value].map { |text| [text].pack("m0") }
-      fields.push(fence, (ttl * 1000).round)
+      fields.push(fence, (ttl * 1000).round, *share)
       leave
       fields.join(":")
     end
 
     # @param dump [String]
-    # @return [Array(String, String, Integer, Float)] key, value, fence, ttl in seconds
+    # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds, and how it shares the key, if it does
     # @raise [ArgumentError] not what {#dump} wrote
     def self.read(dump)
-      key, value, fence, ttl_ms = String.try_convert(dump)&.split(":", 4)
-      raise ArgumentError, "not the dump of a lease" unless ttl_ms
+      key, value, fence, ttl_ms, share = String.try_convert(dump)&.split(":", 5)
+      raise ArgumentError, "not the dump of a lease" unless ttl_ms && (share.nil? || Locking::Share::FORMAT.match?(share))
 
-      [key.unpack1("m0"), value.unpack1("m0"), Integer(fence, 10), Integer(ttl_ms, 10) / 1000.0]
+      [key.unpack1("m0"), value.unpack1("m0"), Integer(fence, 10), Integer(ttl_ms, 10) / 1000.0, share]
     end
   end
 end

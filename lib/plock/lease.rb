@@ -28,30 +28,27 @@ module Plock
     # @return [String, Symbol] the key as the caller named it
     attr_reader :key
 
-    # @return [String, nil] as given to {Locking#acquire}
-    attr_reader :label
-
     # @api private
-    # @return [LossAlarm, nil]
-    attr_reader :alarm
-
-    # @api private
+    # @param key [String, Symbol]
     # @param terms [Locking::Terms]
-    def initialize(terms)
-      @key = terms.key
-      @label = terms.label
-      @at_least = terms.at_least
-      @on_lost = terms.on_lost
-      @logger = terms.logger
-      @alarm = LossAlarm.new { warn_of_loss } if terms.raises?
+    # @param alarm [LossAlarm, nil] for `on_lost: :raise`
+    def initialize(key, terms, alarm = nil)
+      @key = key.frozen? ? key : key.dup.freeze
+      @terms = terms
+      @alarm = alarm
       @news = [:lost] # whoever takes it out, in one step, tells of the loss
       @given_away = @released = @lost = false
-      @hold = nil
+      @hold = @held_for = nil
     end
 
     # @api private
     # @return [Object, nil] the store's own object for this lease
     attr_accessor :hold
+
+    # @return [String, nil] as given to {Locking#acquire}
+    def label
+      @terms.label
+    end
 
     # @return [String] the owner's random id, as it stands in the store. Whoever knows it can release the lock.
     def token
@@ -119,11 +116,7 @@ module Plock
     def extend(ttl: self.ttl)
       span = Locking::Arguments.ttl(ttl)
       check!
-      return self if @hold.extend(span)
-
-      @lost = true
-      lose
-      raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
+      learn(@hold.extend(span))
     end
 
     # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
@@ -133,14 +126,8 @@ module Plock
     def release
       return false if @given_away || @hold.inherited?
 
-      pending = !@released
-      @released = true
-      held = Events.listening && held_for
-      ours = @hold.release(left_to_keep)
-      @lost ||= pending && !ours
-      lose if @lost
-      tell(:release, held, released: ours) if pending && held
-      ours
+      releasing
+      released(@hold.release(left_to_keep))
     end
 
     # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. Whoever is
@@ -189,7 +176,7 @@ module Plock
       return unless @news.pop
 
       tell(:lost, held_for) if Events.listening
-      return unless @on_lost
+      return unless @terms.on_lost
 
       if @alarm
         error = LeaseLost.new(state_in_words, code: :not_owner, lease: self)
@@ -207,33 +194,76 @@ module Plock
     # @api private
     # The end of the block: releases, and raises nothing, for the block's value or exception is on its way.
     def finish
-      return if @hold.nil? || @released || @given_away || @hold.inherited?
+      return if over?
 
-      warn_of_loss unless release || @on_lost || !lost?
+      release
+      warn_if_lost
     rescue Error => e
-      Log.warn(@logger, "the lease on #{@key.inspect} could not be released (#{e.class}: #{e.message}): it frees itself " \
-                        "within #{ttl} s")
+      Log.warn(@terms.logger, "the lease on #{@key.inspect} could not be released (#{e.class}: #{e.message}): it frees itself " \
+                              "within #{ttl} s")
+    end
+
+    # @api private
+    # @return [Boolean] is there nothing to release?
+    def over?
+      @hold.nil? || @released || @given_away || @hold.inherited?
+    end
+
+    # @api private
+    # It is about to be released.
+    def releasing
+      @held_for = (Events.listening ? held_for : 0.0 unless @released)
+      @released = true
+    end
+
+    # @api private
+    # What the store answered.
+    #
+    # @return [Boolean] the same
+    def released(ours)
+      @lost ||= !ours if @held_for
+      lose if @lost
+      tell(:release, @held_for, released: ours) if @held_for && Events.listening
+      ours
+    end
+
+    # @api private
+    # @return [Float] seconds that its key is to stay taken
+    def left_to_keep
+      @terms.used && @terms.at_least.positive? ? [@terms.at_least - held_for, 0.0].max : 0.0
     end
 
     # @api private
     def tell(event, duration, **details)
-      Events.tell(event, duration, store_key, @label, fence: fence, **details)
+      Events.tell(event, duration, store_key, label, fence: fence, **details)
+    end
+
+    # @api private
+    # It was lost in its block, and nobody else is told.
+    def warn_if_lost
+      warn_of_loss unless @terms.on_lost || !lost?
+    end
+
+    # @api private
+    def warn_of_loss
+      Log.warn(@terms.logger, "#{state_in_words} before its block ended: somebody else may have run at the same time")
     end
 
     private
 
-    def warn_of_loss
-      Log.warn(@logger, "#{state_in_words} before its block ended: somebody else may have run at the same time")
+    # What the store answered: is it still ours?
+    def learn(ours)
+      return self if ours
+
+      @lost = true
+      lose
+      raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
     def hear_of_loss
-      @on_lost.call(self)
+      @terms.on_lost.call(self)
     rescue StandardError, ScriptError => e # it is the application's, and may raise what it likes
-      Log.failure(@logger, "on_lost: for #{@key.inspect}", e)
-    end
-
-    def left_to_keep
-      @at_least.zero? ? 0.0 : [@at_least - held_for, 0.0].max
+      Log.failure(@terms.logger, "on_lost: for #{@key.inspect}", e)
     end
 
     def state
@@ -246,7 +276,11 @@ module Plock
     end
 
     def state_in_words
-      "the lease on #{@key.inspect} (fence #{fence}) is #{state}"
+      "#{what} is #{state}"
+    end
+
+    def what
+      "the lease on #{@key.inspect} (fence #{fence})"
     end
   end
 end

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require_relative "lease"
+require_relative "locking/kind"
 require_relative "locking/profile"
+require_relative "locking/share"
 require_relative "locking/taking"
 require_relative "locking/terms"
 require_relative "status"
@@ -44,9 +46,8 @@ module Plock
     #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
     def acquire(key, ttl: profile.ttl, wait: profile.wait, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
                 &block)
-      terms = terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
-      patience = Arguments.span("wait:", wait)
-      asking(key, terms, patience, block) { |store_key| raise_timeout(key, store_key, patience) }
+      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
+      acquiring(key, profile.store_key(key), terms, block)
     end
 
     # The same for those who would rather do without than wait.
@@ -64,8 +65,8 @@ module Plock
     # @example Once a day, whoever's clock strikes first
     #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
     def try_acquire(key, ttl: profile.ttl, wait: 0, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
-      terms = terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
-      asking(key, terms, Arguments.span("wait:", wait), block) { nil }
+      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
+      trying(key, profile.store_key(key), terms, block)
     end
 
     # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence, the same end.
@@ -82,9 +83,12 @@ module Plock
     # @raise [Error] as for {#acquire}
     def adopt(dump, renew: false, max_hold: nil, on_lost: nil, label: nil, &block)
       key, keep, rest = Lease.read(dump)
-      terms = terms(key, profile.ttl, renew, max_hold, keep, on_lost, label, block) # its ttl is what it was granted for
-      taking(terms, block) do |lease|
-        lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?)
+      terms = terms(block, renew: renew, max_hold: max_hold, at_least: keep, on_lost: on_lost, label: label)
+      terms.used = true # by whoever gave it away
+      alarm = LossAlarm.new if terms.raises?
+      lease = Lease.new(key, terms, alarm)
+      taking(lease, lease, terms, alarm, block) do
+        lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?) { |hold| lease.hold = hold }
         raise LeaseLost.new("the lease on #{key.inspect} was lost before it was adopted", code: :not_owner) unless lease.hold
       end
     end
@@ -94,7 +98,7 @@ module Plock
     # @raise [Error] the store could not be asked
     def status(key)
       name, store_key = locate(key)
-      Status.new(name, store_key, examine(store_key))
+      look_at(name, store_key)
     end
 
     # Everything that is held in this store's namespace. Others come and go meanwhile: what is held all the time is among them.
@@ -108,7 +112,7 @@ module Plock
       each_key(profile.prefix) do |store_key|
         next unless profile.own?(store_key)
 
-        status = Status.new(nil, store_key, examine(store_key))
+        status = look_at(nil, store_key)
         yield status if status.held?
       end
       nil
@@ -120,7 +124,8 @@ module Plock
     # @return [Boolean] did anybody hold it?
     # @raise [Error] the store could not be asked
     def break(key)
-      break_hold(locate(key).last, false)
+      store_key = locate(key).last
+      break_hold(store_key, Kind.of(store_key).shared?)
     end
 
     private
@@ -131,12 +136,15 @@ module Plock
     def locate(key)
       return [key.key, key.store_key] if key.is_a?(Status)
 
-      [key, profile.store_key(Arguments.key(key))]
+      [key, profile.store_key(key)]
     end
 
-    def terms(key, ttl, renew, max_hold, at_least, on_lost, label, block)
-      Terms.new(key, ttl: ttl, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label,
-                     block_given: !block.nil?, logger: profile.logger)
+    def look_at(key, store_key)
+      Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
+    end
+
+    def terms(block, share = nil, **options)
+      Terms.new(profile, block, share, **options)
     end
   end
 end

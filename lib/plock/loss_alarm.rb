@@ -16,9 +16,7 @@ module Plock
     UNDISTURBED = { Object => :never }.freeze
     private_constant :DEAF, :HEARING, :UNDISTURBED
 
-    # @yield when a loss came too late for the block to hear of it
-    def initialize(&missed)
-      @missed = missed
+    def initialize
       @lock = Mutex.new
       @thread = nil
       @error = nil
@@ -62,14 +60,14 @@ module Plock
     private
 
     # Takes back what was sent and did not arrive inside. What comes with it belongs to a block further out, and is sent again:
-    # it is heard when this thread is there.
+    # it is heard when this thread is there. Of a loss that came too late for the block to hear of it is warned.
     def clear
       return unless @error
 
       others = []
       others << @heard until hear_no_more?
       others.each { |error| Thread.current.raise(error) unless error.equal?(@error) }
-      @missed.call if others.include?(@error)
+      @error.lease.warn_of_loss if others.include?(@error)
     end
 
     def hear_no_more?

@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "locking/kind"
+require_relative "locking/share"
+
 module Plock
   # What a store tells of one key at one moment. By the time it is read it may be different.
   #
@@ -9,7 +12,34 @@ module Plock
   #   status.host           # => "web-1"
   #   status.remaining      # => 7.3
   #   status.waiters.size   # => 2
+  # @example
+  #   Plock.semaphore("api", permits: 3).status.holders.map(&:label) # => ["import", "export"]
   class Status
+    # Somebody who holds the key, alone or beside others.
+    #
+    # @!attribute [r] host
+    #   @return [String, nil]
+    # @!attribute [r] pid
+    #   @return [Integer, nil]
+    # @!attribute [r] thread
+    #   @return [Integer, nil] the system's number of the thread
+    # @!attribute [r] label
+    #   @return [String, nil] as given to {Locking#acquire}
+    # @!attribute [r] fence
+    #   @return [Integer, nil] of the lease
+    # @!attribute [r] since
+    #   @return [Time, nil] since when it is held
+    # @!attribute [r] remaining
+    #   @return [Float, nil] seconds until the store ends it by itself
+    # @!attribute [r] mode
+    #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
+    Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode) do
+      # @return [String]
+      def to_s
+        Status.describe(self)
+      end
+    end
+
     # Somebody who waits for the key.
     #
     # @!attribute [r] host
@@ -22,12 +52,18 @@ module Plock
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] since
     #   @return [Time, nil] when it began to wait
-    Waiter = Struct.new(:host, :pid, :thread, :label, :since) do
+    # @!attribute [r] mode
+    #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
+    Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode) do
       # @return [String]
       def to_s
         Status.describe(self)
       end
     end
+
+    # What is done while one holds it.
+    DEEDS = { read: "held for reading", write: "held for writing" }.freeze
+    private_constant :DEEDS
 
     # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which sees digests only
     attr_reader :key
@@ -35,50 +71,57 @@ module Plock
     # @return [String] as it stands in the store
     attr_reader :store_key
 
-    # @return [Float, nil] seconds until the store frees it by itself; nil where nobody holds it
-    attr_reader :remaining
-
-    # @return [Integer, nil] of the lease that holds it
-    attr_reader :fence
-
-    # @return [Time, nil] since when it is held
-    attr_reader :since
-
-    # @return [String, nil] the holder's
-    attr_reader :host, :label
-
-    # @return [Integer, nil] the holder's
-    attr_reader :pid, :thread
+    # @return [Array<Holder>] in the order in which they came; of a plain lock one at most
+    attr_reader :holders
 
     # @return [Array<Waiter>] in the order in which they will be served
     attr_reader :waiters
 
+    # @return [Float, nil] of the first holder: seconds until the store ends it by itself; nil where nobody holds the key
+    attr_reader :remaining
+
+    # @return [Integer, nil] of the first holder's lease
+    attr_reader :fence
+
+    # @return [Time, nil] since when the first holder holds it
+    attr_reader :since
+
+    # @return [String, nil] the first holder's
+    attr_reader :host, :label
+
+    # @return [Integer, nil] the first holder's
+    attr_reader :pid, :thread
+
     # @api private
-    # @param facts [Array, nil] as a store's `examine` tells them; nil: nothing is known, so nobody holds it
+    # @param facts [Array(Array, Array), nil] as a store's `examine` tells them; nil: nothing is known, so nobody holds it
     def initialize(key, store_key, facts)
       @key = key
       @store_key = store_key
-      held, remaining, fence, since, host, pid, thread, label, waiters = facts
-      @held = held ? true : false
-      if @held
-        @remaining, @fence, @host, @pid, @thread, @label = remaining, fence, host, pid, thread, label
-        @since = since && Time.at(since)
-      end
-      @waiters = (waiters || []).map { |*facts, at| Waiter.new(*facts, at && Time.at(at)).freeze }.freeze
+      holders, waiters = facts
+      @holders = (holders || []).map { |holder| holder(*holder) }.freeze
+      @waiters = (waiters || []).map { |waiter| waiter(*waiter) }.freeze
+      @host, @pid, @thread, @label, @fence, @since, @remaining = *@holders.first
       freeze
+    end
+
+    # @return [Symbol] what the key is locked as: `:lock`, `:once`, `:semaphore` or `:read_write`
+    def kind
+      Locking::Kind.of(@store_key).name
     end
 
     # @return [Boolean] also true while the key is kept by `at_least:` after its lease was released
     def held?
-      @held
+      @holders.any?
     end
 
     # @return [String] a sentence without a full stop
     def to_s
       return "free" unless held?
 
-      held = since ? "held since #{since.utc.strftime("%F %T.%3N UTC")}" : "held"
-      "#{held} by #{Status.describe(self)}, #{waiters.size} waiting"
+      held = DEEDS.fetch(@holders.first.mode, "held")
+      held += " since #{since.utc.strftime("%F %T.%3N UTC")}" if since
+      others = ", and by #{@holders.size - 1} more" if @holders.size > 1
+      "#{held} by #{@holders.first}#{others}, #{waiters.size} waiting"
     end
 
     # @return [String]
@@ -95,6 +138,16 @@ module Plock
       text << ", thread #{who.thread}" if who.thread
       text << ", label #{who.label.inspect}" if who.label
       text
+    end
+
+    private
+
+    def holder(remaining, fence, since, host, pid, thread, label, mode)
+      Holder.new(host, pid, thread, label, fence, since && Time.at(since), remaining, Locking::Share::NAMES[mode]).freeze
+    end
+
+    def waiter(host, pid, thread, label, since, mode)
+      Waiter.new(host, pid, thread, label, since && Time.at(since), Locking::Share::NAMES[mode]).freeze
     end
   end
 end

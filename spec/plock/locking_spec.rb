@@ -46,6 +46,13 @@ RSpec.describe Plock::Locking do
     end
   end
 
+  it "does not take another lease's loss for a failure of the store" do
+    store.acquire("k") do
+      failing[:examine] = Plock::LeaseLost.new("that of a block further out")
+      expect { store.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+    end
+  end
+
   it "returns the block's value where the release fails, and warns" do
     heard = warnings { expect(store.acquire("k", ttl: 7) { |lease| fail_to_release(lease) && :value }).to be(:value) }
     expect(heard).to match([/the lease on "k" could not be released \(Plock::UnavailableError: nobody answers\).* within 7.0 s/])

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../locking/kind"
+
 module Plock
   module Events
     # Something that happened to a lease.
@@ -20,7 +22,7 @@ module Plock
       attr_reader :name
       # @return [Float] seconds
       attr_reader :duration
-      # @return [String] what the store's name for the key ends with: a digest, which tells no more than two keys apart
+      # @return [String] that of the store's name for the key: a digest, which tells no more than two keys apart
       attr_reader :key_digest
       # @return [String, nil]
       attr_reader :label
@@ -33,7 +35,7 @@ module Plock
       def initialize(name, duration, store_key, label, details)
         @name = name
         @duration = duration
-        @key_digest = store_key[/[^:]*\z/]
+        @key_digest = store_key.delete_suffix(Locking::Kind.of(store_key).suffix)[/[^:]*\z/]
         @label = label
         @fence = details[:fence]
         @details = details.reject { |detail, _| detail == :fence }.freeze

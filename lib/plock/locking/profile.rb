@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "arguments"
+require_relative "kind"
 
 module Plock
   module Locking
@@ -13,7 +14,9 @@ module Plock
       NAMESPACE = /\A[A-Za-z0-9_.-]{1,32}\z/
       SECRET_MIN_BYTES = 16
       SECRET_VARIABLE = "PLOCK_SECRET"
-      DIGEST_LENGTH = 64
+
+      # What a lock's name is without the prefix.
+      DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options that belong here, out of those for {Store.open}.
       OPTIONS = %i[namespace secret ttl wait logger].freeze
@@ -50,15 +53,17 @@ module Plock
         raise ConfigurationError.new(e.message, code: :bad_config)
       end
 
-      # @param name [String] of the lock
-      # @return [String] its key in the store
-      def store_key(name)
-        Plock.store_key(@prefix, name, @secret)
+      # @param key [String, Symbol] as a caller names it
+      # @param kind [Kind]
+      # @return [String] its name in the store
+      # @raise [ArgumentError]
+      def store_key(key, kind = Kind::LOCK)
+        Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
       end
 
       # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix may be another's.
       def own?(store_key)
-        store_key.bytesize == @prefix.bytesize + DIGEST_LENGTH
+        store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
 
       # @return [String] without the secret

@@ -1,12 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
-require_relative "../dispatcher"
-require_relative "../errors"
-require_relative "../events"
 require_relative "../lease"
+require_relative "../loss_alarm"
 require_relative "../status"
-require_relative "arguments"
 
 module Plock
   module Locking
@@ -26,74 +22,107 @@ module Plock
       # Seconds that a TimeoutError may be held up to learn who has the key.
       EXAMINE_BUDGET = 0.03
 
+      # How a store fails. What else descends from {Error} may be another lease's loss, on its way to a block further out.
+      STORE_FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError].freeze
+
       private_constant :THREAD_MASK, :FIBER_MASK, :EXAMINE_BUDGET
+
+      # @return [Hash] for Thread.handle_interrupt. To be asked for before the way out begins: looking for it can be interrupted.
+      def self.mask
+        Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
+      end
 
       private
 
-      # @yieldparam store_key [String] where others held it until patience ended; its value is the answer
-      def asking(key, terms, patience, block)
-        store_key = profile.store_key(Arguments.key(key))
+      # @param store_key [String]
+      # @param lease [Lease] that is to be given its hold
+      # @raise [TimeoutError]
+      def acquiring(key, store_key, terms, block, lease: nil)
+        asking(key, store_key, terms, block, lease) { raise_timeout(key.inspect, key, store_key, terms.wait) }
+      end
+
+      # @return [Object, Lease, nil] nil: others held it until patience ended
+      def trying(key, store_key, terms, block, lease: nil)
+        asking(key, store_key, terms, block, lease) { nil }
+      end
+
+      # @yield where others held it until patience ended; its value is the answer
+      def asking(key, store_key, terms, block, lease = nil)
         started = Clock.now if Events.listening
-        taking(terms, block) do |lease|
-          lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, nil) do |granted|
-            lease.hold = granted
-          end
-          tell_of_asking(lease, store_key, Clock.now - started, patience) if started
-          return yield(store_key) unless lease.hold
+        alarm = LossAlarm.new if terms.raises?
+        lease ||= Lease.new(key, terms, alarm)
+        taking(lease, lease, terms, alarm, block) do
+          fill(lease, store_key, terms, terms.wait)
+          tell_of_asking(lease, store_key, terms, Clock.now - started) if started
+          return yield unless lease.hold
         end
       end
 
-      # @yieldparam lease [Lease] is to be given its hold
-      def taking(terms, block, &take)
-        lease = Lease.new(terms)
-        alarm = lease.alarm
-        if block.nil? then keep(lease, terms, &take)
-        elsif alarm then alarm.around { use(lease, terms, -> (given) { alarm.hearing { block.call(given) } }, &take) }
-        else use(lease, terms, block, &take)
+      # @return [Object, nil] the hold that the lease has been given
+      def fill(lease, store_key, terms, patience)
+        lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share) do |hold|
+          lease.hold = hold
         end
       end
 
-      def use(lease, terms, block)
-        mask = Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
+      # Has something taken for a block, or for whoever is to release it himself.
+      #
+      # @param taken [#watch, #finish] what sees to the leases
+      # @param given [Object] what the caller gets of them
+      # @yield to take them
+      def taking(taken, given, terms, alarm, block, &take)
+        if block.nil? then keep(taken, given, terms, &take)
+        elsif alarm then alarm.around { use(taken, given, terms, -> (given) { alarm.hearing { block.call(given) } }, &take) }
+        else use(taken, given, terms, block, &take)
+        end
+      end
+
+      def use(taken, given, terms, block)
+        mask = Taking.mask
         begin
-          yield lease
-          lease.watch if terms.watch?
-          block.call(lease)
+          yield
+          taken.watch if terms.watch?
+          terms.used = true
+          block.call(given)
         ensure
-          Thread.handle_interrupt(mask) { lease.finish }
+          Thread.handle_interrupt(mask) { taken.finish }
         end
       end
 
       # Whoever gets a lease without a block may forget it, and is to hear of that.
-      def keep(lease, terms)
+      def keep(taken, given, terms)
         Dispatcher.start
+        mask = Taking.mask
         kept = false
-        yield lease
-        lease.watch if terms.watch?
-        kept = true
-        lease
-      ensure
-        lease.finish unless kept
-      end
-
-      def tell_of_asking(lease, store_key, waited, patience)
-        hold = lease.hold
-        Events.tell(:contended, waited, store_key, lease.label) if hold.nil? || hold.contended?
-        if hold then lease.tell(:acquire, waited, ttl: hold.ttl)
-        else Events.tell(:timeout, waited, store_key, lease.label, wait: patience)
+        begin
+          yield
+          taken.watch if terms.watch?
+          kept = terms.used = true
+          given
+        ensure
+          Thread.handle_interrupt(mask) { taken.finish unless kept }
         end
       end
 
-      def raise_timeout(key, store_key, patience)
+      def tell_of_asking(lease, store_key, terms, waited)
+        hold = lease.hold
+        details = terms.share&.name ? { mode: terms.share.name } : {}
+        Events.tell(:contended, waited, store_key, terms.label, **details) if hold.nil? || hold.contended?
+        if hold then lease.tell(:acquire, waited, ttl: hold.ttl)
+        else Events.tell(:timeout, waited, store_key, terms.label, wait: terms.wait, **details)
+        end
+      end
+
+      def raise_timeout(what, key, store_key, patience)
         status = who_holds(key, store_key)
-        message = "could not acquire #{key.inspect} within #{patience} s"
+        message = "could not acquire #{what} within #{patience} s"
         raise TimeoutError.new(status&.held? ? "#{message}: #{status}" : message, code: :timed_out, status: status)
       end
 
       # What is missing in a message is no reason for another error.
       def who_holds(key, store_key)
-        Status.new(key, store_key, examine(store_key, EXAMINE_BUDGET))
-      rescue Error
+        Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET))
+      rescue *STORE_FAILURES
         nil
       end
     end

@@ -9,11 +9,12 @@ module Plock
       private
 
       # @param dump [String] of {Hold#dump}
+      # @yieldparam hold [Hold] as soon as it is ours
       # @return [Hold, nil] nil: it was not that lease's any more
       # @raise [ArgumentError] not the dump of a hold
-      def adopt_hold(dump, renew, max_hold, watch)
-        key, value, fence, ttl = Hold.read(dump)
-        adopt_owner(key, value, fence, ttl, renew, max_hold, watch, nil)
+      def adopt_hold(dump, renew, max_hold, watch, &given)
+        key, value, fence, ttl, share = Hold.read(dump)
+        adopt_owner(key, value, fence, ttl, renew, max_hold, watch, share, &given)
       end
     end
   end

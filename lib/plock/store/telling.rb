@@ -13,25 +13,50 @@ module Plock
       # "fence seconds:microseconds record", as it was noted at the last acquire.
       NOTE = /\A(\d+) (\d+):(\d+) (.*)\z/m
 
-      # What a lock holds while it is reserved for a waiter that has been called: the waiter's token with colons for dashes.
-      BATON = /\h{8}:\h{4}:\h{4}:\h{4}:\h{12}/
+      # "mode fence seconds:microseconds record", as a shared lock notes of each holder.
+      SHARE_NOTE = /\A([rws]) (\d+) (\d+):(\d+) (.*)\z/m
 
       # Characters that mean something in a pattern (https://redis.io/docs/latest/commands/keys).
       SPECIAL = /[\\*?\[\]^-]/
 
-      private_constant :MICROSECONDS, :NOTE, :BATON, :SPECIAL
+      private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
       private
 
       # @param key [String] as it stands in the store
-      # @param budget [Float, nil] seconds that it may take
-      # @return [Array, nil] held?, seconds left, fence, since, host, pid, thread, label, waiters; nil: nothing is known of it
-      def examine(key, budget = nil)
-        value, left, note, count, *first = ask_status(key, 0, budget)
-        waiters = waiters(key, first, count, budget)
-        return (waiters.empty? ? nil : [false, nil, nil, nil, nil, nil, nil, nil, waiters]) if value.empty?
+      # @param shared [Boolean] is it of a kind that can have several holders?
+      # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
+      # @return [Array(Array, Array), nil] holders, each with seconds left, fence, since, host, pid, thread, label, mode; waiters in
+      #   order, each with host, pid, thread, label, since, mode. nil: nothing is known of it
+      def examine(key, shared, budget = nil)
+        holders, waiters = shared ? examine_shared(key, budget) : examine_single(key, budget)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
 
-        [true, left.negative? ? nil : left / 1000.0, *facts(note, value), waiters]
+      def examine_single(key, budget)
+        value, left, note, count, *told = ask_status(key, 0, budget)
+        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count && !told.empty? && budget.nil?
+        waiters = told.each_slice(2).map { |ticket, record| waiter(ticket, record, nil) }
+        [value.empty? ? [] : [[seconds(left), *facts(note, value), nil]], waiters]
+      end
+
+      # Who came and went between two pieces may be told twice, or not at all, but not as something else.
+      def examine_shared(key, budget)
+        holders, waiters, told = [], [], 0
+        loop do
+          inside, waiting, *items = ask_shared_status(key, told, budget)
+          items = items.each_slice(2).to_a
+          holding = [inside - told, 0].max
+          holders.concat(items.first(holding).map { |left, note| holder(left, note) })
+          waiters.concat(items.drop(holding).map { |ticket, text| waiter(ticket, *text.split(" ", 2).reverse) })
+          told += items.size
+          return [in_order(holders), waiters] if budget || items.empty? || told >= inside + waiting
+        end
+      end
+
+      # The store has them by their ends.
+      def in_order(holders)
+        holders.sort_by { |_left, fence| fence || Float::INFINITY }
       end
 
       # @param prefix [String]
@@ -51,16 +76,33 @@ module Plock
       # Only what was noted of this very holder: one that is not plock's leaves no note.
       def facts(note, value)
         fence, seconds, microseconds, record = NOTE.match(note)&.captures
-        host, pid, thread, label, owner = record && Record.parse(record)
+        *who, owner = record && Record.parse(record)
         return [nil] * 6 unless owner == value
 
-        [Integer(fence, 10), Integer(seconds, 10) + (Integer(microseconds, 10) / MICROSECONDS), host, pid, thread, label]
+        [Integer(fence, 10), moment(seconds, microseconds), *who]
       end
 
-      # Told in pieces; what is not told within the budget is left out.
-      def waiters(key, told, count, budget)
-        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count && !told.empty? && budget.nil?
-        told.each_slice(2).map { |ticket, record| [*Record.parse(record)&.first(4), Integer(ticket, 10) / MICROSECONDS] }
+      def holder(left, note)
+        mode, fence, seconds, microseconds, record = SHARE_NOTE.match(note)&.captures
+        return [seconds(left), *[nil] * 6, note[0]] unless mode # a place that is kept for one who has been called
+
+        [seconds(left), Integer(fence, 10), moment(seconds, microseconds), *who(record), mode]
+      end
+
+      def waiter(ticket, record, share)
+        [*who(record), Integer(ticket) / MICROSECONDS, share && share[0]]
+      end
+
+      def who(record)
+        Record.parse(record)&.first(4) || [nil] * 4
+      end
+
+      def seconds(milliseconds)
+        milliseconds / 1000.0 unless milliseconds.negative?
+      end
+
+      def moment(seconds, microseconds)
+        Integer(seconds, 10) + (Integer(microseconds, 10) / MICROSECONDS)
       end
     end
   end

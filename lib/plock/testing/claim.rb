@@ -6,7 +6,7 @@ module Plock
     #
     # @api private
     class Claim
-      attr_reader :key, :owner, :ttl, :token, :options, :since
+      attr_reader :key, :owner, :ttl, :share, :token, :options, :since
 
       # @return [Float, nil] when its patience ends; nil: it has not asked, or does not wait
       attr_reader :deadline
@@ -14,10 +14,12 @@ module Plock
       # @return [Grant, nil]
       attr_reader :grant
 
-      def initialize(key, owner, ttl, token: Plock.token, **options)
+      # @param share [Locking::Share, nil] nil: it wants the key for itself
+      def initialize(key, owner, ttl, share: nil, token: Plock.token, **options)
         @key = key
         @owner = owner
         @ttl = ttl
+        @share = share
         @token = token
         @options = options
         @answer = Thread::Queue.new
@@ -25,7 +27,7 @@ module Plock
 
       # @return [Grant]
       def granted(fence, now)
-        @grant = Grant.new(owner, token, fence, ttl, now, **options)
+        @grant = Grant.new(owner, token, fence, ttl, now, share: share, **options)
       end
 
       # @return [void]

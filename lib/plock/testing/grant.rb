@@ -14,11 +14,15 @@ module Plock
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
       attr_accessor :ended
 
-      def initialize(owner, token, fence, ttl, now, renew: false, max_hold: nil, watch: false, expires_at: now + ttl)
+      # @return [Locking::Share, nil]
+      attr_accessor :share
+
+      def initialize(owner, token, fence, ttl, now, share: nil, renew: false, max_hold: nil, watch: false, expires_at: now + ttl)
         @owner = owner
         @token = token
         @fence = fence
         @ttl = ttl
+        @share = share
         @acquired_at = now
         @expires_at = expires_at
         @renew = renew

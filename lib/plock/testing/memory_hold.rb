@@ -16,10 +16,9 @@ module Plock
 
       def self.abandon(world, key, grant)
         world.with(key) do |lock, now|
-          next unless lock.holder.equal?(grant) && grant.ended.nil?
+          next unless lock.holders.include?(grant) && grant.ended.nil?
 
-          grant.ended = :released
-          lock.vacate(now)
+          lock.release(grant, now)
           world.notice([:abandoned, key, grant.fence])
         end
       end
@@ -58,6 +57,8 @@ module Plock
 
       def ttl = @grant.ttl
 
+      def mode = @grant.share&.name
+
       def contended? = @contended
 
       def acquired_at = @world.real(@grant.acquired_at)
@@ -79,12 +80,13 @@ module Plock
       # @return [Boolean]
       def release(keep)
         mine do |lock, now|
-          if keep.positive? then @grant.keep_until(now + keep)
-          else
-            @grant.ended = :released
-            lock.vacate(now)
-          end
+          keep.positive? ? @grant.keep_until(now + keep) : lock.release(@grant, now)
         end
+      end
+
+      # @return [Boolean]
+      def downgrade
+        mine { |lock, now| lock.downgrade(@grant, now) }
       end
 
       # @return [String]
@@ -111,7 +113,7 @@ module Plock
       # Runs the block if the lease is ours and lives.
       def mine
         @world.with(@key) do |lock, now|
-          next false unless lock.holder.equal?(@grant) && @grant.ended.nil? && !inherited?
+          next false unless lock.holders.include?(@grant) && @grant.ended.nil? && !inherited?
 
           yield lock, now
           true

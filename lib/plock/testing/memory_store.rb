@@ -36,12 +36,13 @@ module Plock
       def advance(seconds)
         @world.advance(Locking::Arguments.span("advance", seconds))
         Dispatcher.flush
+        nil
       end
 
-      # Takes the key away from its holder, as if its lease had been broken by somebody else. The holder has been told when this
-      # returns, where it wants to be.
+      # Takes the key away from whoever holds it, as if it had been broken by somebody else. The holders have been told when this
+      # returns, where they want to be.
       #
-      # @param key [String, Symbol]
+      # @param key [String, Symbol, Status]
       # @return [Boolean] did anybody hold it?
       def lose!(key)
         self.break(key).tap { Dispatcher.flush }
@@ -66,10 +67,10 @@ module Plock
       # @return [Boolean] was it held by `owner`?
       def lock_release(key, owner)
         @world.with(key) do |lock, now|
-          next false unless lock.holder&.token == owner && lock.holder.ended.nil?
+          grant = lock.held_by(owner)
+          next false if grant.nil? || grant.ended
 
-          lock.holder.ended = :released
-          lock.vacate(now)
+          lock.release(grant, now)
           true
         end
       end
@@ -102,8 +103,8 @@ module Plock
 
       private
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, _share)
-        claim = Claim.new(key, Owner.new(label), ttl, renew: renew, max_hold: max_hold, watch: watch)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share)
+        claim = Claim.new(key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch)
         taken = false
         started = Clock.now
         Dispatcher.start # whose hold is collected must find it there
@@ -124,11 +125,7 @@ module Plock
       # Whoever leaves while waiting, or with what nobody has seen yet, must not keep the turn.
       def give_back(claim)
         @world.with(claim.key) do |lock, now|
-          lock.leave(claim)
-          next unless claim.grant && lock.holder.equal?(claim.grant)
-
-          claim.grant.ended ||= :released
-          lock.vacate(now)
+          claim.grant ? lock.release(claim.grant, now) : lock.leave(claim, now)
         end
       end
 
@@ -136,29 +133,31 @@ module Plock
         key, token = MemoryHold.read(dump)
         Dispatcher.start
         @world.with(key) do |lock, now|
-          given = lock.holder
-          next unless given && given.token == token && given.ended != :released
+          given = lock.held_by(token)
+          next if given.nil? || given.ended == :released
 
           given.ended = :given
-          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, given.ttl, now,
+          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, given.ttl, now, share: given.share,
                             renew: renew, max_hold: max_hold, watch: watch, expires_at: given.expires_at)
-          lock.take_over(grant)
-          MemoryHold.new(@world, key, grant, 0.0, false)
+          lock.replace(given, grant)
+          MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
         end
       end
 
       # Nothing here takes so long that a budget would matter.
-      def examine(key, _budget = nil)
+      def examine(key, _shared, _budget = nil)
         @world.with(key) do |lock, now|
-          waiters = lock.waiters.map do |claim|
-            [claim.owner.host, claim.owner.pid, claim.owner.thread, claim.owner.label, @world.since_epoch(claim.since)]
-          end
           next if lock.idle?
 
-          grant = lock.holder
-          [true, grant.expires_at - now, grant.fence, @world.since_epoch(grant.acquired_at),
-           grant.owner.host, grant.owner.pid, grant.owner.thread, grant.owner.label, waiters]
+          [lock.holders.map { |grant| [grant.expires_at - now, grant.fence, @world.since_epoch(grant.acquired_at), *facts(grant)] },
+           lock.waiters.map { |claim| facts(claim).insert(-2, @world.since_epoch(claim.since)) }]
         end
+      end
+
+      # Host, pid, thread, label and mode of whoever holds or waits.
+      def facts(somebody)
+        owner = somebody.owner
+        [owner.host, owner.pid, owner.thread, owner.label, somebody.share&.mode]
       end
 
       def each_key(prefix, &block)
@@ -166,12 +165,7 @@ module Plock
       end
 
       def break_hold(key, _shared)
-        @world.with(key) do |lock, now|
-          next false unless lock.holder
-
-          lock.lose(now)
-          true
-        end
+        @world.with(key) { |lock, now| lock.holders.any?.tap { lock.break(now) } }
       end
     end
   end

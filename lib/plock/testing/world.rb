@@ -68,11 +68,20 @@ module Plock
       # @yieldparam now [Float]
       # @return [Object] the block's value
       def with(key)
+        with_all([key]) { |(lock), now| yield lock, now }
+      end
+
+      # The same, with several.
+      #
+      # @yieldparam locks [Array<MemoryLock>]
+      # @yieldparam now [Float]
+      # @return [Object] the block's value
+      def with_all(keys)
         enter do |now|
-          lock = @locks[key] || MemoryLock.new(key, self)
-          lock.catch_up(now)
-          value = yield lock, now
-          lock.idle? ? @locks.delete(key) : @locks[key] = lock
+          locks = keys.map { |key| @locks[key] || MemoryLock.new(key, self) }
+          locks.each { |lock| lock.catch_up(now) }
+          value = yield locks, now
+          locks.each { |lock| lock.idle? ? @locks.delete(lock.key) : @locks[lock.key] = lock }
           value
         end
       end
@@ -81,7 +90,7 @@ module Plock
       def held_keys
         enter do |now|
           catch_up(now)
-          @locks.each_value.select(&:holder).map(&:key)
+          @locks.each_value.select { |lock| lock.holders.any? }.map(&:key)
         end
       end
 
@@ -142,7 +151,7 @@ module Plock
         @timekeeper = Timekeeper.new(self, @lock)
         @locks.each_value do |lock|
           lock.waiters.clear
-          lock.holder&.forget
+          lock.holders.each(&:forget)
         end
       end
     end

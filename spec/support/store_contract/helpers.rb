@@ -13,20 +13,30 @@ module Support
     NEWS = 0.5
 
     # A lease that is released after the example, at the latest.
-    def hold(key = self.key, **options) = discard(store.acquire(key, **options), :release)
+    def hold(key = self.key, **options) = kept(store.acquire(key, **options))
+
+    def kept(lease) = discard(lease, :release)
+
+    # Of a key, or of a lock that tells its own.
+    def status_of(lock) = lock.respond_to?(:status) ? lock.status : store.status(lock)
 
     # Waits until so many wait for the key.
-    def await_waiters(count, key = self.key)
-      eventually(5.0, "there are not #{count} waiters") { store.status(key).waiters.size == count }
+    def await_waiters(count, lock = key)
+      eventually(5.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
+    end
+
+    # A thread that runs the block, and is the so many-th in line when this returns.
+    def wait_in_line(place, lock = key, &block)
+      thread = background(&block)
+      await_waiters(place, lock)
+      thread
     end
 
     # Threads that begin to wait one after the other, the next one when the one before is in line. Each does what the block does with
     # its number and its lease, inside.
     def line_up(count, key: self.key, **options, &block)
       Array.new(count) do |number|
-        thread = background { store.acquire(key, ttl: LONG, wait: LONG, **options) { |lease| block.call(number, lease) } }
-        await_waiters(number + 1)
-        thread
+        wait_in_line(number + 1, key) { store.acquire(key, ttl: LONG, wait: LONG, **options) { |lease| block.call(number, lease) } }
       end
     end
 
@@ -61,18 +71,29 @@ module Support
       true
     end
 
-    def free?(key = self.key) = !store.status(key).held?
+    # Interrupts the block at one step after the other, until it gets through, and looks after each time that all is well.
+    def interrupted_everywhere(block, &check)
+      check.call # all that is needed is made before
+      steps = (1..5_000).find do |step|
+        interrupted = interrupted_at(step, &block)
+        check.call
+        !interrupted
+      end
+      expect(steps).to be > 10
+    end
 
-    def expect_free(key = self.key) = expect(free?(key)).to be(true)
+    def free?(lock = key) = !status_of(lock).held?
+
+    def expect_free(lock = key) = expect(free?(lock)).to be(true)
 
     # Where somebody was interrupted, the store may see to what he left a moment later.
-    def expect_nobody(key = self.key)
-      eventually(2.0, "somebody was left behind") { store.status(key).then { |status| !status.held? && status.waiters.empty? } }
+    def expect_nobody(lock = key)
+      eventually(2.0, "somebody was left behind") { status_of(lock).then { |status| !status.held? && status.waiters.empty? } }
     end
 
     # The events of this example's key, as long as the block runs.
     def events_of(pattern = nil)
-      digest = Plock::Status.new(nil, store.status(key).store_key, nil).store_key[-64..]
+      digest = store.status(key).store_key[-64..]
       heard = Queue.new
       subscription = Plock.subscribe(pattern) { |event| heard << event if event.key_digest == digest }
       yield heard

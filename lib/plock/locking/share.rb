@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+module Plock
+  module Locking
+    # How somebody asks for a key that can have several holders: beside others who ask in the same mode, as long as they are fewer
+    # than his limit.
+    #
+    # @api private
+    class Share
+      # What a mode is called where there are different ones.
+      NAMES = { "r" => :read, "w" => :write }.freeze
+
+      # As {#to_str} writes it.
+      FORMAT = /\A(?:[rw]|s[1-9]\d{0,4})\z/.freeze
+
+      # @return [String] `"r"`, `"w"`, or `"s"`: one of so many
+      attr_reader :mode
+
+      # @return [Integer, nil] nil: any number
+      attr_reader :limit
+
+      # @return [String] as the engine reads it
+      attr_reader :to_str
+
+      # @param mode [String]
+      # @param limit [Integer, nil]
+      def initialize(mode, limit)
+        @mode = mode
+        @limit = limit
+        @to_str = (NAMES.key?(mode) ? mode : "#{mode}#{limit}").freeze
+        freeze
+      end
+
+      READ = new("r", nil)
+      WRITE = new("w", 1)
+
+      # @param permits [Integer]
+      # @return [Share]
+      def self.of(permits)
+        new("s", permits)
+      end
+
+      # @return [Symbol, nil]
+      def name
+        NAMES[@mode]
+      end
+    end
+  end
+end
