@@ -174,13 +174,17 @@ Gem::Specification.new do |spec|
     lib/plock/locking.rb
     lib/plock/locking/arguments.rb
     lib/plock/locking/kind.rb
+    lib/plock/locking/own_shares.rb
     lib/plock/locking/profile.rb
     lib/plock/locking/share.rb
+    lib/plock/locking/shared_lock.rb
     lib/plock/locking/taking.rb
     lib/plock/locking/terms.rb
     lib/plock/log.rb
     lib/plock/loss_alarm.rb
+    lib/plock/read_write_lock.rb
     lib/plock/record.rb
+    lib/plock/semaphore.rb
     lib/plock/status.rb
     lib/plock/store.rb
     lib/plock/store/adopting.rb

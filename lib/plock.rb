@@ -11,6 +11,7 @@ require_relative "plock/store"
 # * {Plock.acquire} and its like hold keys of the default store, which {Plock.configure} describes: see {Plock::Locking}.
 # * {Plock::Store} is a place where locks live: one Redis, with its pool of connections.
 # * {Plock::Lease} is a hold of one key, with a fence that grows.
+# * {Plock::Semaphore} and {Plock::ReadWriteLock} are keys that several hold.
 # * {Plock::Testing} has a store in memory, with a clock that tests can move.
 # * {Parse::Lock} (`require "parse/lock"`) is a front door for applications that use Parse.
 #

@@ -81,6 +81,18 @@ module Plock
       store.try_acquire(key, **options, &block)
     end
 
+    # @see Locking#semaphore
+    # @return [Semaphore]
+    def semaphore(key, permits:)
+      store.semaphore(key, permits: permits)
+    end
+
+    # @see Locking#read_write_lock
+    # @return [ReadWriteLock]
+    def read_write_lock(key)
+      store.read_write_lock(key)
+    end
+
     # @see Locking#adopt
     # @return [Object, Lease]
     def adopt(dump, **options, &block)

@@ -65,6 +65,11 @@ module Plock
       @hold.key
     end
 
+    # @return [Symbol, nil] `:read` or `:write` where it is of a {ReadWriteLock}
+    def mode
+      @hold.mode
+    end
+
     # @return [Float] seconds for which it was granted, or extended last
     def ttl
       @hold.ttl
@@ -117,6 +122,26 @@ module Plock
       span = Locking::Arguments.ttl(ttl)
       check!
       learn(@hold.extend(span))
+    end
+
+    # Has a lease that writes read from now on, without another writer in between. Who waits to read, and has no writer waiting before
+    # him, reads with it at once.
+    #
+    # @return [self]
+    # @raise [LeaseLost] it is not ours any more
+    # @raise [UnsupportedError] it is not one that writes
+    # @raise [Error] the store could not be asked
+    #
+    # @example
+    #   Plock.read_write_lock("prices").write { |lease| import && lease.downgrade && report }
+    def downgrade
+      unless mode == :write
+        raise UnsupportedError.new("only a lease that writes can be downgraded: #{what} " \
+                                   "#{mode == :read ? "reads" : "is not of a read-write lock"}", code: :unsupported)
+      end
+
+      check!
+      learn(@hold.downgrade)
     end
 
     # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
@@ -235,6 +260,7 @@ module Plock
 
     # @api private
     def tell(event, duration, **details)
+      details[:mode] = mode if mode
       Events.tell(event, duration, store_key, label, fence: fence, **details)
     end
 

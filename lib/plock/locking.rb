@@ -6,6 +6,8 @@ require_relative "locking/profile"
 require_relative "locking/share"
 require_relative "locking/taking"
 require_relative "locking/terms"
+require_relative "read_write_lock"
+require_relative "semaphore"
 require_relative "status"
 
 module Plock
@@ -67,6 +69,31 @@ module Plock
     def try_acquire(key, ttl: profile.ttl, wait: 0, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
       terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
       trying(key, profile.store_key(key), terms, block)
+    end
+
+    # A lock of this key that so many can hold at a time. It does not meet other kinds of locks of the same key.
+    #
+    # @param key [String, Symbol]
+    # @param permits [Integer] 1 to 65_535
+    # @return [Semaphore]
+    # @raise [ArgumentError]
+    #
+    # @example
+    #   store.semaphore("geocoder", permits: 3).acquire(wait: 60) { |lease| geocode(address) }
+    def semaphore(key, permits:)
+      Semaphore.new(self, key, profile.store_key(key, Kind::SEMAPHORE), permits)
+    end
+
+    # A lock of this key that many can read at a time, or one can write. It does not meet other kinds of locks of the same key.
+    #
+    # @param key [String, Symbol]
+    # @return [ReadWriteLock]
+    # @raise [ArgumentError]
+    #
+    # @example
+    #   store.read_write_lock("prices").read { |lease| show(Price.all) }
+    def read_write_lock(key)
+      ReadWriteLock.new(self, key, profile.store_key(key, Kind::READ_WRITE))
     end
 
     # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence, the same end.

@@ -42,6 +42,22 @@ RSpec.describe "A user with few rights" do
     expect(store.break(key)).to be true
     eventually { lease.lost? }
     expect(take(store, key).release).to be true
+    use_shares(store.read_write_lock(key), holder.read_write_lock(key))
+  end
+
+  # Read beside others, written when they have gone, downgraded; told about; kept, and broken.
+  def use_shares(lock, others)
+    lock.read(at_least: 5).tap { |lease| taken << lease }.release
+    lock.break
+    reader = others.read.tap { |lease| taken << lease }
+    writer = background { lock.write(wait: 10, renew: true).tap { |lease| taken << lease } }
+    eventually { !writer.alive? || lock.status.waiters.size == 1 }
+    reader.release
+    lease = writer.value
+    behind = background { others.read(wait: 10) { :entered } }
+    eventually { !behind.alive? || others.status.waiters.size == 1 }
+    expect([lease.extend(ttl: 5).downgrade.mode, behind.value, lock.status.holders.size]).to eq [:read, :entered, 1]
+    expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
   it "does with the rights that README.md lists whatever there is to do" do

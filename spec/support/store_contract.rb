@@ -6,10 +6,13 @@ require "support/store_contract/events"
 require "support/store_contract/fibers"
 require "support/store_contract/handing_over"
 require "support/store_contract/interruptions"
+require "support/store_contract/kinds"
 require "support/store_contract/leases"
 require "support/store_contract/loss"
 require "support/store_contract/order"
 require "support/store_contract/raising"
+require "support/store_contract/readers_and_writers"
+require "support/store_contract/semaphores"
 require "support/store_contract/telling"
 
 # What every store keeps to, seen from outside:
@@ -35,4 +38,7 @@ RSpec.shared_examples "a store" do
   include_examples "a store that tells of events"
   include_examples "a store whose callers are interrupted"
   include_examples "a store for fibers"
+  include_examples "a store of shared locks"
+  include_examples "a store of semaphores"
+  include_examples "a store of readers and writers"
 end

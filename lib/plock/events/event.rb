@@ -15,6 +15,8 @@ module Plock
     # | `:lost` | from acquiring it until the loss was learnt | `fence` |
     # | `:renew` | how long the renewal took | `fence` |
     #
+    # Those of a {ReadWriteLock} have `mode:` besides, `:read` or `:write`.
+    #
     # @example
     #   Plock.subscribe(:timeout) { |event| puts "#{event.label || event.key_digest}: gave up after #{event.duration} s" }
     class Event

@@ -83,6 +83,40 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(store.acquire("k", &:fence)).to be >= lease.fence + 3_600_000_000
     end
 
+    it "ends shares, each in its time, and lets in who waits" do
+      semaphore = store.semaphore("k", permits: 2)
+      leases = [10, 20].map { |ttl| kept(semaphore.acquire(ttl: ttl)) }
+      waiters = Array.new(2) do |number|
+        wait_in_line(number + 1, semaphore) { semaphore.acquire(ttl: 100, wait: 60) { semaphore.status.holders.size } }
+      end
+      store.advance(9)
+      expect([leases.map(&:valid?), semaphore.status.waiters.size]).to eq([[true, true], 2])
+      store.advance(1)
+      expect(waiters.map(&:value)).to all(eq(2))
+      store.advance(10)
+      expect(leases).to all(be_lost)
+    end
+
+    it "renews shares, and ends a dead reader's" do
+      lock = store.read_write_lock("k")
+      leases = [{ renew: true }, {}].map { |options| background { lock.read(ttl: 10, **options) }.value }
+      store.advance(10)
+      expect(leases.map(&:valid?)).to eq([true, false])
+      expect(lock.try_write).to be_nil
+      leases.first.release
+      expect(lock.try_write { :entered }).to be(:entered)
+    end
+
+    it "lets readers in when the patience of the writer before them ends" do
+      lock = store.read_write_lock("k")
+      lease = background { lock.read(ttl: 3_600) }.value
+      writer = wait_in_line(1, lock) { lock.try_write(wait: 20) || :gave_up }
+      reader = wait_in_line(2, lock) { lock.read(ttl: 3_600, wait: 60) { :entered } }
+      store.advance(20)
+      expect([writer.value, reader.value]).to eq(%i[gave_up entered])
+      lease.release
+    end
+
     it "does not go back" do
       expect { store.advance(-1) }.to raise_error(ArgumentError)
     end
@@ -96,6 +130,14 @@ RSpec.describe Plock::Testing::MemoryStore do
         expect(told).to eq([true])
       end
       expect(store.lose!("k")).to be(false)
+    end
+
+    it "takes a share away from all who have it" do
+      lock = store.read_write_lock("k")
+      told = Queue.new
+      2.times { kept(background { lock.read(on_lost: ->(lease) { told << lease.mode }) }.value) }
+      expect(store.lose!(lock.status)).to be(true)
+      expect(told.size).to be(2)
     end
   end
 

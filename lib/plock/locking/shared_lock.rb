@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+require_relative "../status"
+
+module Plock
+  module Locking
+    # What {Semaphore} and {ReadWriteLock} have in common.
+    class SharedLock
+      # @return [String, Symbol] as the caller named it
+      attr_reader :key
+
+      # @api private
+      # @param store [Locking]
+      # @param key [String, Symbol]
+      # @param store_key [String]
+      def initialize(store, key, store_key)
+        @store = store
+        @key = key.frozen? ? key : key.dup.freeze
+        @store_key = store_key.freeze
+      end
+
+      # @return [Status]
+      # @raise [Error] the store could not be asked
+      def status
+        @store.status(place)
+      end
+
+      # Takes it away from all who hold it. Each of them learns of it as {Lease#lost?} says.
+      #
+      # @return [Boolean] did anybody hold it?
+      # @raise [Error] the store could not be asked
+      def break
+        @store.break(place)
+      end
+
+      private
+
+      def place
+        Status.new(@key, @store_key, nil)
+      end
+
+      def terms(share, block, options)
+        @store.__send__(:terms, block, share, **options)
+      end
+
+      # @param way [Symbol] `:acquiring` or `:trying`, of {Taking}
+      def ask(way, terms, block)
+        @store.__send__(way, @key, @store_key, terms, block)
+      end
+    end
+  end
+end
