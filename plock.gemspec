@@ -173,12 +173,14 @@ Gem::Specification.new do |spec|
     lib/plock/lease.rb
     lib/plock/locking.rb
     lib/plock/locking/arguments.rb
+    lib/plock/locking/bunch.rb
     lib/plock/locking/kind.rb
     lib/plock/locking/own_shares.rb
     lib/plock/locking/profile.rb
     lib/plock/locking/share.rb
     lib/plock/locking/shared_lock.rb
     lib/plock/locking/taking.rb
+    lib/plock/locking/taking_all.rb
     lib/plock/locking/terms.rb
     lib/plock/log.rb
     lib/plock/loss_alarm.rb

@@ -81,6 +81,18 @@ module Plock
       store.try_acquire(key, **options, &block)
     end
 
+    # @see Locking#acquire_all
+    # @return [Object, Array<Lease>]
+    def acquire_all(keys, **options, &block)
+      store.acquire_all(keys, **options, &block)
+    end
+
+    # @see Locking#try_acquire_all
+    # @return [Object, Array<Lease>, nil]
+    def try_acquire_all(keys, **options, &block)
+      store.try_acquire_all(keys, **options, &block)
+    end
+
     # @see Locking#semaphore
     # @return [Semaphore]
     def semaphore(key, permits:)

@@ -5,6 +5,7 @@ require_relative "locking/kind"
 require_relative "locking/profile"
 require_relative "locking/share"
 require_relative "locking/taking"
+require_relative "locking/taking_all"
 require_relative "locking/terms"
 require_relative "read_write_lock"
 require_relative "semaphore"
@@ -21,6 +22,7 @@ module Plock
   #   store.acquire("invoice:7", ttl: 10, wait: 5) { |lease| send_invoice(7, fence: lease.fence) }
   module Locking
     include Taking
+    include TakingAll
 
     # Waits for the key, holds it as long as the block runs, and releases it on every way out of the block. Without a block the
     # lease is returned, and is to be released by {Lease#release}.
@@ -69,6 +71,38 @@ module Plock
     def try_acquire(key, ttl: profile.ttl, wait: 0, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
       terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
       trying(key, profile.store_key(key), terms, block)
+    end
+
+    # Waits for several keys, and holds them all as long as the block runs, or none. It is {#acquire} for each of them otherwise, and
+    # callers who name the same keys in different orders do not wait for each other.
+    #
+    # @param keys [Enumerable<String, Symbol>] 1 to 64 different ones
+    # @param options [Hash{Symbol => Object}] as for {#acquire}: `ttl:`, `wait:` for all of them together, `renew:`, `max_hold:`,
+    #   `at_least:`, `on_lost:`, which is called for each lease that is lost, `label:`
+    # @yieldparam leases [Array<Lease>] one for each different key, in the order in which they were named first
+    # @return [Object, Array<Lease>] the block's value; without a block the leases, each to be released
+    # @raise [TimeoutError] somebody else held one of them until patience ended; the message names it. The block has not run, and none
+    #   is held.
+    # @raise (see #acquire)
+    #
+    # @example
+    #   store.acquire_all(["account:1", "account:2"], ttl: 10) { |from, to| transfer(from.fence, to.fence) }
+    def acquire_all(keys, **options, &block)
+      terms = terms(block, **options)
+      asking_for_all(keys, terms, block) do |key, store_key, count|
+        raise_timeout("#{key.inspect}, one of #{count} keys,", key, store_key, terms.wait)
+      end
+    end
+
+    # The same for those who would rather do without than wait.
+    #
+    # @param (see #acquire_all)
+    # @param wait [Numeric] seconds for all of them together; by default one attempt is made
+    # @yieldparam leases [Array<Lease>]
+    # @return [Array<Lease>, nil] nil: somebody else holds one of them. With a block its value, or nil where it has not run.
+    # @raise (see #acquire)
+    def try_acquire_all(keys, wait: 0, **options, &block)
+      asking_for_all(keys, terms(block, wait: wait, **options), block) { nil }
     end
 
     # A lock of this key that so many can hold at a time. It does not meet other kinds of locks of the same key.

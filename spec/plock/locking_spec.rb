@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "support/store_contract/helpers"
 
 # What is the same for every store is in the contract (support/store_contract.rb). Here is what becomes of a store's failures: of one
 # in memory, which fails where it is told to.
@@ -9,7 +10,7 @@ RSpec.describe Plock::Locking do
   let(:store) do
     failing = self.failing
     Class.new(Plock::Testing::MemoryStore) do
-      %i[take adopt_hold examine each_key break_hold].each do |name|
+      %i[take take_all release_all adopt_hold examine each_key break_hold].each do |name|
         define_method(name) { |*arguments, &block| failing[name] ? raise(failing[name]) : super(*arguments, &block) }
         private name
       end
@@ -48,8 +49,9 @@ RSpec.describe Plock::Locking do
 
   it "does not take another lease's loss for a failure of the store" do
     store.acquire("k") do
-      failing[:examine] = Plock::LeaseLost.new("that of a block further out")
+      failing[:examine] = failing[:take_all] = Plock::LeaseLost.new("that of a block further out")
       expect { store.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+      expect { store.acquire_all(%w[k j], wait: 5) { raise "entered" } }.to raise_error(Plock::LeaseLost)
     end
   end
 
@@ -77,6 +79,87 @@ RSpec.describe Plock::Locking do
   it "lets the block raise even what a store raises" do
     expect { store.acquire("k") { raise Plock::TimeoutError, "the block's own" } }.to raise_error(Plock::TimeoutError, "the block's own")
     expect(store.status("k")).not_to be_held
+  end
+
+  describe "with several keys" do
+    let(:keys) { %w[a b c].sort_by { |key| store.status(key).store_key } }
+
+    def held = keys.select { |key| store.status(key).held? }
+
+    # A store that cannot take them at once, for they are in different places.
+    def scatter
+      store.define_singleton_method(:take_all) { |*| nil }
+      store.singleton_class.send(:private, :take_all)
+    end
+
+    it "raises what the store raises, and holds none" do
+      failing[:take_all] = failure
+      expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(failure)
+      expect { store.try_acquire_all(keys) { raise "entered" } }.to raise_error(failure)
+      failing[:take] = failure
+      expect { store.acquire_all(keys, wait: 5) { raise "entered" } }.to raise_error(failure)
+      expect(held).to be_empty
+    end
+
+    it "has patience with a store that fails, as long as there is any" do
+      failing[:take_all] = failure
+      expect(store.acquire_all(keys, wait: 5) { held }).to eq(keys)
+      expect(held).to be_empty
+    end
+
+    it "does not hide what is no failure of the store" do
+      failing[:take_all] = IOError.new("another thread's")
+      expect { store.acquire_all(keys, wait: 5) { raise "entered" } }.to raise_error(IOError)
+    end
+
+    it "takes one after the other where the store cannot take them at once" do
+      scatter
+      expect(store.acquire_all(keys.reverse, wait: 0) { |leases| [leases.map(&:key), held] }).to eq([keys.reverse, keys])
+      expect(held).to be_empty
+    end
+
+    it "gives back what it has where the store cannot take them at once, and one cannot be had" do
+      scatter
+      lease = store.acquire(keys[1], label: "there before")
+      expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
+      expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/)
+      expect(held).to eq([keys[1]])
+      lease.release
+    end
+
+    it "leaves none behind where the store cannot take them at once, and it is interrupted" do
+      extend Support::StoreContract
+      scatter
+      interrupted_everywhere(-> { store.acquire_all(keys, wait: 1) { nil } }) { expect(held).to be_empty }
+    end
+
+    it "returns the block's value where the release fails, and warns once" do
+      heard = warnings do
+        expect(store.acquire_all(keys, ttl: 7) { (failing[:release_all] = failure) && :value }).to be(:value)
+      end
+      expect(heard).to match([/the leases on "\w", "\w", "\w" could not be released \(Plock::UnavailableError: .*\).* within 7.0 s/])
+      failing.clear
+      keys.each { |key| store.break(key) }
+    end
+
+    it "raises the block's exception where the release fails besides" do
+      heard = warnings do
+        expect { store.acquire_all(keys) { (failing[:release_all] = failure) && raise(IOError) } }.to raise_error(IOError)
+      end
+      expect(heard.size).to be(1)
+      failing.clear
+      keys.each { |key| store.break(key) }
+    end
+
+    it "raises the TimeoutError where what was taken cannot be given back besides, and warns" do
+      lease = store.acquire(keys[2])
+      failing[:release_all] = failure
+      heard = warnings { expect { store.acquire_all(keys, wait: 0.01) }.to raise_error(Plock::TimeoutError) }
+      expect(heard).to match([/could not be released/])
+      failing.clear
+      lease.release
+      keys.each { |key| store.break(key) }
+    end
   end
 
   it "takes a duration for a number of seconds, and a Rational" do

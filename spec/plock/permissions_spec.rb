@@ -43,6 +43,7 @@ RSpec.describe "A user with few rights" do
     eventually { lease.lost? }
     expect(take(store, key).release).to be true
     use_shares(store.read_write_lock(key), holder.read_write_lock(key))
+    expect(store.acquire_all([key, "#{key}'"], wait: 0, &:size)).to be 2
   end
 
   # Read beside others, written when they have gone, downgraded; told about; kept, and broken.

@@ -100,10 +100,11 @@ RSpec.describe Plock::Semaphore do
         store = Plock::Store.open(url)
         lock = store.read_write_lock(key)
         inner = lock.read { |lease| lock.read { |own| own.equal?(lease) } }
-        [store.semaphore(key, permits: 2).acquire { |lease| lease.valid? }, inner, lock.write { |lease| lease.downgrade.mode }]
+        [store.semaphore(key, permits: 2).acquire { |lease| lease.valid? }, inner, lock.write { |lease| lease.downgrade.mode },
+         store.acquire_all([key, key + "2"]) { |leases| leases.size }]
       }.take
     RUBY
     expect(status).to be_success, output
-    expect(output).to eq("[true, true, :read]\n")
+    expect(output).to eq("[true, true, :read, 2]\n")
   end
 end

@@ -13,6 +13,7 @@ require "support/store_contract/order"
 require "support/store_contract/raising"
 require "support/store_contract/readers_and_writers"
 require "support/store_contract/semaphores"
+require "support/store_contract/several_keys"
 require "support/store_contract/telling"
 
 # What every store keeps to, seen from outside:
@@ -41,4 +42,5 @@ RSpec.shared_examples "a store" do
   include_examples "a store of shared locks"
   include_examples "a store of semaphores"
   include_examples "a store of readers and writers"
+  include_examples "a store of which several keys are acquired"
 end

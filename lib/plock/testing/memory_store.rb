@@ -103,6 +103,11 @@ module Plock
 
       private
 
+      # Others' patience is measured by the clock that tests can move, and so is this.
+      def now
+        @world.now
+      end
+
       def take(key, ttl, wait, renew, max_hold, label, watch, share)
         claim = Claim.new(key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch)
         taken = false
@@ -120,6 +125,31 @@ module Plock
         hold
       ensure
         give_back(claim) if claim && !taken
+      end
+
+      def take_all(keys, ttl, renew, max_hold, label, watch)
+        owner = Owner.new(label)
+        claims = keys.map { |key| Claim.new(key, owner, ttl, renew: renew, max_hold: max_hold, watch: watch) }
+        taken = false
+        started = Clock.now
+        Dispatcher.start
+        refused = @world.with_all(keys) do |locks, now|
+          locks.index { |lock| !lock.idle? } || locks.zip(claims) { |lock, claim| lock.ask(claim, now, 0.0) }
+        end
+        return refused if refused
+
+        holds = claims.map { |claim| MemoryHold.new(@world, claim.key, claim.grant, Clock.now - started, false) }
+        Thread.handle_interrupt(Object => :never) do
+          yield holds if block_given?
+          taken = true
+        end
+        holds
+      ensure
+        claims&.each { |claim| give_back(claim) } unless taken
+      end
+
+      def release_all(holds, keep)
+        Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
       end
 
       # Whoever leaves while waiting, or with what nobody has seen yet, must not keep the turn.

@@ -117,6 +117,19 @@ RSpec.describe Plock::Testing::MemoryStore do
       lease.release
     end
 
+    it "counts for the patience of those who want several keys" do
+      keys = %w[a b c].sort_by { |key| store.status(key).store_key }
+      leases = [0, 2].map { |number| hold(keys[number], ttl: 3_600) }
+      waiter = background { store.try_acquire_all(keys, ttl: 3_600, wait: 20) || :gave_up }
+      await_waiters(1, keys[0])
+      store.advance(19)
+      leases[0].release
+      await_waiters(1, keys[2])
+      store.advance(1)
+      expect(waiter.value).to be(:gave_up)
+      expect(store.each_lock.map(&:store_key)).to eq([leases[1].store_key])
+    end
+
     it "does not go back" do
       expect { store.advance(-1) }.to raise_error(ArgumentError)
     end
