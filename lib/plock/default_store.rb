@@ -105,6 +105,12 @@ module Plock
       store.read_write_lock(key)
     end
 
+    # @see Locking#once
+    # @return [Once]
+    def once(key, **options, &block)
+      store.once(key, **options, &block)
+    end
+
     # @see Locking#adopt
     # @return [Object, Lease]
     def adopt(dump, **options, &block)

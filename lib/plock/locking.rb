@@ -7,6 +7,7 @@ require_relative "locking/share"
 require_relative "locking/taking"
 require_relative "locking/taking_all"
 require_relative "locking/terms"
+require_relative "once"
 require_relative "read_write_lock"
 require_relative "semaphore"
 require_relative "status"
@@ -130,6 +131,35 @@ module Plock
       ReadWriteLock.new(self, key, profile.store_key(key, Kind::READ_WRITE))
     end
 
+    # Runs the block at most once in so many seconds, among all processes: where it has run already, or is running, nothing happens.
+    # Nobody waits. The window begins when the block does; a block that takes longer ends it. It does not meet other kinds of locks
+    # of the same key.
+    #
+    # Where the process dies in the block, the window ends that many seconds after the last sign of life.
+    #
+    # @param key [String, Symbol]
+    # @param within [Numeric] seconds, 0.005 to 31_622_400
+    # @param on_error [Symbol] where the block does not come to its end: `:release`, another may run at once; `:keep`, none before the
+    #   window ends. An exception goes on its way in either case. `next` comes to the end; Timeout, Thread#kill, `throw`, `break` and
+    #   `return` do not.
+    # @param label [String, Symbol, nil] as for {#acquire}
+    # @yieldparam lease [Lease]
+    # @return [Once] whether the block has run here, and its value
+    # @raise [ArgumentError]
+    # @raise [Error] as for {#acquire}
+    #
+    # @example
+    #   store.once("digest:2024-05-01", within: 86_400) { send_digest }.ran? # => true, and then false all day
+    def once(key, within:, on_error: :release, label: nil, &block)
+      raise ArgumentError, "once needs a block" unless block
+
+      keeps = Arguments.on_error(on_error) == :keep
+      span = Arguments.ttl(within, "within:")
+      terms = terms(block, ttl: span, wait: 0, renew: true, at_least: span, label: label)
+      trying(key, profile.store_key(key, Kind::ONCE), terms, -> (lease) { Once.new(true, run_once(lease, terms, keeps, block)) }) ||
+        Once.not_run
+    end
+
     # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence, the same end.
     #
     # @param dump [String]
@@ -202,6 +232,14 @@ module Plock
 
     def look_at(key, store_key)
       Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
+    end
+
+    # @return [Object] the block's value
+    def run_once(lease, terms, keeps, block)
+      terms.used = keeps
+      value = block.call(lease)
+      terms.used = true
+      value
     end
 
     def terms(block, share = nil, **options)

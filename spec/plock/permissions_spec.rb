@@ -44,6 +44,7 @@ RSpec.describe "A user with few rights" do
     expect(take(store, key).release).to be true
     use_shares(store.read_write_lock(key), holder.read_write_lock(key))
     expect(store.acquire_all([key, "#{key}'"], wait: 0, &:size)).to be 2
+    expect(store.once(key, within: 0.01) { :ran }.value).to be :ran
   end
 
   # Read beside others, written when they have gone, downgraded; told about; kept, and broken.

@@ -101,10 +101,10 @@ RSpec.describe Plock::Semaphore do
         lock = store.read_write_lock(key)
         inner = lock.read { |lease| lock.read { |own| own.equal?(lease) } }
         [store.semaphore(key, permits: 2).acquire { |lease| lease.valid? }, inner, lock.write { |lease| lease.downgrade.mode },
-         store.acquire_all([key, key + "2"]) { |leases| leases.size }]
+         store.acquire_all([key, key + "2"]) { |leases| leases.size }, store.once(key, within: 0.1) { 1 }.value]
       }.take
     RUBY
     expect(status).to be_success, output
-    expect(output).to eq("[true, true, :read, 2]\n")
+    expect(output).to eq("[true, true, :read, 2, 1]\n")
   end
 end

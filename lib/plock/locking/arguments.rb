@@ -16,6 +16,9 @@ module Plock
       TTL_MIN = 0.005
       SPAN_MAX = 31_622_400.0
 
+      # What may become of a key where the block of {Locking#once} raises.
+      ON_ERROR = %i[release keep].freeze
+
       class << self
         # @return [String]
         # @raise [ArgumentError]
@@ -69,6 +72,14 @@ module Plock
           unsupported("on_lost: belongs to the main Ractor: elsewhere ask lease.lost?") unless Dispatcher.here?
           check_raising(block_given) if value == :raise
           value
+        end
+
+        # @return [Symbol]
+        # @raise [ArgumentError]
+        def on_error(value)
+          return value if ON_ERROR.include?(value)
+
+          raise ArgumentError, "on_error: must be :release or :keep (got #{value.inspect})"
         end
 
         # @return [String, nil]

@@ -130,6 +130,11 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(store.each_lock.map(&:store_key)).to eq([leases[1].store_key])
     end
 
+    it "opens the window of once again" do
+      runs = [0, 9, 1].map { |seconds| store.advance(seconds) || store.once("k", within: 10) { nil }.ran? }
+      expect(runs).to eq([true, false, true])
+    end
+
     it "does not go back" do
       expect { store.advance(-1) }.to raise_error(ArgumentError)
     end

@@ -173,11 +173,12 @@ RSpec.shared_examples "a store of shared locks" do
     it "do not meet" do
       ways = [
         ->(&block) { store.acquire(key, wait: 0, &block) }, ->(&block) { store.semaphore(key, permits: 1).acquire(wait: 0, &block) },
-        ->(&block) { store.read_write_lock(key).write(wait: 0, &block) }
+        ->(&block) { store.read_write_lock(key).write(wait: 0, &block) }, ->(&block) { store.once(key, within: long, &block).value }
       ]
       mine = -> { store.each_lock.select { |status| status.store_key.start_with?(store.status(key).store_key) } }
       kinds = ways.reduce(->(*) { mine.call.map(&:kind) }) { |inner, way| ->(*) { way.call(&inner) } }.call
-      expect(kinds).to match_array(%i[lock semaphore read_write])
+      expect(kinds).to match_array(%i[lock semaphore read_write once])
+      mine.call.each { |status| store.break(status) }
     end
 
     it "do not meet those of another key or namespace" do

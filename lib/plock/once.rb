@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+module Plock
+  # What came of {Locking#once}.
+  #
+  # @example
+  #   result = Plock.once("digest:2024-05-01", within: 86_400) { send_digest }
+  #   result.ran?  # => true here, false wherever else it is called that day
+  #   result.value # => what send_digest returned, nil elsewhere
+  class Once
+    # @return [Object, nil] the block's
+    attr_reader :value
+
+    # @api private
+    def initialize(ran, value)
+      @ran = ran
+      @value = value
+      freeze
+    end
+
+    # @return [Boolean] has the block run here?
+    def ran?
+      @ran
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{@ran ? "ran" : "did not run"}>"
+    end
+
+    NOT_RUN = new(false, nil)
+    private_constant :NOT_RUN
+
+    # @api private
+    # @return [Once] where somebody else has run it
+    def self.not_run
+      NOT_RUN
+    end
+  end
+end

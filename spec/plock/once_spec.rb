@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# What every store keeps to is in the contract (support/store_contract/once.rb).
+RSpec.describe Plock::Once do
+  let(:url) { shared_redis.unix_url }
+  let(:store) { open_store(url) }
+  let(:key) { "once:#{SecureRandom.hex(8)}" }
+
+  before { [url, key] } # the same for all processes
+
+  it "runs the block in one of many processes" do
+    processes = Array.new(6) do
+      child do |parent|
+        own = Plock::Store.open(url)
+        parent.tell(:ready)
+        parent.hear
+        own.once(key, within: 30) { Process.pid }.then { |result| [result.ran?, result.value] }
+      end
+    end
+    processes.each(&:hear)
+    processes.each { |process| process.tell(:go) }
+    results = processes.map(&:result)
+    expect(results.map(&:first).tally).to eq({ true => 1, false => 5 })
+    expect(processes.map(&:pid)).to include(results.to_h[true])
+  end
+
+  it "lets others run it after a process was killed in the block, when the window is over" do
+    killed = child { |parent| Plock::Store.open(url).once(key, within: 1) { parent.tell(:inside) && parent.hear } }
+    killed.hear
+    killed.signal(:KILL)
+    killed.wait
+    expect(store.once(key, within: 1) { raise "entered" }).not_to be_ran
+    eventually(5) { store.once(key, within: 1) { nil }.ran? }
+  end
+
+  it "keeps others out after the process has ended" do
+    expect(in_child { Plock::Store.open(url).once(key, within: 30) { nil }.ran? }).to be(true)
+    expect(store.once(key, within: 30) { raise "entered" }).not_to be_ran
+  end
+end
