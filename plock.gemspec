@@ -184,6 +184,7 @@ Gem::Specification.new do |spec|
     lib/plock/locking/terms.rb
     lib/plock/log.rb
     lib/plock/loss_alarm.rb
+    lib/plock/monitor.rb
     lib/plock/once.rb
     lib/plock/read_write_lock.rb
     lib/plock/record.rb

@@ -25,6 +25,9 @@ module Plock
       DEFAULT_TTL = 10.0
       DEFAULT_WAIT = 5.0
 
+      # What counts where neither a call nor a store says anything.
+      DEFAULTS = Struct.new(:ttl, :wait, :logger).new(DEFAULT_TTL, DEFAULT_WAIT, nil).freeze
+
       # @return [String] what the names of this store's locks begin with
       attr_reader :prefix
       # @return [Float] seconds

@@ -1,0 +1,199 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "lease"
+require_relative "locking"
+
+module Plock
+  # Ruby's Monitor among processes and machines: the plain lock of a key ({Locking#acquire}), which whoever holds it can enter again.
+  #
+  # Its owner is the fiber that entered it, not merely the thread; to enter again costs no look at the store. A forked child owns
+  # nothing of its parent's. Where a fiber ends inside, its lease is released when the garbage collector finds it.
+  #
+  # An interrupt that comes just as {#enter} returns leaves the caller inside without his knowing. {#synchronize} knows.
+  #
+  # @example
+  #   LEDGER = Plock::Monitor.new("ledger", ttl: 10, wait: 30)
+  #
+  #   def transfer(from, to)
+  #     LEDGER.synchronize { book(from, -1) && book(to, 1) }
+  #   end
+  #
+  #   def book(account, sum)
+  #     LEDGER.synchronize { account.add(sum) }
+  #   end
+  class Monitor
+    # What a fiber has of a monitor: the lease, and how often it has entered.
+    Tenure = Struct.new(:lease, :depth)
+
+    # As Ruby's says it.
+    NOT_OWNER = "current fiber not owner"
+
+    private_constant :Tenure, :NOT_OWNER
+
+    # @return [String, Symbol]
+    attr_reader :key
+
+    # @param key [String, Symbol]
+    # @param store [Locking, nil] nil: the default one, looked for when it is entered
+    # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:` (here true, if nothing is said),
+    #   `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
+    # @raise [ArgumentError]
+    # @raise [UnsupportedError] `on_lost:` in a Ractor
+    def initialize(key, store: nil, **options)
+      Locking::Arguments.key(key)
+      @key = key.frozen? ? key : key.dup.freeze
+      @store = store
+      @options = { renew: true, **options }.freeze
+      Locking::Terms.new(Locking::Profile::DEFAULTS, nil, **@options) # raises now what cannot be right
+      freeze
+    end
+
+    # Enters, waiting for whoever is inside, runs the block, and leaves.
+    #
+    # @return [Object] the block's value
+    # @raise [TimeoutError] somebody else was inside until patience ended. The block has not run.
+    # @raise [LeaseLost] this fiber is inside, but its lease was lost
+    # @raise [Error] the store failed
+    def synchronize
+      mask = Locking::Taking.mask
+      depth = own&.depth || 0
+      inside = nil
+      begin
+        enter
+        inside = own
+        yield
+      ensure
+        Thread.handle_interrupt(mask) { inside ? leave_block(inside) : back_to(depth) }
+      end
+    end
+    alias mon_synchronize synchronize
+
+    # Enters, waiting for whoever is inside. Each time is to be followed by an {#exit}.
+    #
+    # @return [nil]
+    # @raise (see #synchronize)
+    def enter
+      again || begin_tenure(:acquiring)
+      nil
+    end
+    alias mon_enter enter
+
+    # Enters where nobody else is inside.
+    #
+    # @return [Boolean] is this fiber inside now?
+    # @raise [LeaseLost] this fiber is inside, but its lease was lost
+    # @raise [Error] the store failed
+    def try_enter
+      again || begin_tenure(:trying, wait: 0)
+    end
+    alias mon_try_enter try_enter
+    alias try_mon_enter try_enter
+
+    # Leaves. Leaving for the last time releases; what then goes wrong is warned of, as at the end of a block.
+    #
+    # @return [nil]
+    # @raise [ThreadError] this fiber is not inside
+    def exit
+      tenure = own or raise ThreadError, NOT_OWNER
+      mask = Locking::Taking.mask
+      Thread.handle_interrupt(mask) { leave(tenure) }
+      nil
+    end
+    alias mon_exit exit
+
+    # @return [Boolean] is anybody inside? The store is asked, unless it is this fiber.
+    # @raise [Error] the store could not be asked
+    def mon_locked?
+      mon_owned? || store.status(@key).held?
+    end
+
+    # @return [Boolean] is this fiber inside? Also where its lease was lost: then {#enter} raises, and {#exit} leaves.
+    def mon_owned?
+      !own.nil?
+    end
+
+    # There are no conditions to wait for among processes.
+    #
+    # @raise [UnsupportedError]
+    def new_cond
+      raise UnsupportedError.new("a Plock::Monitor has no condition variables", code: :unsupported)
+    end
+
+    # @raise [UnsupportedError]
+    def wait_for_cond(*)
+      new_cond
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{@key.inspect}>"
+    end
+
+    private
+
+    def store
+      @store || Plock.store
+    end
+
+    # Of this fiber.
+    def tenures
+      Thread.current[:plock_monitors] ||= {}.compare_by_identity
+    end
+
+    # @return [Tenure, nil]
+    def own
+      tenure = tenures[self]
+      tenure unless tenure.nil? || tenure.lease.hold.inherited?
+    end
+
+    def again
+      return unless (tenure = own)
+
+      tenure.lease.check!
+      tenure.depth += 1
+      true
+    end
+
+    # The lease is known here before it is granted, so that no interrupt comes between.
+    #
+    # @return [Boolean]
+    def begin_tenure(way, **options)
+      mask = Locking::Taking.mask
+      store = self.store
+      profile = store.__send__(:profile)
+      terms = Locking::Terms.new(profile, nil, **@options, **options)
+      lease = Lease.new(@key, terms)
+      entered = false
+      begin
+        return false unless store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
+
+        tenures[self] = Tenure.new(lease, 1)
+        entered = true
+      ensure
+        Thread.handle_interrupt(mask) { give_back(lease) unless entered }
+      end
+    end
+
+    def give_back(lease)
+      tenures.delete(self)
+      lease.finish
+    end
+
+    def leave(tenure)
+      tenure.depth -= 1
+      give_back(tenure.lease) if tenure.depth.zero?
+    end
+
+    # A forked child that comes to the end of its parent's block has nothing to leave.
+    def leave_block(inside)
+      leave(own || raise(ThreadError, NOT_OWNER)) unless inside.lease.hold.inherited?
+    end
+
+    # An attempt to enter was interrupted, nobody knows when.
+    def back_to(depth)
+      tenure = own
+      leave(tenure) while tenure && tenure.depth > depth
+    end
+  end
+end
