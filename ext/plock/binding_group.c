@@ -54,14 +54,14 @@ static VALUE release(VALUE argument) {
     if (!plock_group_release(s->group, s->keep)) {
         if (s->budget) plock_group_hurry(s->group, plock_after(plock_now(), s->budget));
         const plock_status status = binding_carry_on_deferring(plock_group_operation(s->group), NULL, NULL);
-        if (status) binding_raise(status, plock_group_error(s->group));
+        if (status && !s->budget) binding_raise(status, plock_group_error(s->group));
     }
     for (long i = 0; i < RARRAY_LEN(s->objects); i++) rb_ary_push(released, plock_group_released(s->group, (size_t)i) ? Qtrue : Qfalse);
     return released;
 }
 
 /* release_all(holds, keep, budget) -> for each true, or false: it was not ours any more. Within so many seconds, where that is not nil;
- * what has not been heard of by then goes on in the background. */
+ * what has not been heard of by then goes on in the background, and raises nothing. */
 static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     Check_Type(holds, T_ARRAY);

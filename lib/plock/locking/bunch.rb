@@ -8,6 +8,10 @@ module Plock
     #
     # @api private
     class Bunch
+      # Seconds that giving back may take the caller: his patience is over.
+      GIVE_BACK_BUDGET = 0.02
+      private_constant :GIVE_BACK_BUDGET
+
       # @return [Array<Lease>]
       attr_reader :leases
 
@@ -15,6 +19,7 @@ module Plock
       # @param terms [Terms]
       # @yieldparam holds [Array] to be released
       # @yieldparam keep [Float] seconds that their keys are to stay taken
+      # @yieldparam budget [Float, nil] seconds after which the store goes on with it by itself
       # @yieldreturn [Array<Boolean>] was it still ours? For each.
       def initialize(leases, terms, &release)
         @leases = leases
@@ -33,7 +38,7 @@ module Plock
       # @raise [Error]
       def give_back
         taken = @leases.reject(&:over?)
-        @release.call(taken.map(&:hold), 0.0) if taken.any?
+        @release.call(taken.map(&:hold), 0.0, GIVE_BACK_BUDGET) if taken.any?
         taken.each { |lease| lease.hold = nil }
       end
 
@@ -54,7 +59,7 @@ module Plock
 
         keep = @terms.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
         leases.each(&:releasing)
-        leases.zip(@release.call(leases.map(&:hold), keep)) do |lease, ours|
+        leases.zip(@release.call(leases.map(&:hold), keep, nil)) do |lease, ours|
           lease.released(ours)
           lease.warn_if_lost
         end

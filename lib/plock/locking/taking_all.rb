@@ -26,7 +26,7 @@ module Plock
         started = Clock.now if Events.listening
         alarm = LossAlarm.new if terms.raises?
         leases = distinct(keys).transform_values { |key| Lease.new(key, terms, alarm) }
-        bunch = Bunch.new(leases.values, terms) { |holds, keep| release_all(holds, keep) }
+        bunch = Bunch.new(leases.values, terms) { |holds, keep, budget| release_all(holds, keep, budget) }
         taking(bunch, bunch.leases, terms, alarm, block) do
           missing = fill_all(leases.sort_by(&:first), bunch, terms)
           tell_of_asking_for_all(leases, missing, terms, Clock.now - started) if started

@@ -148,7 +148,7 @@ module Plock
         claims&.each { |claim| give_back(claim) } unless taken
       end
 
-      def release_all(holds, keep)
+      def release_all(holds, keep, _budget)
         Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
       end
 
