@@ -2,7 +2,7 @@
 
 require "plock"
 require "redis-client"
-require_relative "basics"
+require_relative "ways"
 
 module Torture
   # What a call may end with that is nobody's fault.
@@ -12,11 +12,14 @@ module Torture
   # Where a worker finds the server: as a URL, and as redis-client's settings.
   Address = Struct.new(:url, :settings)
 
-  # A lock as workers know it. acquire yields something that answers fence, valid_until (nanoseconds of Clock) and valid?.
+  # A lock as workers know it. enter yields an Array of what answers key, fence, valid_until (nanoseconds of Clock), valid? and,
+  # where the way is :write, downgrade.
   class Product
-    def self.store_key(key) = Plock.store_key("plock:v1:", key.to_s)
+    def self.ways = WAYS
 
-    def self.queue(key) = "plock:1:{#{store_key(key)}}:queue"
+    def self.queue(key) = "plock:1:{#{Plock.store_key("plock:v1:", key.to_s)}#{SUFFIXES[key]}}:queue"
+
+    SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once" }.freeze
 
     # What may outlive the locks, until its time to live ends.
     def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
@@ -28,22 +31,65 @@ module Torture
       @store = Plock::Store.open(address.url, attempt_timeout: ATTEMPT_TIMEOUT, release_timeout: RELEASE_TIMEOUT)
     end
 
-    def acquire(key, ttl:, wait:, renew:, label:)
-      @store.acquire(key.to_s, ttl: ttl, wait: wait, renew: renew, label: label) { |lease| yield Lease.new(lease) }
+    def enter(way, key, **terms, &block)
+      __send__(way.name, key, terms, &block)
     rescue Plock::TimeoutError
       raise Refused
-    rescue Plock::UnavailableError => e
+    rescue Plock::UnavailableError, Plock::LeaseLost => e
       raise Failed, e.message
     end
 
     def close = @store.close
 
-    Lease = Struct.new(:lease) do
+    Lease = Struct.new(:key, :lease) do
       def fence = lease.fence
       def valid? = lease.valid?
       def valid_until = Torture.ns(lease.valid_until)
+      def downgrade = lease.downgrade
     end
 
+    # Nobody is told what holds it; what counts is when the block begins.
+    Turn = Struct.new(:key) do
+      def fence = 0
+      def valid? = true
+      def valid_until = Clock.now + SECOND
+    end
+
+    private
+
+    def acquire(key, terms)
+      @store.acquire(key.to_s, **terms) { |lease| yield [Lease.new(key, lease)] }
+    end
+
+    # In an order that is not the store's.
+    def acquire_all(key, terms)
+      keys = WAYS.find { |way| way.name == :acquire_all }.keys_from(key)
+      @store.acquire_all(keys.map(&:to_s), **terms) { |leases| yield keys.zip(leases).map { |pair| Lease.new(*pair) } }
+    end
+
+    def monitor(key, terms)
+      monitor = Plock::Monitor.new(key.to_s, store: @store, **terms)
+      monitor.synchronize do
+        lease = Thread.current[:plock_monitors].fetch(monitor).lease
+        monitor.synchronize { yield [Lease.new(key, lease)] }
+      end
+    end
+
+    def semaphore(key, terms)
+      @store.semaphore(key.to_s, permits: PERMITS).acquire(**terms) { |lease| yield [Lease.new(key, lease)] }
+    end
+
+    def read(key, terms)
+      @store.read_write_lock(key.to_s).read(**terms) { |lease| yield [Lease.new(key, lease)] }
+    end
+
+    def write(key, terms)
+      @store.read_write_lock(key.to_s).write(**terms) { |lease| yield [Lease.new(key, lease)] }
+    end
+
+    def once(key, terms)
+      raise Refused unless @store.once(key.to_s, within: WITHIN, label: terms[:label]) { yield [Turn.new(key)] }.ran?
+    end
   end
 
   # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right moment gets it.
@@ -59,7 +105,7 @@ module Torture
     LUA
     DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
-    def self.store_key(key) = "polling:#{key}"
+    def self.ways = WAYS.first(1)
     def self.queue(_key) = nil
     def self.lasting?(key) = key.end_with?(":fence")
     def self.native? = false
@@ -69,19 +115,20 @@ module Torture
       @random = Random.new
     end
 
-    def acquire(key, ttl:, wait:, **)
-      key = self.class.store_key(key)
-      lease = take(key, ttl, Clock.now + Torture.ns(wait))
+    def enter(_way, key, ttl:, wait:, **)
+      store_key = "polling:#{key}"
+      lease = take(store_key, ttl, Clock.now + Torture.ns(wait))
+      lease.key = key
       begin
-        yield lease
+        yield [lease]
       ensure
-        release(key, lease.token) if lease.pid == Process.pid
+        release(store_key, lease.token) if lease.pid == Process.pid
       end
     end
 
     def close; end
 
-    Lease = Struct.new(:token, :fence, :valid_until, :pid) do
+    Lease = Struct.new(:token, :fence, :valid_until, :pid, :key) do
       def valid? = Process.pid == pid && Clock.now < valid_until
     end
 

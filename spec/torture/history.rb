@@ -9,9 +9,11 @@ module Torture
   #   ended          after the call; outcome: how
   #   valid_until    of the lease, as it last said; at_first: as it said on entry
   #   queued         when it was known to be in the queue
-  Call = Struct.new(:life, :lane, :number, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence, :at_first, :valid_until,
-                    :left, :ended, :outcome, :queued, keyword_init: true) do
-    def to_s = "worker #{life} lane #{lane} call #{number}, key #{key}"
+  #   downgraded     when a writer asked to be a reader
+  # Who asks for several keys at once is as many calls.
+  Call = Struct.new(:life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence, :at_first, :valid_until,
+                    :left, :ended, :outcome, :queued, :downgraded, keyword_init: true) do
+    def to_s = "worker #{life} lane #{lane} call #{number}, #{way.name} #{key}"
 
     def child? = life.include?("c")
   end

@@ -6,7 +6,7 @@ module Torture
   # What one lane saw, in memory shared with the file system: a process that is killed loses nothing of what it has written,
   # and writing is neither a system call nor a place where threads or fibers take turns. One writer each.
   class Journal
-    KINDS = %i[hole ask enter check leave end inherited gap inventory child compact].freeze
+    KINDS = %i[hole ask enter check leave end inherited gap inventory child compact downgrade].freeze
     NUMBERS = KINDS.each_with_index.to_h.freeze
     RECORD = 64 # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
     PAGE = 8_192 # records in a file

@@ -24,7 +24,7 @@ module Torture
 
     def run
       until @worker.ending?
-        plan = Plan.draw(@random)
+        plan = Plan.draw(@random, @worker.lock.class.ways)
         rest(plan.pause)
         attempt(plan)
       end
@@ -35,7 +35,7 @@ module Torture
     def attempt(plan)
       @count += 1
       spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
-      @journal.write(:ask, @count, plan.key, *spans)
+      @journal.write(:ask, @count, plan.key, *spans, WAYS.index(plan.way))
       outcome = ask(plan)
     ensure
       Process.exit!(0) unless @worker.here? # the child of a fork inside the block has left it
@@ -44,8 +44,8 @@ module Torture
 
     def ask(plan)
       interrupted_after(plan.interrupt) do
-        @worker.lock.acquire(plan.key, ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label) do |lease|
-          inside(plan, lease)
+        @worker.lock.enter(plan.way, plan.key, ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label) do |leases|
+          inside(plan, leases)
         end
       end
       :done
@@ -63,19 +63,19 @@ module Torture
 
     def interrupted_after(seconds, &block) = seconds ? Timeout.timeout(seconds, &block) : yield
 
-    def inside(plan, lease)
-      @journal.write(:enter, @count, lease.fence, lease.valid_until)
-      do_deed(plan, lease)
-      hold(plan, lease)
+    def inside(plan, leases)
+      leases.each { |lease| @journal.write(:enter, @count, lease.fence, lease.valid_until, lease.key) }
+      do_deed(plan, leases)
+      hold(plan, leases)
     ensure
-      @journal.write(:leave, @count, lease.valid_until)
+      leases.each { |lease| @journal.write(:leave, @count, lease.valid_until, lease.key) }
     end
 
-    def hold(plan, lease)
+    def hold(plan, leases)
       ends = Clock.now + Torture.ns(plan.hold)
       while (left = (ends - Clock.now).fdiv(SECOND)).positive? && @worker.here?
         rest([left, STEP].min)
-        look(lease) if left > STEP
+        leases.each { |lease| look(lease) } if left > STEP
       end
     end
 
@@ -83,17 +83,24 @@ module Torture
     def look(lease)
       before = Clock.now
       says = lease.valid?
-      @journal.write(:check, @count, lease.valid_until, says ? 1 : 0, before)
+      @journal.write(:check, @count, lease.valid_until, says ? 1 : 0, before, lease.key)
     end
 
     def rest(seconds) = (sleep(seconds) if seconds.positive?)
 
-    def do_deed(plan, lease)
+    def do_deed(plan, leases)
       case plan.deed
       when :compact then GC.compact && @journal.write(:compact, @count)
-      when :fork, :leave then fork_here(lease, leaves: plan.deed == :leave)
+      when :fork, :leave then fork_here(leases.first, leaves: plan.deed == :leave)
+      when :downgrade then downgrade(leases.first)
       when :oops then raise Oops
       end
+    end
+
+    # From when it asks to be one it counts as a reader.
+    def downgrade(lease)
+      @journal.write(:downgrade, @count, lease.key)
+      lease.downgrade
     end
 
     # The child of a fiber must not touch the scheduler, whose epoll descriptor is still the parent's: it does its part in a
@@ -124,7 +131,12 @@ module Torture
 
     def ask_as_child(lease)
       @journal.write(:inherited, 0, lease.valid? ? 1 : 0)
-      KEYS.times { |key| attempt(Plan.new(pause: 0.0, key: key, wait: CHILD_WAIT, ttl: Plan::TTLS.keys.min, hold: 0.0, renew: false)) }
+      KEYS.times do |key|
+        way = Torture.way_to(key)
+        next unless @worker.lock.class.ways.include?(way)
+
+        attempt(Plan.new(way: way, pause: 0.0, key: key, wait: CHILD_WAIT, ttl: Plan::TTLS.keys.min, hold: 0.0, renew: false))
+      end
     end
   end
 end

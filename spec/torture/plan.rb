@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "basics"
+require_relative "ways"
 
 module Torture
   # Picks from { choice => weight }.
@@ -11,17 +11,20 @@ module Torture
   end
 
   # What a lane does next: all of it is drawn before any of it is done. Times in seconds.
+  #   way        how it asks, and for which key
   #   pause      before it asks
   #   hold       how long it stays inside; longer than ttl: overruns its lease, or renews it
-  #   deed       what else happens inside: nil, :compact, :fork, :leave (a fork whose child runs on, out of the block), :oops
+  #   deed       what else happens inside: nil, :compact, :fork, :leave (a fork whose child runs on, out of the block), :oops,
+  #              :downgrade (a writer becomes a reader)
   #   interrupt  when a Timeout breaks the call off, nil: not at all
-  Plan = Struct.new(:pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt, keyword_init: true) do
-    def self.draw(random)
+  Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt, keyword_init: true) do
+    def self.draw(random, ways = WAYS)
+      way = Torture.pick(random, ways.to_h { |one| [one, one.weight] })
       ttl = Torture.pick(random, Plan::TTLS)
       length = Torture.pick(random, Plan::LENGTHS)
       share = random.rand
-      deed = Torture.pick(random, Plan::DEEDS)
-      new(pause: (random.rand**2) * Plan::PAUSE, key: random.rand(KEYS), wait: Torture.pick(random, Plan::WAITS), ttl: ttl,
+      deed = Torture.pick(random, way.mode == "w" ? Plan::DEEDS_OF_WRITERS : Plan::DEEDS)
+      new(way: way, pause: (random.rand**2) * Plan::PAUSE, key: way.keys.sample(random: random), wait: Torture.pick(random, Plan::WAITS), ttl: ttl,
           hold: hold(length, share, ttl), renew: length == :renewed, deed: deed,
           interrupt: (random.rand * 0.3 if deed.nil? && random.rand < Plan::INTERRUPTED))
     end
@@ -44,6 +47,7 @@ module Torture
   Plan::WAITS = { 0.0 => 2, 0.05 => 2, 0.3 => 2, 1.0 => 4, 3.0 => 6 }.freeze
   Plan::LENGTHS = { none: 20, short: 72, medium: 7, edge: 0.2, overrun: 0.25, renewed: 0.3 }.freeze
   Plan::DEEDS = { nil => 96, compact: 0.2, fork: 0.4, leave: 0.3, oops: 2 }.freeze
+  Plan::DEEDS_OF_WRITERS = { **Plan::DEEDS, downgrade: 30 }.freeze
   Plan::INTERRUPTED = 0.03
 
   # What the driver does next, and to whom.

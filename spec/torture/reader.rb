@@ -23,7 +23,7 @@ module Torture
     def history
       Dir[File.join(@folder, "*.*.0")].each { |path| read_lane(path) }
       read_notes
-      @calls.each { |call| call.queued = queued(call) }
+      @calls.each { |call| call.queued = queued(call) if call.way.at_once == 1 } # of several keys the label does not say which
       @chronicle.lives.each_value { |life| look_into(life) if life.hung }
       History.new(calls: @calls, chronicle: @chronicle, gaps: @gaps, findings: @findings, counts: @counts)
     end
@@ -40,32 +40,40 @@ module Torture
 
     def read_lane(first)
       life, lane, = File.basename(first).split(".")
-      call = nil
+      calls = {}
       pages = Dir["#{first.delete_suffix(".0")}.*"].sort_by { |path| path[/\d+\z/].to_i }
-      pages.each { |page| Journal.read(page) { |kind, at, numbers| call = read(life, lane, call, kind, at, numbers) } }
+      pages.each { |page| Journal.read(page) { |kind, at, numbers| calls = read(life, lane, calls, kind, at, numbers) } }
     end
 
-    def read(life, lane, call, kind, at, numbers)
+    # calls: those of the last that was asked for, by key.
+    def read(life, lane, calls, kind, at, numbers)
       case kind
-      when :ask then return new_call(life, lane, at, numbers)
-      when :enter then call.entered, call.fence, call.at_first, call.valid_until = at, *numbers[1, 2], numbers[2]
-      when :check then check(call, at, *numbers[1, 3])
-      when :leave then call.left, call.valid_until = at, numbers[1]
-      when :end then finish(call, at, Lane::OUTCOMES.fetch(numbers[1]))
+      when :ask then return new_calls(life, lane, at, numbers)
+      when :enter then enter(calls.fetch(numbers[3]), at, *numbers[1, 2])
+      when :check then check(calls.fetch(numbers[4]), at, *numbers[1, 3])
+      when :downgrade then calls.fetch(numbers[1]).downgraded = at
+      when :leave then calls.fetch(numbers[2]).then { |call| call.left, call.valid_until = at, numbers[1] }
+      when :end then calls.each_value { |call| finish(call, at, Lane::OUTCOMES.fetch(numbers[1])) }
       when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
       when :gap then @gaps[life] << numbers[0, 3]
       when :inventory then take_stock(life, *numbers[0, 2])
       when :compact then @counts[:compact] += 1
-      when :child then fork_ended(call, numbers[1])
+      when :child then fork_ended(calls.values.first, numbers[1])
       end
-      call
+      calls
     end
 
-    def new_call(life, lane, at, numbers)
-      number, key, wait, ttl, interrupt = numbers
-      @calls << Call.new(life: life, lane: lane, number: number, key: key, asked: at, wait: wait, ttl: ttl,
-                         interrupt: interrupt.zero? ? nil : interrupt)
-      @calls.last
+    def new_calls(life, lane, at, numbers)
+      number, key, wait, ttl, interrupt, way = numbers
+      WAYS.fetch(way).keys_from(key).to_h do |one|
+        @calls << Call.new(life: life, lane: lane, number: number, way: WAYS.fetch(way), key: one, asked: at, wait: wait, ttl: ttl,
+                           interrupt: interrupt.zero? ? nil : interrupt)
+        [one, @calls.last]
+      end
+    end
+
+    def enter(call, at, fence, valid_until)
+      call.entered, call.fence, call.at_first, call.valid_until = at, fence, valid_until, valid_until
     end
 
     # Looked at between `before` and `at`: what a lease says of itself is so.

@@ -24,7 +24,7 @@ module Torture
                  from_children: "from forked children" }.freeze
     INSIDE = { forks: "forks", compact: "compactions" }.freeze
     LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets", waiters: "undisturbed waiters",
-                  checks: "looks at a lease", inventories: "inventories" }.freeze
+                  once: "pairs of what is done once", checks: "looks at a lease", inventories: "inventories" }.freeze
 
     def figures
       blows = Blows::PACK.uniq.to_h { |kind| [kind, kind.to_s.tr("_", " ")] }

@@ -10,7 +10,7 @@ RSpec.describe Torture do
     let(:chronicle) { Torture::Chronicle.new.tap { |c| %w[1 2].each { |name| c.born(name, 0, 0) } } }
 
     # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
-    def call(worker, **facts)
+    def call(worker, way = :acquire, **facts)
       facts = { key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused }.merge(facts)
       if (entered = facts[:entered])
         facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
@@ -18,7 +18,7 @@ RSpec.describe Torture do
       end
       plain = %i[key fence outcome]
       facts = facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : value * Torture::MILLISECOND] }
-      Torture::Call.new(life: worker, lane: "0", number: 1, **facts)
+      Torture::Call.new(life: worker, lane: "0", number: 1, way: Torture::WAYS.find { |one| one.name == way }, **facts)
     end
 
     def finds(*calls, gaps: {})
@@ -115,6 +115,54 @@ RSpec.describe Torture do
         chronicle.downs << [20 * ms, 30 * ms]
         expect(finds(*overtaken)).to be_empty
       end
+    end
+
+    describe "of what several may hold" do
+      it "lets as many in as there are permits, and sees one more" do
+        three = [10, 12, 14].map { |at| call("1", :semaphore, entered: at, left: 100, ended: 101) }
+        expect(finds(*three, call("2", :semaphore, entered: 120, left: 130))).to be_empty
+        expect(finds(*three, call("2", :semaphore, entered: 20, left: 30))).to eq [:overlap]
+      end
+
+      it "lets readers in together, and sees a writer beside anybody" do
+        readers = [10, 12].map { |at| call("1", :read, entered: at, left: 100, ended: 101) }
+        expect(finds(*readers, call("2", :write, entered: 105, left: 110, ended: 111))).to be_empty
+        expect(finds(*readers, call("2", :write, entered: 90, left: 95, ended: 96))).to eq [:overlap]
+        expect(finds(call("1", :write, entered: 10, left: 50), call("2", :write, entered: 40, left: 45))).to eq [:overlap]
+        expect(finds(call("1", :write, entered: 10, left: 50), call("2", :read, entered: 40, left: 45))).to eq [:overlap]
+      end
+
+      it "counts a writer as a reader from when it asked to be one" do
+        writer = call("1", :write, entered: 10, left: 100, ended: 101, downgraded: 50)
+        expect(finds(writer, call("2", :read, entered: 51, left: 60))).to be_empty
+        expect(finds(writer, call("2", :read, entered: 49, left: 60))).to eq [:overlap]
+        expect(finds(writer, call("2", :write, entered: 51, left: 60))).to eq [:overlap]
+      end
+
+      it "sees fences that do not grow from one who had gone to one who asked then" do
+        first = call("1", :read, entered: 10, fence: 7)
+        expect(finds(first, call("2", :read, asked: 15, entered: 25, fence: 6))).to be_empty
+        expect(finds(first, call("2", :read, asked: 22, entered: 25, fence: 6))).to eq [:fence]
+        expect(finds(first, call("2", :read, asked: 15, entered: 25, fence: 7))).to eq [:fence]
+      end
+
+      it "does not mind in which order those come in who are called together" do
+        waiter = call("1", :read, queued: 5, entered: 200)
+        expect(finds(waiter, call("2", :read, asked: 6, entered: 50))).to be_empty
+        expect(finds(call("1", :read, queued: 5, entered: 305), call("2", :read, asked: 6, entered: 50, left: 60, ended: 60))).to eq [:order]
+      end
+    end
+
+    it "sees what was to be done once, and was done twice" do
+      first = call("1", :once, entered: 10, left: 20, ended: 21)
+      expect(finds(first, call("2", :once, asked: 690, entered: 701))).to be_empty
+      expect(finds(first, call("2", :once, asked: 690, entered: 699))).to eq [:twice]
+      expect(finds(call("1", :once, entered: 10, outcome: :oops), call("2", :once, entered: 100))).to be_empty
+    end
+
+    it "asks no idle lock of one who holds it while it waits for another" do
+      calls = [call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300), call("1", :acquire_all, asked: 15, wait: 260, ended: 290)]
+      expect(finds(*calls)).to be_empty
     end
 
     it "sees a lock that nobody holds while somebody is queued" do

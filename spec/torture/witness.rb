@@ -2,6 +2,7 @@
 
 require_relative "history"
 require_relative "plan"
+require_relative "spread"
 
 module Torture
   # Judges a history by what plock promises. Each check adds what it found, and counts what it looked at: one that had
@@ -10,6 +11,7 @@ module Torture
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
+    TOGETHER = SECOND / 4 # those who are called together come in in any order, but soon
     IDLE = SECOND / 4 # nobody inside although somebody is queued, and nothing was done to anybody lately
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5) # what was done to anybody is over: a lease and a baton
 
@@ -31,8 +33,9 @@ module Torture
       end
       @by_key.each_value do |calls|
         entered = calls.select(&:entered).sort_by(&:entered)
-        exclusion(entered)
-        fences(entered)
+        next once(entered) if calls.first.way == ONCE
+
+        calls.first.way.mode ? shares(entered) : exclusive(entered)
         order(calls, entered)
         idleness(calls, entered)
       end
@@ -63,6 +66,11 @@ module Torture
       [call.valid_until, over].compact.min
     end
 
+    def exclusive(entered)
+      exclusion(entered)
+      fences(entered) { |timely| timely.each_cons(2) }
+    end
+
     def exclusion(entered)
       last = nil
       entered.each do |call|
@@ -78,13 +86,44 @@ module Torture
     # --- fences ---
 
     # Those whose time was over when they came in may have been granted long before: only that no other has their fence counts.
+    # The block names the pairs of those who came in in time, the earlier one first.
     def fences(entered)
       entered.group_by(&:fence).each do |fence, same|
         find(:fence, "the same fence #{fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1
       end
-      entered.select { |call| call.entered < call.at_first }.each_cons(2) do |one, other|
+      yield(entered.select { |call| call.entered < call.at_first }).each do |one, other|
         counts[:fences] += 1
         find(:fence, "#{other} has #{other.fence}, after #{one} with #{one.fence}", one, other) unless other.fence > one.fence
+      end
+    end
+
+    # --- several at the same time, as far as they may ---
+
+    def shares(entered)
+      spread = Spread.new(entered, method(:end_of))
+      counts[:leases] += spread.size
+      spread.conflicts { |one, other| find(:overlap, "#{one.call} (#{one.mode}) and #{other.call} (#{other.mode}): inside together", one.call, other.call) }
+      fences(entered) { |timely| successors(timely) }
+    end
+
+    # Each, and the one with the highest fence of those who had gone when it began to ask.
+    def successors(timely)
+      gone = timely.select(&:ended).sort_by(&:ended)
+      highest = nil
+      timely.sort_by(&:asked).filter_map do |call|
+        highest = [highest, gone.shift].compact.max_by(&:fence) while gone.any? && gone.first.ended < call.asked
+        [highest, call] if highest
+      end
+    end
+
+    # --- once in so much time ---
+
+    # Who raised inside made room for another.
+    def once(entered)
+      entered.reject { |call| %i[oops interrupted].include?(call.outcome) }.each_cons(2) do |one, other|
+        counts[:once] += 1
+        early = one.asked + Torture.ns(WITHIN) - other.entered
+        find(:twice, "#{other} ran #{ms(early)} too early after #{one}", one, other) if early.positive?
       end
     end
 
@@ -117,7 +156,7 @@ module Torture
 
     # Nor is patience cut short.
     def patience(call)
-      return unless call.outcome == :refused && call.ended - call.asked < call.wait
+      return unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
 
       find(:impatience, "#{call} gave up #{ms(call.asked + call.wait - call.ended)} early", call)
     end
@@ -136,13 +175,17 @@ module Torture
         first = times.bsearch_index { |time| time > waiter.queued } or next
         entered[first..].each do |other|
           break if other.entered >= served
-          next if other.asked <= waiter.queued
+          next if other.asked <= waiter.queued || together?(waiter, other, served)
 
           find(:order, "#{other} was served #{ms(served - other.entered)} before #{waiter}, which had been queued " \
                        "#{ms(other.asked - waiter.queued)} when it began to ask", waiter, other)
           break
         end
       end
+    end
+
+    def together?(waiter, other, served)
+      waiter.way.mode && served - other.entered - history.excused(waiter, other.entered, served) < TOGETHER
     end
 
     # Until then nobody who came later may have been served.
@@ -165,6 +208,11 @@ module Torture
       end
     end
 
+    # Who asks for several has one while it waits for the next.
+    def may_hold?(call, from, to)
+      call.way.at_once > 1 && call.asked < to && from < (call.ended || gone_by(call))
+    end
+
     # When the store lets go of a lease whose holder died: its holder counted less than its time to live.
     def gone_by(call) = (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
@@ -173,7 +221,7 @@ module Torture
 
       # A child that was forked is gone as soon as it gives up: a waiter that dies, with the turn perhaps on its way to it.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
-      return if last.any?(&:child?)
+      return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 
       waiter = queued.find do |call|
         [call.queued, from].max + IDLE + history.excused(call, from, to) < [until_when(call), to].min
