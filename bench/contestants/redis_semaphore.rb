@@ -4,13 +4,13 @@
 # lock has no TTL: when a holder dies, nobody gets in again.
 module Bench
   class SemaphoreLock
-    def self.connect(server)
+    def self.connect(server, **options)
       require "redis-semaphore"
-      new(Redis.new(url: server.url(:tcp)))
+      new(Redis.new(url: server.url(:tcp)), **options)
     end
 
-    def initialize(redis)
-      @semaphores = Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis) }
+    def initialize(redis, **options)
+      @semaphores = Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis, **options) }
     end
 
     # Its own lock returns the token, not what the block returned.

@@ -63,7 +63,9 @@ module Bench
 
     def own(result)
       part, name, shares = self.class, result.contestant.name, result.shares
-      [Check.new("#{name} at least #{part::OF_ALONE} of one process alone", format("%.2f", result.of_alone), result.of_alone >= part::OF_ALONE),
+      [if (least = part::OF_ALONE)
+         Check.new("#{name} at least #{least} of one process alone", format("%.2f", result.of_alone), result.of_alone >= least)
+       end,
        Check.new("#{name} least/most at least #{part::EVENNESS}", format("%.3f", shares.evenness), shares.evenness >= part::EVENNESS),
        if (most = part::LONGEST_MS)
          Check.new("#{name} nobody waits longer than #{most} ms", format("%.1f", shares.longest_ms), shares.longest_ms <= most)

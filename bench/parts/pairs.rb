@@ -28,6 +28,8 @@ module Bench
     private
 
     def measure(placement, &progress)
+      return [] if @contestants.empty?
+
       results = Floor.compile do |floor|
         Measuring.new(@server, @contestants, floor, @options).run(placement, million: million?, &progress)
       end

@@ -15,15 +15,18 @@ module Bench
   class Failed < StandardError; end
 
   # One implementation on one transport.
-  # role: :floor, :plock, :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock and the floor.
+  # role: :floor (what its family is set against), :plock, :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock
+  # and the floor. family: what it is compared with: :lock, or :kinds and :permits, of locks with several keys or holders.
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value of the locked block.
   # contender: nil for those that do not take part where locks are waited for. Given the Address, once in a process, it returns a
   # callable that makes a lock for one thread; a lock is called with a key and a Proc, and returns the Proc's value.
-  Contestant = Struct.new(:name, :label, :role, :transport, :gems, :setup, :contender, keyword_init: true) do
+  Contestant = Struct.new(:name, :label, :role, :family, :transport, :gems, :setup, :contender, keyword_init: true) do
     def peer? = role == :peer
     def floor? = role == :floor
     def plock? = role == :plock
-    def ours? = %i[plock engine].include?(role)
+    def ours? = !peer? && !native?
+    def native? = floor? && setup.nil?
+    def beside?(other) = [family, transport] == [other.family, other.transport]
   end
 
   # Where the private server listens.
@@ -34,8 +37,8 @@ module Bench
   @contestants = {}
 
   class << self
-    def contestant(name, label:, role:, transport: :tcp, gems: [], &setup)
-      @contestants[name] = Contestant.new(name: name, label: label, role: role, transport: transport, gems: gems, setup: setup)
+    def contestant(name, label:, role:, family: :lock, transport: :tcp, gems: [], &setup)
+      @contestants[name] = Contestant.new(name: name, label: label, role: role, family: family, transport: transport, gems: gems, setup: setup)
     end
 
     # A contestant takes part in the waiting, too.
@@ -46,7 +49,7 @@ module Bench
     # All of them, in the order of the table.
     def contestants
       if @contestants.empty?
-        %w[floor plock plock_store redlock redis_mutex redis_semaphore older].each { |file| require_relative "../contestants/#{file}" }
+        %w[floor plock plock_store redlock redis_mutex redis_semaphore older kinds permits].each { |file| require_relative "../contestants/#{file}" }
       end
       @contestants
     end

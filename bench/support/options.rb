@@ -30,7 +30,7 @@ module Bench
       return contestants.values unless only
 
       chosen = known(only, contestants.keys, "contestant").map { |name| contestants.fetch(name) }
-      contestants.values.select { |one| chosen.include?(one) || (one.floor? && chosen.map(&:transport).include?(one.transport)) }
+      contestants.values.select { |one| chosen.include?(one) || (one.floor? && chosen.any? { |other| other.beside?(one) }) }
     end
 
     private

@@ -19,10 +19,12 @@ module Bench
   # A part of the bench: one question, asked of some contestants. A subclass has a NAME and a TITLE, says what to measure in
   # `measure(placement, &progress)`, and what to make of it in `columns(results)` and `checks(results, placement)`.
   class Part
+    FAMILY = :lock # of the contestants
+
     # missing: what could not be measured, and why.
     def initialize(server, contestants, options, missing)
       @server = server
-      @contestants = contestants
+      @contestants = contestants.select { |one| one.family == self.class::FAMILY }
       @options = options
       @missing = missing
       @versions = {}

@@ -54,7 +54,8 @@ module Bench
     def run
       { "pairs" => "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
         "handoff" => "#{@options.handoffs} each", "fairness" => "#{@options.contest} s", "threads" => "#{@options.contest} s",
-        "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s" }
+        "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s",
+        "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each", "permits" => "#{@options.contest} s" }
         .slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 

@@ -23,7 +23,7 @@ module Bench
     private
 
     def command(contestant, address, floor_program)
-      if contestant.floor?
+      if contestant.native?
         place = contestant.transport == :unix ? address.socket : address.port
         return [floor_program, contestant.transport.to_s, place.to_s]
       end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+# Locks with several keys or several holders, beside the plain one of the same API.
+module Bench
+  # What opens a pair, given the store.
+  KINDS_OF_PAIRS = {
+    "plain" => ["one key", ->(store) { -> { store.acquire("bench:kinds") { :held } } }],
+    "read" => ["read", ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.read { :held } } } }],
+    "write" => ["write", ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.write { :held } } } }],
+    "semaphore" => ["semaphore of 3", ->(store) { store.semaphore("bench:kinds", permits: 3).then { |lock| -> { lock.acquire { :held } } } }],
+    "all-3" => ["all of 3 keys", ->(store) { -> { store.acquire_all(%w[bench:a bench:b bench:c]) { :held } } }],
+    "all-10" => ["all of 10 keys", ->(store) { Array.new(10) { |i| "bench:#{i}" }.then { |keys| -> { store.acquire_all(keys) { :held } } } }]
+  }.freeze
+end
+
+Bench::KINDS_OF_PAIRS.each do |name, (label, pair)|
+  role = name == "plain" ? :floor : :plock
+  Bench.contestant "kinds-#{name}", label: "plock, #{label}", role: role, family: :kinds do |server|
+    require "plock"
+
+    pair.call(Plock::Store.open(server.url(:tcp), secret: Bench::SECRET))
+  end
+end
+
+Bench.contestant "kinds-redis-semaphore", label: "redis-semaphore of 3", role: :peer, family: :kinds, gems: %w[redis-semaphore redis redis-client] do |server|
+  lock = Bench::SemaphoreLock.connect(server, resources: 3)
+  -> { lock.acquire("bench:kinds:redis-semaphore") { :held } }
+end

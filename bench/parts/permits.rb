@@ -1,0 +1,14 @@
+# frozen_string_literal: true
+
+require_relative "fairness"
+
+module Bench
+  # The same where three may be inside.
+  class Permits < Fairness
+    NAME = "permits"
+    TITLE = "8 processes on a semaphore of 3"
+    FAMILY = :permits
+
+    OF_ALONE = nil # three are not as slow as one
+  end
+end
