@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "client_address"
 require_relative "errors"
 require_relative "events/active_support"
 require_relative "locking"
