@@ -24,6 +24,7 @@ Gem::Specification.new do |spec|
     LICENSE
     README.md
     ext/plock/binding.h
+    ext/plock/binding_conversation.c
     ext/plock/binding_digest.c
     ext/plock/binding_errors.c
     ext/plock/binding_group.c
@@ -38,6 +39,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock.h
     ext/plock/core/include/plock/clock.h
     ext/plock/core/include/plock/config.h
+    ext/plock/core/include/plock/conversation.h
     ext/plock/core/include/plock/digest.h
     ext/plock/core/include/plock/group.h
     ext/plock/core/include/plock/inquiry.h
@@ -83,6 +85,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/config.h
     ext/plock/core/src/connection.c
     ext/plock/core/src/connection.h
+    ext/plock/core/src/conversation.c
     ext/plock/core/src/descriptor.h
     ext/plock/core/src/digest.c
     ext/plock/core/src/drive.c

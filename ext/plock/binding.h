@@ -19,6 +19,7 @@ void binding_init_hold(VALUE store_class);
 void binding_init_take(VALUE store_class);
 void binding_init_group(VALUE store_class);
 void binding_init_inquiry(VALUE store_class);
+void binding_init_conversation(VALUE store_class);
 void binding_init_notices(void);
 
 /* --- binding_errors.c --- */

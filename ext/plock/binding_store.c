@@ -140,6 +140,7 @@ void binding_init_store(void) {
     binding_init_take(class);
     binding_init_group(class);
     binding_init_inquiry(class);
+    binding_init_conversation(class);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_url, 0);

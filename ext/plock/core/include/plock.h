@@ -37,6 +37,7 @@
 #include "plock/lease.h"
 #include "plock/group.h"
 #include "plock/inquiry.h"
+#include "plock/conversation.h"
 #include "plock/notice.h"
 #include "plock/waker.h"
 
