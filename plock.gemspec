@@ -32,6 +32,7 @@ Gem::Specification.new do |spec|
     ext/plock/binding_inquiry.c
     ext/plock/binding_lease.c
     ext/plock/binding_notices.c
+    ext/plock/binding_process.c
     ext/plock/binding_store.c
     ext/plock/binding_take.c
     ext/plock/binding_waiting.c

@@ -21,6 +21,7 @@ void binding_init_group(VALUE store_class);
 void binding_init_inquiry(VALUE store_class);
 void binding_init_conversation(VALUE store_class);
 void binding_init_notices(void);
+void binding_init_process(void);
 
 /* --- binding_errors.c --- */
 

@@ -47,6 +47,7 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_store();
     binding_init_lease();
     binding_init_notices();
+    binding_init_process();
     rb_set_end_proc(at_exit, Qnil);
     ruby_vm_at_exit(at_vm_exit);
 }
