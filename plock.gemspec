@@ -13,6 +13,8 @@ Gem::Specification.new do |spec|
 
   spec.required_ruby_version = ">= 3.1"
   spec.require_paths = ["lib"]
+  spec.bindir = "exe"
+  spec.executables = ["plock"]
   spec.extensions = ["ext/plock/extconf.rb"]
 
   # The name on rubygems.org belongs to another gem: this one is installed from a checkout or a Git source.
@@ -23,6 +25,7 @@ Gem::Specification.new do |spec|
     CHANGELOG.md
     LICENSE
     README.md
+    exe/plock
     ext/plock/binding.h
     ext/plock/binding_conversation.c
     ext/plock/binding_digest.c
@@ -162,6 +165,34 @@ Gem::Specification.new do |spec|
     lib/parse/lock/store_resolver.rb
     lib/parse/lock_backend.rb
     lib/plock.rb
+    lib/plock/cli.rb
+    lib/plock/cli/bell.rb
+    lib/plock/cli/break_command.rb
+    lib/plock/cli/child.rb
+    lib/plock/cli/command.rb
+    lib/plock/cli/description.rb
+    lib/plock/cli/doctor/check.rb
+    lib/plock/cli/doctor/connection.rb
+    lib/plock/cli/doctor/finding.rb
+    lib/plock/cli/doctor/memory.rb
+    lib/plock/cli/doctor/rights.rb
+    lib/plock/cli/doctor/server.rb
+    lib/plock/cli/doctor/surroundings.rb
+    lib/plock/cli/doctor_command.rb
+    lib/plock/cli/exit_status.rb
+    lib/plock/cli/failure.rb
+    lib/plock/cli/help.rb
+    lib/plock/cli/job.rb
+    lib/plock/cli/list_command.rb
+    lib/plock/cli/locating.rb
+    lib/plock/cli/paint.rb
+    lib/plock/cli/reporter.rb
+    lib/plock/cli/run_command.rb
+    lib/plock/cli/status_command.rb
+    lib/plock/cli/table.rb
+    lib/plock/cli/terminal.rb
+    lib/plock/cli/wait_command.rb
+    lib/plock/cli/watchdog.rb
     lib/plock/client_address.rb
     lib/plock/client_address/moneta_chain.rb
     lib/plock/client_address/tls_parameters.rb

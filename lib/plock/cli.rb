@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require_relative "version"
+require_relative "cli/exit_status"
+require_relative "cli/failure"
+
+module Plock
+  # `plock`, the command. What it loads it loads when it is needed: a cron line is not to wait for what it does not use.
+  #
+  # @example
+  #   Plock::CLI.run(%w[status nightly]) # => 0
+  module CLI
+    # By name: the class, its file, and what it is for.
+    COMMANDS = {
+      "run" => [:RunCommand, "run_command", "hold a key while a command runs"],
+      "status" => [:StatusCommand, "status_command", "say who holds a key, and who waits for it"],
+      "list" => [:ListCommand, "list_command", "list the keys that are held"],
+      "break" => [:BreakCommand, "break_command", "take a key away from whoever holds it"],
+      "wait" => [:WaitCommand, "wait_command", "wait until a key is free"],
+      "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"]
+    }.freeze
+
+    TRACE = 5 # lines of where a mistake of ours is
+    private_constant :TRACE
+
+    class << self
+      # @param arguments [Array<String>]
+      # @return [Integer] the exit status
+      def run(arguments)
+        status = dispatch(arguments.map { |text| utf8(text) })
+        $stdout.flush
+        status
+      rescue Failure => e
+        complain(e.message)
+        e.status
+      rescue Errno::EPIPE
+        silence # nobody reads on, as with `| head -1`
+        ExitStatus::SIGNALLED + Signal.list.fetch("PIPE")
+      rescue SystemCallError => e
+        complain(e.message)
+        ExitStatus::SYSTEM
+      rescue Interrupt
+        raise SignalException, "INT" # dies of it as an Interrupt would, only that Ruby does not say where it was
+      rescue StandardError, ScriptError => e # a mistake of ours: Ruby would exit with 1, and that has a meaning here
+        complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
+        ExitStatus::SOFTWARE
+      end
+
+      # To the standard error stream, which may be closed.
+      #
+      # @param lines [Array<String>]
+      # @return [void]
+      def complain(*lines)
+        first, *rest = lines
+        $stderr.puts("plock: #{first}", *rest)
+      rescue SystemCallError, IOError
+        nil # nobody can be told
+      end
+
+      # @param name [String]
+      # @return [Class]
+      # @raise [UsageError]
+      def command(name)
+        constant, file, = COMMANDS.fetch(name) do
+          raise UsageError.new("there is no command #{name}#{UsageError.suggestion(name, COMMANDS.keys)}", "plock help")
+        end
+        require_relative "cli/#{file}"
+        const_get(constant)
+      end
+
+      private
+
+      def dispatch(arguments)
+        name, *rest = arguments
+        case name
+        when nil then raise UsageError.new("which command? #{COMMANDS.keys.join(", ")}", "plock help")
+        when "help", "--help", "-h" then help(rest)
+        when "--version", "version" then $stdout.puts("plock #{VERSION}") || ExitStatus::OK
+        when /\A-/ then raise UsageError.new("unknown option #{name}; options stand behind the name of a command", "plock help")
+        else command(name).new(rest).run
+        end
+      end
+
+      def help(names)
+        return command(names.first).new(["--help"]).run if names.any?
+
+        require_relative "cli/help"
+        $stdout.puts(Help.text)
+        ExitStatus::OK
+      end
+
+      # What was typed is taken for UTF-8 where it may be: under cron Ruby thinks of ASCII, and a label could not have an umlaut.
+      def utf8(text)
+        copy = text.dup.force_encoding(Encoding::UTF_8)
+        copy.valid_encoding? ? copy : text
+      end
+
+      # What is still in the buffer would fail once more when the process ends.
+      def silence
+        $stdout.reopen(File::NULL, "w")
+      end
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module Plock
+  module CLI
+    # What happens while a command runs, one byte each, through a pipe: signals, and what other threads have to say. Only one thread
+    # acts on it.
+    class Bell
+      # No signal has this number.
+      LOST = 0
+
+      # What is passed on to the command.
+      FORWARDED = %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP].select { |name| Signal.list.key?(name) }.freeze
+      OWN = %w[CHLD CONT].freeze
+
+      def initialize
+        @reader, @writer = IO.pipe
+        @before = {}
+      end
+
+      # From now on signals ring it. Who was started with a signal ignored, as by nohup(1), leaves it so.
+      #
+      # @return [void]
+      def listen
+        (FORWARDED + OWN).each do |name|
+          number = Signal.list.fetch(name)
+          @before[name] = trap(name) { ring(number) }
+          trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
+        end
+        @before["TTOU"] = trap("TTOU", "IGNORE") # a message of ours is no reason to stop, whoever has the terminal
+      end
+
+      # @return [void]
+      def hush
+        @before.each { |name, handler| trap(name, handler || "DEFAULT") }
+        @before.clear
+      end
+
+      # From a signal handler, or another thread. What is rung 64 thousand times and not heard is not rung again.
+      #
+      # @param number [Integer] of the signal, or LOST
+      # @return [void]
+      def ring(number)
+        @writer.write_nonblock(number.chr, exception: false)
+      end
+
+      # @param seconds [Float, nil] how long to wait; nil: until it rings
+      # @return [Array<Integer>]
+      def heard(seconds)
+        return [] unless IO.select([@reader], nil, nil, seconds)
+
+        @reader.read_nonblock(4096).bytes
+      end
+
+      # In the child that becomes the command, and when all is over.
+      #
+      # @return [void]
+      def close
+        @reader.close
+        @writer.close
+      end
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "plock"
+require_relative "../cli"
+
+module Plock
+  module CLI
+    # The command as a process: the first of a process group of its own, which does not begin before everything is ready for it.
+    class Child
+      # @return [Integer] its pid, and that of its group
+      attr_reader :pid
+
+      # @return [Process::Status, nil] its end
+      attr_reader :status
+
+      # Forks. What it is to run it runs when {#start} is called; if that never comes, it is gone.
+      #
+      # @param command [Array<String>]
+      # @param environment [Hash{String => String}]
+      # @yield in the child: to close what is the parent's
+      def initialize(command, environment, &close)
+        waits, @go = IO.pipe
+        @pid = fork { become(command, environment, waits, close) }
+        waits.close
+        form_group
+      end
+
+      # @return [void]
+      def start
+        @go.syswrite("!")
+        @go.close
+      rescue Errno::EPIPE
+        nil # it was killed before it began
+      end
+
+      # @return [Boolean] has it ended? It is not reaped yet, so no other group has its number.
+      def ended?
+        @status.nil? && Processes.ended?(@pid)
+      end
+
+      # @return [Process::Status]
+      def reap
+        @status = Process.wait2(@pid).last
+      end
+
+      # @return [Integer, nil] the signal that stopped it, if one has since the last call
+      def stopped
+        status = Process.wait2(@pid, Process::WNOHANG | Process::WUNTRACED)&.last or return
+        return status.stopsig if status.stopped?
+
+        @status = status
+        nil
+      end
+
+      # To all of its group.
+      #
+      # @param signal [Integer, String]
+      # @return [Boolean] is there anybody?
+      def kill(signal)
+        Process.kill(signal, -@pid)
+        true
+      rescue Errno::ESRCH
+        false
+      rescue Errno::EPERM # they have become somebody else
+        true
+      end
+
+      # @return [Boolean] is there still anybody in its group?
+      def group?
+        kill(0)
+      end
+
+      private
+
+      # Both sides do it: whoever comes first, it is done when either goes on.
+      def form_group
+        Process.setpgid(@pid, @pid)
+      rescue Errno::EACCES, Errno::ESRCH
+        nil # it was quicker, or it is gone
+      end
+
+      def become(command, environment, waits, close)
+        Process.setpgid(0, 0)
+        Processes.die_with_parent
+        @go.close
+        close.call
+        exit!(ExitStatus::SOFTWARE) unless waits.read(1)
+        exec(environment, [command.first, command.first], *command.drop(1))
+      rescue Errno::ENOENT => e
+        fail_to_run(command, e, ExitStatus::NOT_FOUND)
+      rescue SystemCallError => e
+        fail_to_run(command, e, ExitStatus::CANNOT_RUN)
+      ensure
+        exit!(ExitStatus::CANNOT_RUN) # nothing of the parent's is to run here, whatever was raised
+      end
+
+      def fail_to_run(command, error, status)
+        CLI.complain("#{command.first}: #{error.message.delete_suffix(" - #{command.first}")}")
+        exit!(status)
+      end
+    end
+  end
+end

@@ -1,0 +1,129 @@
+# frozen_string_literal: true
+
+require "optparse"
+require "plock"
+require_relative "../cli"
+require_relative "reporter"
+
+module Plock
+  module CLI
+    # What all commands have in common: options and what is wrong with them, the store, the output.
+    #
+    # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work in {#call}.
+    class Command
+
+      # @param arguments [Array<String>] what stands behind the command's name
+      def initialize(arguments)
+        @arguments = arguments
+        @json = false
+      end
+
+      # @return [Integer] the exit status
+      # @raise [Failure]
+      def run
+        operands = parse or return ExitStatus::OK
+        take(operands)
+        call
+      rescue ConfigurationError, ArgumentError => e
+        raise usage(e.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" })
+      rescue Error => e
+        raise Failure.new(e.message, ExitStatus::UNAVAILABLE)
+      end
+
+      private
+
+      # --- options ---
+
+      # @return [Array<String>, nil] what is no option; nil: help was asked for, and given
+      def parse
+        helped = false
+        parser = OptionParser.new("Usage: plock #{self.class::NAME} #{self.class::USAGE}", 22) do |options|
+          options.program_name = "plock"
+          options.version = VERSION
+          options.separator("\n#{self.class::DESCRIPTION}\nOptions:")
+          define(options)
+          options.on("--store URL", "the store; by default $PLOCK_URL") { |text| @url = text }
+          options.on("--namespace NAME", "the namespace of the application whose keys are meant") { |text| @namespace = text }
+          options.on("-h", "--help", "say this") { helped = true }
+        end
+        operands = read(parser)
+        return operands unless helped
+
+        $stdout.puts(parser.help)
+        nil
+      rescue OptionParser::ParseError => e
+        raise usage(explain(e, parser))
+      end
+
+      # @return [Array<String>]
+      def read(parser)
+        parser.permute(@arguments)
+      end
+
+      def explain(error, parser)
+        name = error.args.first.to_s[/\A[^=]*/]
+        case error
+        when OptionParser::InvalidOption then "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
+        when OptionParser::AmbiguousOption then "#{name} may be #{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
+        when OptionParser::MissingArgument then "#{name} needs a value"
+        when OptionParser::NeedlessArgument then "#{name} takes no value"
+        else error.message
+        end
+      end
+
+      def long_options(parser)
+        names = []
+        parser.summarize { |line| names.concat(line[/\A\s*(-h, )?--\S+/].to_s.scan(/--[a-z-]+/)) }
+        names
+      end
+
+      def usage(message)
+        UsageError.new(message, "plock #{self.class::NAME} --help")
+      end
+
+      def json_option(options)
+        options.on("--json", "say it in JSON") { @json = true }
+      end
+
+      # @return [Float]
+      def seconds(option, text)
+        Float(text)
+      rescue ArgumentError
+        raise usage("#{option} must be a number of seconds (got #{text.inspect})")
+      end
+
+      # --- operands ---
+
+      # The commands that take one key; others override it.
+      def take(operands)
+        raise usage("which key?") if operands.empty?
+        raise usage("one key at a time (got #{operands.size})") if operands.size > 1
+
+        @key = operands.first
+      end
+
+      # --- the store ---
+
+      def store
+        @store ||= Store.open(url, namespace: @namespace, logger: Reporter)
+      end
+
+      def url
+        url = [@url, ENV[Configuration::URL_VARIABLE]].compact.find { |text| !text.empty? }
+        raise usage("no store: name one by --store, or in #{Configuration::URL_VARIABLE}, as in redis://localhost:6379") unless url
+        raise usage("a store in memory excludes nobody but its own process") if url.start_with?("memory:")
+
+        url
+      end
+
+      # --- output ---
+
+      # @param object [Hash, Array]
+      # @return [String]
+      def json(object)
+        require "json"
+        JSON.generate(object)
+      end
+    end
+  end
+end

@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require_relative "finding"
+
+module Plock
+  module CLI
+    module Doctor
+      # One thing to look at. A subclass has a NAME, and says in {#look} what it found.
+      class Check
+        # @param server [Server]
+        # @return [Finding]
+        def self.run(server)
+          new(server).look
+        end
+
+        def initialize(server)
+          @server = server
+        end
+
+        private
+
+        attr_reader :server
+
+        def fine(message)
+          Finding.new(self.class::NAME, :fine, message, nil)
+        end
+
+        def advice(message, remedy)
+          Finding.new(self.class::NAME, :advice, message, remedy)
+        end
+
+        def danger(message, remedy)
+          Finding.new(self.class::NAME, :danger, message, remedy)
+        end
+
+        def unknown(what)
+          Finding.new(self.class::NAME, :unknown, "#{what} could not be asked: this user may not, or the server does not tell",
+                      "call plock doctor with --store and a user that may do INFO and CONFIG GET")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # Which server it is, and whether it can hold locks at all.
+      class Version < Check
+        NAME = "version"
+        LEAST = [6, 2].freeze
+        private_constant :LEAST
+
+        def look
+          version = server.info("server", "redis_version") or return unknown("the version")
+          name = "Redis #{version}"
+          name = "Valkey #{server.info("server", "valkey_version")}" if server.info("server", "server_name") == "valkey"
+          if (version.split(".").first(2).map(&:to_i) <=> LEAST).negative?
+            return danger("#{name} lacks what locks need", "use Redis 6.2 or later, or Valkey")
+          end
+
+          fine(name)
+        end
+      end
+
+      # Whether it is one that locks may be kept on.
+      class Role < Check
+        NAME = "role"
+
+        def look
+          mode = server.info("server", "redis_mode")
+          role = server.info("replication", "role") or return unknown("the role")
+          return danger("a #{mode}: plock cannot keep its promises there", "name a server that stands alone, or a primary") unless mode == "standalone"
+          return danger("a replica: it takes no locks", "name the primary, #{primary}") if role == "slave"
+
+          fine("a primary that stands alone")
+        end
+
+        private
+
+        def primary
+          "#{server.info("replication", "master_host")}:#{server.info("replication", "master_port")}"
+        end
+      end
+
+      # Who can read, or be, what is talked to.
+      class Encryption < Check
+        NAME = "tls"
+
+        def look
+          if server.store.unverified?
+            return danger("TLS whose certificate is not verified: whoever answers is trusted", "leave verify out, and name the authority by ca_file")
+          end
+          return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss:")
+          return fine("none, and none needed: it does not leave this host") if server.local?
+
+          advice("none: who is on the way can read the password and the tokens", "set tls-port on the server, and use rediss://")
+        end
+      end
+
+      # How far away it is.
+      class RoundTrip < Check
+        NAME = "round trip"
+        ROUNDS = 11
+        LONG = 0.02 # seconds. The shortest attempt has 0.2, and may need a connection, TLS and three of these
+        private_constant :ROUNDS, :LONG
+
+        def look
+          times = Array.new(ROUNDS) { measure }.sort
+          message = format("%.2f ms, at worst %.2f", times[ROUNDS / 2] * 1000, times.last * 1000)
+          return fine(message) if times[ROUNDS / 2] <= LONG
+
+          advice("#{message}: an attempt may not fit into its time", "use a server that is nearer, or raise attempt_timeout and command_timeout")
+        end
+
+        private
+
+        def measure
+          asked = Clock.now
+          server.ask("TIME")
+          Clock.now - asked
+        end
+      end
+    end
+  end
+end

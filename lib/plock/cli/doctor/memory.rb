@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # Whether locks can be dropped while they are held, to make room.
+      class Eviction < Check
+        NAME = "eviction"
+        NEVER = "noeviction"
+        FULL = 0.9 # of what there is
+        private_constant :NEVER, :FULL
+
+        REMEDY = "CONFIG SET maxmemory-policy noeviction, and in its configuration file; keep caches on another server"
+
+        def look
+          policy = server.info("memory", "maxmemory_policy") or return unknown("the policy")
+          limit = server.number("memory", "maxmemory")
+          return limited(policy, limit) unless limit.nil? || limit.zero?
+          return fine("#{policy}, and no limit of memory") if policy == NEVER
+
+          advice("#{policy}, but no limit of memory: nothing is dropped as long as none is set", REMEDY)
+        end
+
+        private
+
+        def limited(policy, limit)
+          return danger("#{policy}: when memory is short, locks are dropped while they are held", REMEDY) unless policy == NEVER
+
+          used = server.number("memory", "used_memory").to_f / limit
+          return fine("#{policy}, #{(used * 100).round} % of the memory in use") if used < FULL
+
+          advice("#{policy}, #{(used * 100).round} % of the memory in use: when there is no more, no lock is granted", "raise maxmemory, or store less")
+        end
+      end
+
+      # Whether locks survive the end of the server's process.
+      class Persistence < Check
+        NAME = "persistence"
+        REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its configuration file; or let fences reject who is late"
+
+        def look
+          enabled = server.info("persistence", "aof_enabled") or return unknown("persistence")
+          return danger("no append-only file: a restart forgets every lock that is held", REMEDY) if enabled == "0"
+          return danger("the append-only file cannot be written", "see the server's log, and its disk") if server.info("persistence", "aof_last_write_status") == "err"
+
+          case sync = server.setting("appendfsync")
+          when nil then unknown("appendfsync")
+          when "always" then fine("an append-only file, written out before a lock is granted")
+          else danger("appendfsync #{sync}: a crash forgets the locks of the last moments", REMEDY)
+          end
+        end
+      end
+
+      # Whether locks survive a change of the primary.
+      class Replication < Check
+        NAME = "replication"
+
+        def look
+          replicas = server.number("replication", "connected_slaves") or return unknown("replication")
+          return fine("no replicas") if replicas.zero?
+
+          danger("#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the latest locks",
+                 "keep locks on a server that nothing fails over from, or let fences reject who is late")
+        end
+      end
+    end
+  end
+end

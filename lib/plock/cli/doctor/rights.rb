@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # What the user may, against what locks need.
+      class Rights < Check
+        NAME = "rights"
+
+        # Enough for everything; the README shows it as one command.
+        SMALLEST = %w[
+          ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time +set +get
+          +del +exists +pttl +pexpire +zadd +zrem +zrange +zrank +zscore +zcard +scan
+        ].freeze
+
+        REMEDY = "ACL SETUSER locks on >PASSWORD #{SMALLEST.join(" ")}"
+
+        def look
+          name = server.try("ACL", "WHOAMI")
+          user = name && server.try("ACL", "GETUSER", name)
+          return fine("as few that it may not even be asked which") unless user
+
+          judge(name, user.each_slice(2).to_h)
+        end
+
+        private
+
+        def judge(name, user)
+          everything = []
+          everything << "all commands" if user["commands"].to_s.match?(/\A\+@all\z/)
+          everything << "all keys" if all_keys?(user)
+          return fine("user #{name} is limited in keys and commands") if everything.empty?
+
+          password = "without a password, " if Array(user["flags"]).include?("nopass")
+          advice("user #{name} may, #{password}use #{everything.join(" and ")}", REMEDY)
+        end
+
+        # A String from Redis 7 on, an Array before.
+        def all_keys?(user)
+          Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
+        end
+      end
+
+      # Locks as they are used: taken, waited for, handed over, given back. Whatever is not allowed shows here.
+      class Trial < Check
+        NAME = "trial"
+        TTL = 5.0
+        PATIENCE = 2.0
+        LOOK = 0.005
+        private_constant :TTL, :PATIENCE, :LOOK
+
+        def look
+          key = "plock doctor #{Plock.token}"
+          seconds = hand_over(key)
+          return fine(format("taken, waited for, handed over in %.2f ms, given back", seconds * 1000)) if seconds
+
+          danger("a lock was not handed over to who waited for it", "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
+        rescue PermissionError => e
+          danger(e.message, Rights::REMEDY)
+        rescue Error => e
+          danger(e.message, "the message says what it is")
+        end
+
+        private
+
+        # @return [Float, nil] seconds
+        def hand_over(key)
+          holder = server.store.acquire(key, ttl: TTL, wait: PATIENCE, label: "plock doctor")
+          waiter = Thread.new { wait_for(key) }
+          await_waiter(key, waiter)
+          released = Clock.now
+          holder.release
+          entered = waiter.value
+          entered && (entered - released)
+        ensure
+          holder&.release
+        end
+
+        def wait_for(key)
+          Thread.current.report_on_exception = false
+          server.store.try_acquire(key, ttl: TTL, wait: PATIENCE) { Clock.now }
+        end
+
+        def await_waiter(key, waiter)
+          deadline = Clock.now + PATIENCE
+          sleep LOOK until !waiter.alive? || server.store.status(key).waiters.any? || Clock.now > deadline
+        end
+      end
+    end
+  end
+end

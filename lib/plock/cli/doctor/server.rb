@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require "plock"
+
+module Plock
+  module CLI
+    module Doctor
+      # The server behind a store, as it tells of itself. Asked over a connection like those of locks: the same address, credentials, TLS
+      # and time limits.
+      class Server
+        # @return [Store]
+        attr_reader :store
+
+        # @param store [Store]
+        def initialize(store)
+          @store = store
+          @conversation = store.__send__(:converse)
+          @info = {}
+        end
+
+        # @return [Object] the answer: nil, Integer, String or Array
+        # @raise [Error]
+        def ask(*words)
+          @conversation.ask(words)
+        end
+
+        # The same where no answer is an answer, too: the user may not, or the server knows no such command.
+        #
+        # @return [Object, nil]
+        # @raise [Error]
+        def try(*words)
+          ask(*words)
+        rescue Error => e
+          raise unless %i[noperm server].include?(e.code)
+        end
+
+        # @param section [String]
+        # @param name [String]
+        # @return [String, nil] nil: it is not told
+        def info(section, name)
+          @info[section] ||= (try("INFO", section) || "").scan(/^([^#:\r\n]+):([^\r\n]*)/).to_h
+          @info[section][name]
+        end
+
+        # @return [Integer, nil]
+        def number(section, name)
+          text = info(section, name)
+          Integer(text, 10) if text&.match?(/\A\d+\z/)
+        end
+
+        # @param name [String]
+        # @return [String, nil]
+        def setting(name)
+          try("CONFIG", "GET", name)&.last
+        end
+
+        # @return [Boolean] does its address lead to this very host?
+        def local?
+          store.url.match?(%r{\A(unix:|rediss?://(127\.|localhost\b|\[::1\]))})
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # The server's time against this host's. Leases do not depend on it: each side measures spans on a clock of its own.
+      class Clocks < Check
+        NAME = "clock"
+        APART = 1.0 # seconds
+        private_constant :APART
+
+        def look
+          asked = Process.clock_gettime(Process::CLOCK_REALTIME)
+          time = server.try("TIME") or return unknown("the time")
+          answered = Process.clock_gettime(Process::CLOCK_REALTIME)
+          apart = time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
+          return fine(format("%+.3f s against this host's", apart)) if apart.abs <= APART
+
+          advice(format("%+.1f s against this host's: the times that status shows are the server's", apart), "run NTP on both. Leases do not depend on it")
+        end
+      end
+
+      # What can be open at once, here and there.
+      class Descriptors < Check
+        NAME = "descriptors"
+        FEW = 256 # the store's 16 connections, the engine's own, and what a program needs besides
+        FULL = 0.8
+        private_constant :FEW, :FULL
+
+        def look
+          here = Process.getrlimit(:NOFILE).first
+          return advice("this process may open #{here}: connections of a busy program will not find any", "raise ulimit -n to 1024 or more") if here < FEW
+
+          clients, most = %w[connected_clients maxclients].map { |name| server.number("clients", name) }
+          return fine("#{limit(here)} here") unless clients && most
+          return fine("#{limit(here)} here, #{clients} of #{most} clients there") if clients < most * FULL
+
+          advice("#{clients} of #{most} clients are connected to the server: soon it refuses more", "raise maxclients, or lower pool_size")
+        end
+
+        private
+
+        def limit(number)
+          number == Process::RLIM_INFINITY ? "no limit" : number.to_s
+        end
+      end
+
+      # Whether names of keys can be guessed from what is stored.
+      class Secret < Check
+        NAME = "secret"
+
+        def look
+          return fine("keys are hashed with #{Locking::Profile::SECRET_VARIABLE}") unless ENV[Locking::Profile::SECRET_VARIABLE].to_s.empty?
+
+          advice("keys are hashed without a secret: who can read the store can guess them",
+                 "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+module Plock
+  module CLI
+    # What the command exits with. From 64 on they are those of sysexits.h; what `plock run` runs has all others to itself.
+    module ExitStatus
+      OK = 0
+      HELD = 1         # status: somebody has the key
+      NOT_BROKEN = 1   # break: nobody had it, or the answer was no
+      ENDANGERED = 1   # doctor: something endangers exclusion
+      USAGE = 64       # the call cannot be right
+      UNAVAILABLE = 69 # the store cannot be used
+      SOFTWARE = 70    # a mistake in plock itself
+      SYSTEM = 71      # the operating system refused something
+      BUSY = 75        # somebody else had the key until patience ended
+      LOST = 76        # the lease was lost while the command ran
+      CANNOT_RUN = 126 # as env(1) and shells have it
+      NOT_FOUND = 127
+      SIGNALLED = 128  # and the number of the signal
+    end
+  end
+end

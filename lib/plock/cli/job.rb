@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require_relative "bell"
+require_relative "child"
+require_relative "terminal"
+require_relative "watchdog"
+
+module Plock
+  module CLI
+    # A command that runs under a lease: from its start to its end, with everything in between that a shell's job goes through.
+    #
+    # Signals are passed on to the whole group of the command, as a terminal does. When it is stopped (Ctrl-Z) this process stops, too,
+    # so that the shell sees it; before it goes on, the lease must still be there.
+    class Job
+      # Seconds between two looks at whether a group is gone, which nobody is told.
+      LOOK = 0.02
+
+      # What stops those who touch a terminal that is not in their hands.
+      TERMINAL_STOPS = %w[TTIN TTOU].map { |name| Signal.list.fetch(name) }.freeze
+      CONTINUED = Signal.list.fetch("CONT")
+      CHILD = Signal.list.fetch("CHLD")
+      INTERRUPTED = Signal.list.fetch("INT")
+
+      private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED
+
+      # @param command [Array<String>]
+      # @param environment [Hash{String => String}] in addition to this process's
+      # @param lease [#valid?]
+      # @param bell [Bell] rung with LOST when the lease is lost
+      # @param grace [Float] seconds from SIGTERM to SIGKILL then
+      # @param holding [Integer, nil] for the watchdog, as {Watchdog#initialize} has it
+      def initialize(command, environment, lease:, bell:, grace:, holding: nil)
+        @lease = lease
+        @bell = bell
+        @grace = grace
+        @terminal = Terminal.open
+        @watchdog = Watchdog.new(holding: holding)
+        @child = Child.new(command, environment) { close_inherited }
+        @lost = false
+      end
+
+      # @yield once, when the lease is lost: the command is being ended
+      # @return [Integer] the exit status
+      def run(&on_lost)
+        @on_lost = on_lost
+        @bell.listen
+        begin_child
+        supervise until @child.status
+        clear_away if @lost
+        @child.status.exitstatus || (ExitStatus::SIGNALLED + @child.status.termsig)
+      ensure
+        wind_up
+      end
+
+      # @return [Boolean]
+      def lost?
+        @lost
+      end
+
+      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to know: a shell goes on after a status
+      # of 130, and stops after a signal. Who leads a session has no such shell above him.
+      #
+      # @return [Boolean]
+      def interrupted?
+        @terminal && @child.status&.termsig == INTERRUPTED && Process.getsid != Process.pid
+      end
+
+      private
+
+      def close_inherited
+        @watchdog.forget
+        @bell.close
+      end
+
+      def begin_child
+        @watchdog.guard(@child.pid)
+        @watchdog.keep_alive
+        @terminal.lend(@child.pid) if @terminal && !@terminal.shared? && @terminal.ours?
+        @child.start
+      end
+
+      # One round: what happened, and what it means for the command.
+      def supervise
+        @bell.heard(patience).each { |number| respond(number) }
+        @child.kill("KILL") if @lost && patience.zero?
+        @watchdog.keep_alive
+        return end_child if @child.ended?
+
+        signal = @child.stopped
+        stop(signal) if signal
+      end
+
+      def patience
+        @deadline && [@deadline - Clock.now, 0.0].max
+      end
+
+      def respond(number)
+        case number
+        when Bell::LOST then lose
+        when CONTINUED then go_on
+        when CHILD then nil # it is looked at in any case
+        else @child.kill(number)
+        end
+      end
+
+      # The watchdog is told before the number of the group can become another's.
+      def end_child
+        @watchdog.release unless @lost
+        @child.reap
+      end
+
+      # --- stopped, and going on ---
+
+      # As the command has been stopped, so is this process and its job, unless it was stopped only because it needs the terminal, and
+      # that can be had.
+      def stop(signal)
+        return unless @terminal
+        return lend_and_go_on if TERMINAL_STOPS.include?(signal) && @terminal.ours? && !@terminal.lent?
+
+        @wants_terminal = @terminal.lent? || TERMINAL_STOPS.include?(signal)
+        @terminal.take_back
+        continued = stop_job(signal)
+        @child.kill("HUP") if !continued && TERMINAL_STOPS.include?(signal) # as the system does where no shell can continue it
+        go_on
+      end
+
+      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its job, the system does not stop it.
+      def stop_job(signal)
+        name = TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"] ? "TSTP" : Signal.signame(signal)
+        handler = trap(name, "SYSTEM_DEFAULT")
+        Process.kill(name, 0)
+        heard = @bell.heard(LOOK)
+        heard.each { |number| respond(number) unless number == CONTINUED }
+        heard.include?(CONTINUED)
+      ensure
+        trap(name, handler) if handler
+      end
+
+      def lend_and_go_on
+        @terminal.lend(@child.pid)
+        @child.kill("CONT")
+      end
+
+      # Who was stopped cannot have renewed the lease.
+      def go_on
+        return lose unless @lease.valid?
+
+        @terminal.lend(@child.pid) if @wants_terminal && @terminal.ours?
+        @child.kill("CONT")
+      end
+
+      # --- the lease is lost ---
+
+      def lose
+        return if @lost
+
+        @lost = true
+        @deadline = Clock.now + @grace
+        @on_lost.call
+        @child.kill("TERM")
+        @child.kill("CONT") # who is stopped ends only when he goes on
+      end
+
+      # The command has ended; what it started may still be there.
+      def clear_away
+        while @child.group? && patience.positive?
+          @bell.heard([LOOK, patience].min).each { |number| respond(number) unless [CHILD, CONTINUED].include?(number) }
+        end
+        @child.kill("KILL")
+      end
+
+      # --- the end ---
+
+      def wind_up
+        @child.status || abandon
+        @terminal&.take_back
+        @terminal&.tidy if @child.status.signaled?
+        @watchdog.release
+        @watchdog.finish
+        @bell.hush
+      end
+
+      # This process is being ended by an exception.
+      def abandon
+        @child.kill("KILL")
+        @child.reap
+      end
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "command"
+require_relative "description"
+require_relative "table"
+
+module Plock
+  module CLI
+    # `plock list`
+    class ListCommand < Command
+      NAME = "list"
+      USAGE = "[options] [PATTERN]"
+      DESCRIPTION = <<~TEXT
+        Lists the keys that are held. The store knows digests of keys only, so PATTERN, with * ? and [] as in a shell, is compared
+        with labels, hosts and store keys; and a PATTERN that is itself the name of a key finds that key.
+      TEXT
+
+      COLUMNS = {
+        "STORE KEY" => ->(status) { status.store_key },
+        "LABEL" => ->(status) { status.label&.inspect },
+        "HOST" => ->(status) { status.host && Description.printable(status.host) },
+        "PID" => ->(status) { status.pid },
+        "SINCE" => ->(status) { status.since&.utc&.strftime("%F %T UTC") },
+        "LEFT" => ->(status) { status.remaining && format("%.1f s", status.remaining) },
+        "WAITING" => ->(status) { status.waiters.size }
+      }.freeze
+      private_constant :COLUMNS
+
+      private
+
+      def define(options)
+        json_option(options)
+      end
+
+      def take(operands)
+        raise usage("one pattern at a time (got #{operands.size})") if operands.size > 1
+
+        @pattern = operands.first
+      end
+
+      def call
+        @json ? print_json : print_table
+        ExitStatus::OK
+      end
+
+      def print_table
+        found = each_match.to_a
+        $stdout.puts(Table.lines(COLUMNS, found)) if found.any?
+      end
+
+      # One to a line as they are found, and all together one array.
+      def print_json
+        separator = "[\n"
+        each_match do |status|
+          $stdout.print(separator, json(Description.to_h(status)))
+          separator = ",\n"
+        end
+        $stdout.puts(separator == ",\n" ? "\n]" : "[]")
+      end
+
+      def each_match
+        return enum_for(:each_match) unless block_given?
+
+        named = @pattern && !@pattern.empty? ? store.status(@pattern).store_key : nil
+        store.each_lock { |status| yield status if @pattern.nil? || status.store_key == named || match?(status) }
+      end
+
+      def match?(status)
+        [status.label, status.host, status.store_key].any? { |text| text && File.fnmatch?(@pattern, text.scrub) }
+      end
+    end
+  end
+end

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+module Plock
+  module CLI
+    # Colours, where somebody sees them and wants them (https://no-color.org).
+    module Paint
+      CODES = { red: 31, green: 32, yellow: 33 }.freeze
+      private_constant :CODES
+
+      class << self
+        # @param text [String]
+        # @param name [Symbol]
+        # @return [String]
+        def colour(text, name)
+          colours? ? "\e[#{CODES.fetch(name)}m#{text}\e[0m" : text
+        end
+
+        private
+
+        def colours?
+          $stdout.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+require_relative "command"
+require_relative "description"
+require_relative "job"
+
+module Plock
+  module CLI
+    # `plock run`
+    class RunCommand < Command
+      NAME = "run"
+      USAGE = "[options] KEY [options] [--] COMMAND [ARGUMENT ...]"
+      DESCRIPTION = <<~TEXT
+        Runs COMMAND while it holds KEY, and nowhere else at the same time. The lease is renewed as long as COMMAND runs. If it is lost
+        all the same, COMMAND and what it started is ended; if plock itself is killed, it is killed at once. COMMAND finds PLOCK_KEY,
+        PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it; what it leaves running when it ends is left alone.
+        Exit status: that of COMMAND, 128 + n where signal n ended it; 75 where somebody else has KEY; 76 where the lease was lost;
+        69 where the store cannot be used; 64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
+      TEXT
+
+      DEFAULT_TTL = 30.0
+      DEFAULT_GRACE = 10.0
+      BUSY = { "fail" => ExitStatus::BUSY, "skip" => ExitStatus::OK }.freeze
+      private_constant :DEFAULT_TTL, :DEFAULT_GRACE, :BUSY
+
+      def initialize(arguments)
+        super
+        @terms = { ttl: DEFAULT_TTL, wait: 0.0, at_least: 0.0, label: nil }
+        @grace = DEFAULT_GRACE
+        @busy = "fail"
+      end
+
+      private
+
+      def define(options)
+        span(options, :ttl, "--ttl SECONDS", "when KEY is free again if this machine dies (30)")
+        span(options, :wait, "--wait SECONDS", "how long to wait for KEY (0)")
+        span(options, :at_least, "--at-least SECONDS", "how long KEY stays taken even if COMMAND ends before (0)")
+        options.on("--label TEXT", "what status and list show to everybody who can read the store") { |text| @terms[:label] = text }
+        options.on("--on-busy ACTION", "fail (75) or skip (0) where somebody else has KEY (fail)") { |text| @busy = text }
+        options.on("--grace SECONDS", "from TERM to KILL when the lease is lost (10)") { |text| @grace = seconds("--grace", text) }
+      end
+
+      def span(options, name, switch, description)
+        options.on(switch, description) { |text| @terms[name] = seconds(switch[/\S+/], text) }
+      end
+
+      # Options may stand before the key and behind it; from the command on everything is the command's.
+      def read(parser)
+        rest = parser.order(@arguments)
+        key = rest.shift
+        key ? [key, *parser.order(rest)] : []
+      end
+
+      def take(operands)
+        @key, *@command = operands
+        raise usage("which key?") unless @key
+        raise usage("which command?") if @command.empty?
+        raise usage("--on-busy is #{BUSY.keys.join(" or ")} (got #{@busy.inspect})") unless BUSY.key?(@busy)
+        raise usage("an argument with a NUL byte in it") if @command.any? { |word| word.include?("\0") }
+
+        @grace = Locking::Arguments.span("--grace", @grace)
+      end
+
+      def call
+        @bell = Bell.new
+        status = store.acquire(@key, **@terms, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }) { |lease| supervise(lease) }
+        status || interrupt
+      rescue TimeoutError => e
+        report_busy(e.status)
+        BUSY.fetch(@busy)
+      end
+
+      # @return [Integer, nil] the exit status; nil: Ctrl-C ended it
+      def supervise(lease)
+        job = Job.new(@command, environment(lease), lease: lease, bell: @bell, grace: @grace, holding: liveness)
+        status = job.run { CLI.complain("the lease on #{@key.inspect} was lost: the command is ended") }
+        return ExitStatus::LOST if job.lost? || lost_unnoticed?(lease)
+
+        job.interrupted? ? nil : status
+      end
+
+      # To the whole job, which the terminal would have told if it had not been lent; and this process ends as others do.
+      def interrupt
+        trap("INT", "IGNORE")
+        Process.kill("INT", 0)
+        raise SignalException, "INT"
+      end
+
+      def environment(lease)
+        { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
+      end
+
+      # The descriptor by which a store knows that this process lives, for the watchdog to hold on to; nil: the store has none.
+      def liveness
+        nil
+      end
+
+      # It may have been broken in the last moment, before anybody could be told.
+      def lost_unnoticed?(lease)
+        return false if lease.release
+
+        CLI.complain("the lease on #{@key.inspect} was lost before the command had ended")
+        true
+      rescue Error => e
+        CLI.complain("#{@key.inspect} could not be released (#{e.message}): it is free again within #{lease.ttl.round(3)} s")
+        false
+      end
+
+      def report_busy(status)
+        return if @busy == "skip"
+
+        CLI.complain("#{@key.inspect} is #{status&.held? ? Description.printable(status.to_s) : "held by somebody else"}")
+      end
+    end
+  end
+end

@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require_relative "command"
+require_relative "description"
+require_relative "locating"
+
+module Plock
+  module CLI
+    # `plock status`
+    class StatusCommand < Command
+      include Locating
+
+      NAME = "status"
+      USAGE = "[options] KEY"
+      DESCRIPTION = <<~TEXT
+        Says who holds KEY and who waits for it. KEY may also be a store key as "plock list" shows them.
+        Exit status: 0 where it is free, 1 where somebody has it.
+      TEXT
+
+      private
+
+      def define(options)
+        json_option(options)
+      end
+
+      def call
+        status = store.status(target)
+        $stdout.puts(@json ? json(Description.to_h(status)) : Description.lines(status))
+        status.held? ? ExitStatus::HELD : ExitStatus::OK
+      end
+    end
+  end
+end

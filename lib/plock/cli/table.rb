@@ -1,0 +1,17 @@
+# frozen_string_literal: true
+
+module Plock
+  module CLI
+    # Columns of text, as ps(1) has them.
+    module Table
+      # @param columns [Hash{String => #call}] what each shows of an object
+      # @param objects [Array]
+      # @return [Array<String>] lines, the first one with the names of the columns
+      def self.lines(columns, objects)
+        rows = objects.map { |object| columns.values.map { |show| (show.call(object) || "-").to_s } }.unshift(columns.keys)
+        widths = rows.transpose.map { |cells| cells.map(&:length).max }
+        rows.map { |cells| cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip }
+      end
+    end
+  end
+end

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require_relative "command"
+require_relative "description"
+
+module Plock
+  module CLI
+    # `plock wait`
+    #
+    # Who waits stands in line like everybody else, and is served and gone again at once: so nobody polls, and who came before
+    # has had his turn.
+    class WaitCommand < Command
+      NAME = "wait"
+      USAGE = "[options] KEY"
+      DESCRIPTION = <<~TEXT
+        Waits until KEY is free and nobody who came before waits for it any more. Who only waits holds it for a moment at the end.
+        Exit status: 0 where it is free, 75 where it was not by the end of --wait.
+      TEXT
+
+      TTL = 5.0 # seconds that it takes to be free again if this process dies in that moment
+      LABEL = "plock wait"
+      private_constant :TTL, :LABEL
+
+      private
+
+      def define(options)
+        options.on("--wait SECONDS", "how long; by default without an end") { |text| @wait = seconds("--wait", text) }
+        json_option(options)
+      end
+
+      def call
+        status = store.status(@key)
+        free = !status.held? || !store.try_acquire(@key, wait: @wait || Locking::Arguments::SPAN_MAX, ttl: TTL, label: LABEL, &:release).nil?
+        report(free)
+        free ? ExitStatus::OK : ExitStatus::BUSY
+      end
+
+      def report(free)
+        status = store.status(@key) if @json || !free
+        $stdout.puts(json(Description.to_h(status))) if @json
+        CLI.complain("#{@key.inspect} is #{Description.printable(status.to_s)}") unless free
+      end
+    end
+  end
+end

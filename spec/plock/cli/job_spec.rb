@@ -1,0 +1,205 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/command_line"
+
+# Who dies, who is told, and what is left behind.
+RSpec.describe "plock run and its processes", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:key) { lock_name }
+  let(:store) { open_store }
+
+  def shell(script) = ["sh", "-c", script]
+
+  def start(script, **options) = start_plock("run", key, "--", *shell(script), **options)
+
+  # Of a process: everybody whose parent it is.
+  def children_of(pid)
+    Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
+      text = File.read(file)
+      text.to_i if text[/\) \S (\d+)/, 1].to_i == pid && !text.match?(/\) [ZX] /)
+    rescue Errno::ENOENT, Errno::ESRCH
+      nil
+    end
+  end
+
+  def watchdog_of(job) = children_of(job.pid).find { |pid| File.read("/proc/#{pid}/comm") == "lease-watchdog\n" }
+
+  describe "signals" do
+    %w[HUP INT QUIT TERM USR1 USR2].each do |name|
+      it "passes #{name} on to the command" do
+        job = start("trap 'echo heard >&3; exit 7' #{name}; echo ready >&3; while :; do sleep 0.01; done")
+        job.line
+        job.signal(name)
+        expect(job.line).to eq "heard"
+        expect(job.finish.exitstatus).to eq 7
+        expect(store.status(key)).not_to be_held
+      end
+    end
+
+    it "passes them on to the children of the command" do
+      job = start("sh -c 'echo $$ >&3; exec sleep 60'; echo ended >&3")
+      child = job.line
+      job.signal(:TERM)
+      expect(job.finish.exitstatus).to eq 143
+      expect_gone(child)
+      expect(job.line).to be_nil
+    end
+
+    it "stays alive as long as the command does, and holds the key" do
+      job = start("trap 'echo heard >&3' TERM; echo ready >&3; until read line; do :; done; exit 3", in: (input, go = IO.pipe).first)
+      job.line
+      2.times do
+        job.signal(:TERM)
+        expect([job.line, store.status(key).held?]).to eq ["heard", true]
+      end
+      go.puts
+      expect(job.finish.exitstatus).to eq 3
+      input.close
+    end
+
+    it "leaves those ignored that were ignored, as under nohup" do
+      program = "trap '' HUP; exec \"$@\""
+      arguments = [*Support::CommandLine::PROGRAM, "run", key, "--", *shell("echo $$ >&3; kill -HUP $$; read line; exit 4")]
+      job = discard(Support::CommandLine::Running.new(["sh", "-c", program, "sh", *arguments], plock_environment({}), { in: (input, go = IO.pipe).first }), :close)
+      job.line
+      job.signal(:HUP)
+      input.close
+      go.puts
+      expect(job.finish.exitstatus).to eq 4
+    end
+
+    it "ends the command that is stopped when the lease is lost" do
+      job = start("echo $$ >&3; exec sleep 60")
+      pid = Integer(job.line)
+      Process.kill(:STOP, pid)
+      eventually { File.read("/proc/#{pid}/stat").include?(") T ") }
+      store.break(key)
+      expect(job.finish.exitstatus).to eq 76
+    end
+
+    it "ends the command when it was itself stopped for longer than the lease lasts" do
+      job = start_plock("run", key, "--ttl", "0.3", "--grace", "5", "--", *shell("echo $$ >&3; exec sleep 60"))
+      pid = job.line
+      job.signal(:STOP)
+      eventually { !store.status(key).held? }
+      store.acquire(key, ttl: 30) do
+        job.signal(:CONT)
+        expect(job.finish.exitstatus).to eq 76
+        expect_gone(pid)
+      end
+    end
+  end
+
+  describe "deaths" do
+    script = "sh -c 'echo $$ >&3; exec sleep 60' & sleep 60 & echo $! >&3; echo $$ >&3; wait"
+
+    it "kills the command and all that it started when plock is killed, at once" do
+      job = start(script)
+      family = Array.new(3) { job.line }
+      dog = watchdog_of(job)
+      job.signal(:KILL)
+      job.finish
+      took = elapsed { expect_gone(*family) }
+      expect(took).to be < 1
+      expect_gone(dog)
+      expect(job.line).to be_nil # nobody has it open any more
+    end
+
+    it "kills them, too, when plock and the command are killed" do
+      job = start(script)
+      family = Array.new(3) { job.line }
+      Process.kill(:KILL, job.pid, Integer(family.last))
+      job.finish
+      expect_gone(*family)
+    end
+
+    it "is as if the command had ended when that is killed" do
+      job = start("echo $$ >&3; exec sleep 60")
+      Process.kill(:KILL, Integer(job.line))
+      expect(job.finish.exitstatus).to eq 137
+      expect(store.status(key)).not_to be_held
+    end
+
+    it "puts another watchdog in the place of one that is killed" do
+      job = start(script)
+      family = Array.new(3) { job.line }
+      dog = watchdog_of(job)
+      Process.kill(:KILL, dog)
+      eventually { (other = watchdog_of(job)) && other != dog }
+      job.signal(:KILL)
+      job.finish
+      expect_gone(*family)
+    end
+
+    it "kills the command also when plock and its watchdog are killed in one" do
+      job = start("echo $$ >&3; exec sleep 60")
+      pid = job.line
+      Process.kill(:KILL, watchdog_of(job), job.pid)
+      job.finish
+      expect_gone(pid)
+    end
+
+    it "leaves no watchdog and no zombie behind when the command ends" do
+      job = start("echo $PPID >&3; read line", in: (input, go = IO.pipe).first)
+      job.line
+      dog = watchdog_of(job)
+      input.close
+      go.puts
+      job.finish
+      expect(running?(dog)).to be false
+      expect(File.exist?("/proc/#{dog}")).to be false # it was waited for
+    end
+
+    it "leaves nothing behind, at whatever moment of the beginning plock is killed" do
+      20.times do
+        job = start("echo ran >&3; echo $$ >&3; exec sleep 60")
+        eventually { children_of(job.pid).any? || job.told.wait_readable(0) }
+        job.signal(:KILL)
+        job.finish
+        said = job.told.read.lines(chomp: true) # to its end: all of them are gone
+        expect_gone(said.last) if said.any?
+        shared_redis.call("DEL", store.status(key).store_key)
+      end
+    end
+
+    it "leaves alone what the command leaves running when it ends" do
+      job = start("sleep 60 >/dev/null 2>&1 3>&- & echo $! >&3; exit 0")
+      left = Integer(job.line)
+      expect(job.finish.exitstatus).to eq 0
+      expect(running?(left)).to be true
+      expect(store.status(key)).not_to be_held
+    ensure
+      Process.kill(:KILL, left) if left
+    end
+
+    it "holds up nobody who reads what the command writes" do
+      job = start("echo out; echo err >&2")
+      expect(job.said(within: 5)).to eq %W[out\n err\n]
+      expect(job.finish.exitstatus).to eq 0
+    end
+  end
+
+  describe "poor surroundings" do
+    it "runs under env -i, as cron does, without HOME, TERM and a terminal" do
+      env = ENV.keys.to_h { |name| [name, nil] }.merge("PLOCK_URL" => shared_redis.unix_url, "PATH" => "/usr/bin:/bin")
+      output, errors, status = plock("run", "--label", "Übernacht", key, "--", *shell("echo $PLOCK_KEY; env | grep -c '^HOME='"), env: env, unsetenv_others: true)
+      expect([output, errors, status.exitstatus]).to eq ["#{key}\n0\n", "", 1]
+    end
+
+    it "runs with closed standard streams" do
+      job = start("echo $$ >&3", in: :close, out: :close, err: :close)
+      expect(job.line).to match(/\A\d+\z/)
+      expect(job.finish.exitstatus).to eq 0
+    end
+
+    it "runs in a folder that is not there any more, and one that it may not read" do
+      Dir.mktmpdir { |folder| @gone = folder }
+      Dir.mkdir(@gone)
+      job = start("echo here >&3", chdir: @gone)
+      Dir.rmdir(@gone)
+      expect([job.line, job.finish.exitstatus]).to eq ["here", 0]
+    end
+  end
+end

@@ -1,0 +1,223 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/command_line"
+
+RSpec.describe "plock run", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:key) { lock_name }
+  let(:store) { open_store }
+
+  def run_plock(*options, command, **others) = plock("run", key, *options, "--", *command, **others)
+
+  def shell(script) = ["sh", "-c", script]
+
+  it "runs the command while it holds the key, and gives the key back" do
+    job = start_plock("run", key, "--label", "nightly", "--", *shell('echo "$PLOCK_KEY $PLOCK_TOKEN $PLOCK_FENCE" >&3; read line'), in: (input, go = IO.pipe).first)
+    told = job.line.split
+    status = store.status(key)
+    expect(status).to have_attributes(held?: true, pid: job.pid, label: "nightly", fence: Integer(told.last))
+    expect(shared_redis.call("GET", status.store_key)).to eq told[-2]
+    expect(told[0..-3].join(" ")).to eq key
+    input.close
+    go.puts
+    expect(job.finish.exitstatus).to eq 0
+    expect(store.status(key)).not_to be_held
+    expect(job.said).to eq ["", ""]
+  end
+
+  it "has the exit status of the command, and 128 + n where signal n ended it" do
+    expect(run_plock(%w[true]).last.exitstatus).to eq 0
+    expect(run_plock(shell("exit 42")).last.exitstatus).to eq 42
+    expect(run_plock(shell("kill -TERM $$")).last.exitstatus).to eq 143
+    expect(run_plock(shell("kill -KILL $$")).last.exitstatus).to eq 137
+  end
+
+  it "is 127 where there is no such command, 126 where it cannot be run, and says why" do
+    output, errors, status = run_plock(%w[no-such-command --store x])
+    expect([output, status.exitstatus]).to eq ["", 127]
+    expect(errors).to eq "plock: no-such-command: No such file or directory\n"
+    expect(run_plock([__FILE__]).then { |_, said, ended| [said, ended.exitstatus] }).to eq ["plock: #{__FILE__}: Permission denied\n", 126]
+    expect(store.status(key)).not_to be_held
+  end
+
+  it "leaves the arguments of the command alone, with -- or without" do
+    expect(run_plock(["echo", "--ttl", "x", "--", "*", "a b"]).first).to eq "--ttl x -- * a b\n"
+    expect(plock("run", "--wait", "1", key, "--ttl", "5", "echo", "--json", "-x").first).to eq "--json -x\n"
+    expect(plock("run", key, "--", "echo $HOME").last.exitstatus).to eq 127 # no shell reads it
+  end
+
+  it "hands on the descriptors that it was given" do
+    expect(start_plock("run", key, "--", *shell("echo here >&3")).line).to eq "here"
+  end
+
+  describe "where somebody else has the key" do
+    def while_held
+      store.acquire(key, ttl: 30, label: "import") { yield }
+    end
+
+    it "is 75, says who, and does not run the command" do
+      output, errors, status = while_held { run_plock(shell("echo ran")) }
+      expect([output, status.exitstatus]).to eq ["", 75]
+      expect(errors).to match(/\Aplock: "#{key}" is held since .* by host .*, pid #{Process.pid}, .*label "import", 0 waiting\n\z/)
+    end
+
+    it "is 0 and silent with --on-busy skip" do
+      output, errors, status = while_held { run_plock("--on-busy", "skip", shell("echo ran")) }
+      expect([output, errors, status.exitstatus]).to eq ["", "", 0]
+    end
+
+    it "waits with --wait, in line" do
+      holder = store.acquire(key, ttl: 30)
+      job = start_plock("run", "--wait", "20", key, "--", "echo", "ran")
+      eventually { store.status(key).waiters.any? }
+      holder.release
+      expect([job.finish.exitstatus, job.said]).to eq [0, ["ran\n", ""]]
+    end
+
+    it "gives up at the end of --wait" do
+      expect(while_held { run_plock("--wait", "0.2", %w[true]) }.last.exitstatus).to eq 75
+    end
+
+    it "ends by the signal while it waits, and waits no more" do
+      while_held do
+        job = start_plock("run", "--wait", "60", key, "--", "true")
+        eventually { store.status(key).waiters.any? }
+        job.signal(:TERM)
+        expect(job.finish.termsig).to eq Signal.list["TERM"]
+        eventually { store.status(key).waiters.empty? }
+        expect(job.said).to eq ["", ""]
+      end
+    end
+  end
+
+  it "keeps the key taken with --at-least" do
+    expect(run_plock("--at-least", "30", %w[true]).last.exitstatus).to eq 0
+    expect(store.status(key).remaining).to be_between(20, 30)
+    expect(run_plock(%w[true]).last.exitstatus).to eq 75
+  end
+
+  it "renews the lease as long as the command runs" do
+    job = start_plock("run", key, "--ttl", "0.3", "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first)
+    job.line
+    started = monotonic
+    fence = store.status(key).fence
+    eventually { monotonic - started > 1 } # more than three times its ttl
+    expect(store.status(key)).to have_attributes(held?: true, fence: fence)
+    input.close
+    go.close
+    expect(job.finish.exitstatus).to eq 1 # of read
+  end
+
+  describe "when the lease is lost" do
+    it "ends the command and what it started by TERM, and is 76" do
+      script = 'trap "echo told >&3; exit 3" TERM; sh -c "echo \$\$ >&3; exec sleep 60" & wait'
+      job = start_plock("run", key, "--", *shell(script))
+      grandchild = job.line
+      expect(store.break(key)).to be true
+      expect(job.line).to eq "told"
+      expect(job.finish.exitstatus).to eq 76
+      expect_gone(grandchild)
+      expect(job.said.last).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
+    end
+
+    it "ends by KILL after --grace what does not end by TERM, grandchildren too" do
+      job = start_plock("run", key, "--grace", "0.2", "--", *shell('trap "" TERM; sleep 60 & echo $! >&3; echo $$ >&3; wait; wait'))
+      family = [job.line, job.line]
+      store.break(key)
+      expect(job.finish.exitstatus).to eq 76
+      expect_gone(*family)
+    end
+
+    it "waits for grandchildren that take their time, but no longer than --grace" do
+      script = 'sh -c "trap : TERM; echo \$\$ >&3; while :; do sleep 60 & wait; done" & trap "exit 0" TERM; wait'
+      job = start_plock("run", key, "--grace", "0.3", "--", *shell(script))
+      grandchild = job.line
+      store.break(key)
+      took = elapsed { expect(job.finish.exitstatus).to eq 76 }
+      expect(took).to be > 0.2
+      expect_gone(grandchild)
+    end
+
+    it "is 76, too, where nobody could tell before the command had ended" do
+      job = start_plock("run", key, "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first)
+      job.line
+      shared_redis.call("DEL", store.status(key).store_key) # as FLUSHALL does, or an eviction: nobody is told
+      go.puts
+      input.close
+      expect(job.finish.exitstatus).to eq 76
+      expect(job.said.last).to match(/lost/)
+    end
+
+    it "is 76 where the store went away meanwhile and stayed away" do
+      server = redis_server
+      job = start_plock("run", key, "--ttl", "0.6", "--", *shell("echo $$ >&3; exec sleep 60"), env: { "PLOCK_URL" => server.unix_url })
+      pid = job.line
+      server.kill
+      expect(job.finish.exitstatus).to eq 76
+      expect_gone(pid)
+    end
+
+    it "goes on where the store went away and came back in time" do
+      server = redis_server(config: { "appendonly" => "yes", "appendfsync" => "always" })
+      job = start_plock("run", key, "--ttl", "20", "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first, env: { "PLOCK_URL" => server.unix_url })
+      job.line
+      server.kill
+      server.restart
+      input.close
+      go.puts
+      expect(job.finish.exitstatus).to eq 0
+      expect(job.said.last).to eq ""
+    end
+  end
+
+  it "says that it could not give the key back, and keeps the status of the command" do
+    server = redis_server
+    job = start_plock("run", key, "--", *shell("echo >&3; read line; exit 5"), in: (input, go = IO.pipe).first, env: { "PLOCK_URL" => server.unix_url })
+    job.line
+    server.kill
+    input.close
+    go.puts
+    expect(job.finish.exitstatus).to eq 5
+    expect(job.said.last).to match(/\Aplock: #{Regexp.escape(key.inspect)} could not be released .* free again within 30/)
+  end
+
+  it "is 69 where the store cannot be used" do
+    Support::Port.claim do |port|
+      output, errors, status = run_plock(shell("echo ran"), env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:#{port}" })
+      expect([output, status.exitstatus]).to eq ["", 69]
+      expect(errors).to match(/\Aplock: .*Connection refused/).and(satisfy { |text| !text.include?("sesame") })
+    end
+    server = redis_server(:password)
+    expect(run_plock(%w[true], env: { "PLOCK_URL" => server.url(password: "wrong") }).last.exitstatus).to eq 69
+  end
+
+  { "no command" => [], "no number" => %w[--ttl soon true], "out of range" => %w[--ttl 0 true], "no such action" => %w[--on-busy wait true],
+    "no such option" => %w[--tll 3 true], "a label that is too long" => ["--label", "x" * 101, "true"] }.each do |what, arguments|
+    it "is 64 for #{what}, and says where to look" do
+      output, errors, status = plock("run", key, *arguments)
+      expect([output, status.exitstatus]).to eq ["", 64]
+      expect(errors).to match(/\Aplock: .*\nTry 'plock run --help'.\n\z/)
+    end
+  end
+
+  it "is 64 where no store is named" do
+    _, errors, status = run_plock(%w[true], env: { "PLOCK_URL" => nil })
+    expect(status.exitstatus).to eq 64
+    expect(errors).to include("--store").and include("PLOCK_URL")
+  end
+
+  it "takes the store from --store before PLOCK_URL" do
+    expect(run_plock("--store", shared_redis.url, %w[true], env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 0
+  end
+
+  it "locks what an application locks that has the same secret and namespace" do
+    other = open_store(secret: "sixteen bytes and more", namespace: "billing")
+    other.acquire(key, ttl: 30) do
+      arguments = ["run", "--namespace", "billing", key, "--", "true"]
+      expect(plock(*arguments, env: { "PLOCK_SECRET" => "sixteen bytes and more" }).last.exitstatus).to eq 75
+      expect(plock(*arguments).last.exitstatus).to eq 0
+    end
+  end
+end

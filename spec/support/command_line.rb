@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+require "pty"
+require "shellwords"
+require_relative "examples"
+
+module Support
+  # `plock` as somebody types it: a process of its own, at its own pipes or at a terminal.
+  #
+  #   out, err, status = plock("status", key)
+  #   job = start_plock("run", key, "--", "sh", "-c", "echo $$ >&3; exec sleep 60")  # descriptor 3 is job.told
+  #   job.line                                                                       # what the command said there
+  #   job.signal(:TERM); job.finish.exitstatus
+  module CommandLine
+    ROOT = File.expand_path("../..", __dir__)
+    DEADLINE = 20.0
+
+    # What the command is started with: this Ruby, this checkout.
+    PROGRAM = [RbConfig.ruby, *[*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), "#{ROOT}/lib"].flat_map { |folder| ["-I", folder] },
+               "#{ROOT}/exe/plock"].freeze
+
+    # Nothing of this process's bundle.
+    ENVIRONMENT = { "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil, "PLOCK_SECRET" => nil }.freeze
+
+    # A running one.
+    class Running
+      include Patience
+
+      attr_reader :pid, :out, :err, :told
+
+      def initialize(command, env, options)
+        @out, out = IO.pipe
+        @err, err = IO.pipe
+        @told, tell = IO.pipe
+        @pid = Process.spawn(env, *command, { in: File::NULL, out: out, err: err, 3 => tell }.merge(options))
+        [out, err, tell].each(&:close)
+        Backstage.watch(@pid)
+      end
+
+      # The next line that the command writes to descriptor 3; nil at its end.
+      def line(from = told)
+        raise Child::Silent, "nothing heard" unless from.wait_readable(DEADLINE)
+
+        from.gets&.chomp
+      end
+
+      def signal(name) = Process.kill(name, pid)
+
+      # Its end; then out and err can be read to theirs, if nobody else has them open.
+      def finish(within: DEADLINE)
+        eventually(within, "it does not end") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
+        Backstage.forget(pid)
+        @status
+      end
+
+      # Both streams to their end, which nobody may hold up.
+      def said(within: DEADLINE)
+        [out, err].map { |stream| Timeout.timeout(within) { stream.read } }
+      end
+
+      def close
+        Process.kill(:KILL, pid) unless @status
+        finish
+        [out, err, told].each { |stream| stream.close unless stream.closed? }
+      end
+    end
+
+    # At a terminal.
+    class Screen
+      include Patience
+
+      attr_reader :pid, :shown
+
+      def initialize(command, env)
+        @shown = +""
+        # setsid and the controlling terminal are PTY's work; TERM and the like are not needed.
+        @reader, @writer, @pid = PTY.spawn(env, *command)
+        Backstage.watch(@pid)
+      end
+
+      def type(text) = @writer.write(text)
+
+      # Until this has been shown, after what was waited for last; what was shown up to there.
+      def await(pattern)
+        @seen ||= 0
+        eventually(DEADLINE, "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}") do
+          pull
+          @shown.index(pattern, @seen)
+        end
+        shown = @shown[@seen...Regexp.last_match.end(0)] if pattern.is_a?(Regexp) && @shown.match(pattern, @seen)
+        shown ||= @shown[@seen...(@shown.index(pattern, @seen) + pattern.length)]
+        @seen += shown.length
+        shown
+      end
+
+      def finish
+        eventually(DEADLINE, "it does not end, but shows #{@shown.inspect}") do
+          pull
+          @status ||= Process.wait2(pid, Process::WNOHANG)&.last
+        end
+        pull
+        Backstage.forget(pid)
+        @status
+      end
+
+      def close
+        Process.kill(:KILL, pid) unless @status
+        finish
+        [@reader, @writer].each(&:close)
+      end
+
+      private
+
+      def pull
+        @shown << @reader.read_nonblock(4096).scrub.delete("\r") while true
+      rescue IO::WaitReadable, Errno::EIO, EOFError
+        nil
+      end
+    end
+
+    def plock_environment(env) = ENVIRONMENT.merge("PLOCK_URL" => shared_redis.unix_url).merge(env)
+
+    def start_plock(*arguments, env: {}, **options)
+      discard(Running.new([*PROGRAM, *arguments], plock_environment(env), options), :close)
+    end
+
+    # Runs it to its end; its output, its errors, its Process::Status.
+    def plock(*arguments, env: {}, **options)
+      running = start_plock(*arguments, env: env, **options)
+      texts = running.said
+      [*texts, running.finish]
+    end
+
+    # At a terminal: plock, or another command that finds plock as $PLOCK.
+    def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
+
+    def screen(*command, env: {})
+      environment = plock_environment(env).merge("PLOCK" => PROGRAM.map { |word| Shellwords.escape(word) }.join(" "))
+      discard(Screen.new(command, environment), :close)
+    end
+
+    # A name that no other example uses, and its lock on the shared server.
+    def lock_name = "example #{SecureRandom.hex(8)}"
+
+    def running?(pid)
+      Process.kill(0, pid)
+      !File.read("/proc/#{pid}/stat").match?(/\) [ZX] /)
+    rescue Errno::ESRCH, Errno::ENOENT
+      false
+    end
+
+    def expect_gone(*pids, within: 5.0)
+      pids.each { |pid| eventually(within, "process #{pid} lives on") { !running?(Integer(pid)) } }
+    end
+  end
+end
