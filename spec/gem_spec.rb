@@ -6,6 +6,7 @@ require "pathname"
 require "rbconfig"
 require "rubygems/package"
 require "tmpdir"
+require "support/command_line"
 
 # The gem as somebody else gets it: built from the checkout, installed where there is no other gem.
 RSpec.describe "The gem" do
@@ -51,5 +52,40 @@ RSpec.describe "The gem" do
     length, version, library = output.lines(chomp: true)
     expect([length, version]).to eq ["36", Plock::VERSION]
     expect(File.realpath(library)).to start_with(@folder.realpath.to_s)
+  end
+
+  describe "its command", needs: "redis-server" do
+    include Support::CommandLine
+
+    def command = @folder.join("home/bin/plock").to_s
+
+    def start(*words)
+      discard(Support::CommandLine::Running.new(words, plock_environment(@env), { chdir: @folder.to_s }), :close)
+    end
+
+    it "is there, and works" do
+      expect(start(command, "--version").said).to eq ["plock #{Plock::VERSION}\n", ""]
+      job = start(command, "run", lock_name, "--", "sh", "-c", "echo $PLOCK_FENCE; exit 3")
+      expect(job.said).to match [/\A\d{16,}\n\z/, ""]
+      expect(job.finish.exitstatus).to eq 3
+    end
+
+    # Seconds of processor time, in the cheapest of several runs: the rest is what else the machine does.
+    def cheapest(*words)
+      Array.new(8) do
+        before = Process.times
+        start(*words).finish
+        after = Process.times
+        after.cutime + after.cstime - before.cutime - before.cstime
+      end.min
+    end
+
+    it "starts in at most 40 ms more than Ruby alone", :timing do
+      key = lock_name
+      at_most(0.040) do
+        alone = cheapest(RbConfig.ruby, "-e", "0")
+        cheapest(command, "status", key) - alone
+      end
+    end
   end
 end

@@ -10,6 +10,8 @@ module Plock
   #
   # @api private
   module Events
+    autoload :ActiveSupportBridge, File.expand_path("events/active_support", __dir__)
+
     NAMES = %i[acquire contended timeout release lost renew].freeze
 
     # Somebody who listens; what {Plock.unsubscribe} wants back.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "errors"
-require_relative "events/active_support"
 require_relative "locking"
 require_relative "store/adopting"
 require_relative "store/telling"
@@ -143,7 +142,7 @@ module Plock
       def open(source, **options)
         profile = Locking::Profile.extract(options)
         settings = check(options)
-        Events::ActiveSupportBridge.attach
+        Events::ActiveSupportBridge.attach if defined?(::ActiveSupport::Notifications)
         return open_memory($1, settings, profile) if String === source && MEMORY =~ source
 
         unless String === source

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
 require "optparse"
-require "plock"
 require_relative "../cli"
-require_relative "reporter"
+require_relative "../errors"
 
 module Plock
   module CLI
@@ -22,6 +21,8 @@ module Plock
       # @raise [Failure]
       def run
         operands = parse or return ExitStatus::OK
+        require "plock"
+        GC.enable # exe/plock has put it off
         take(operands)
         call
       rescue ConfigurationError, ArgumentError => e
@@ -105,6 +106,7 @@ module Plock
       # --- the store ---
 
       def store
+        require_relative "reporter"
         @store ||= Store.open(url, namespace: @namespace, logger: Reporter)
       end
 

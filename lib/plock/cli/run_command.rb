@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "command"
-require_relative "description"
-require_relative "job"
 
 module Plock
   module CLI
@@ -63,6 +61,7 @@ module Plock
       end
 
       def call
+        require_relative "job"
         @bell = Bell.new
         status = store.acquire(@key, **@terms, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }) { |lease| supervise(lease) }
         status || interrupt
@@ -110,6 +109,7 @@ module Plock
       def report_busy(status)
         return if @busy == "skip"
 
+        require_relative "description"
         CLI.complain("#{@key.inspect} is #{status&.held? ? Description.printable(status.to_s) : "held by somebody else"}")
       end
     end

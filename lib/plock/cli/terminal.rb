@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "io/console"
 require "plock"
 
 module Plock
@@ -44,6 +43,7 @@ module Plock
       # @param group [Integer]
       # @return [void]
       def lend(group)
+        require "io/console"
         @modes ||= @tty.console_mode
         @borrower = group if Processes.hand_terminal(@tty.fileno, group)
       end

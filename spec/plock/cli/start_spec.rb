@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/command_line"
+
+# A cron line, or a deploy script, calls it again and again.
+RSpec.describe "How plock starts", needs: "redis-server" do
+  include Support::CommandLine
+
+  def loaded(*arguments)
+    program = "at_exit { $stderr.puts $LOADED_FEATURES }; load #{"#{Support::CommandLine::ROOT}/exe/plock".inspect}"
+    command = [*Support::CommandLine::PROGRAM[0...-1], "-e", program, "--", *arguments]
+    running = discard(Support::CommandLine::Running.new(command, plock_environment({}), {}), :close)
+    running.said.last.lines(chomp: true)
+  end
+
+  it "loads what a command needs and nothing else" do
+    expect(loaded("--version").grep(%r{/(optparse|json|openssl|socket)\.|plock/(plock|store|lease)\.})).to be_empty
+    expect(loaded("run", lock_name, "--", "true").grep(%r{/(json|openssl|socket|io/console)\.|cli/(doctor|list)|client_address})).to be_empty
+    expect(loaded("status", lock_name).grep(%r{/(json|openssl|socket)\.|cli/(job|doctor)})).to be_empty
+  end
+end
