@@ -7,8 +7,7 @@ require_relative "cli/failure"
 module Plock
   # `plock`, the command. What it loads it loads when it is needed: a cron line is not to wait for what it does not use.
   #
-  # @example
-  #   Plock::CLI.run(%w[status nightly]) # => 0
+  # @api private
   module CLI
     # By name: the class, its file, and what it is for.
     COMMANDS = {
@@ -34,8 +33,7 @@ module Plock
         complain(e.message)
         e.status
       rescue Errno::EPIPE
-        silence # nobody reads on, as with `| head -1`
-        ExitStatus::SIGNALLED + Signal.list.fetch("PIPE")
+        raise SignalException, "PIPE" # nobody reads on, as with `| head -1`
       rescue SystemCallError => e
         complain(e.message)
         ExitStatus::SYSTEM
@@ -93,11 +91,6 @@ module Plock
       def utf8(text)
         copy = text.dup.force_encoding(Encoding::UTF_8)
         copy.valid_encoding? ? copy : text
-      end
-
-      # What is still in the buffer would fail once more when the process ends.
-      def silence
-        $stdout.reopen(File::NULL, "w")
       end
     end
   end

@@ -74,7 +74,7 @@ module Plock
 
       def long_options(parser)
         names = []
-        parser.summarize { |line| names.concat(line[/\A\s*(-h, )?--\S+/].to_s.scan(/--[a-z-]+/)) }
+        parser.summarize { |line| names << $1 if line =~ /\A\s*(?:-\w, )?(--[a-z-]+)/ }
         names
       end
 

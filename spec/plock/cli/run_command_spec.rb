@@ -69,7 +69,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
 
     it "waits with --wait, in line" do
-      holder = store.acquire(key, ttl: 30)
+      holder = discard(store.acquire(key, ttl: 30), :release)
       job = start_plock("run", "--wait", "20", key, "--", "echo", "ran")
       eventually { store.status(key).waiters.any? }
       holder.release

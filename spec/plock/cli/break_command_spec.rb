@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+RSpec.describe "plock break", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:key) { lock_name }
+  let(:store) { open_store }
+
+  def hold = discard(store.acquire(key, ttl: 60, label: "import"), :release)
+
+  it "takes the key away with --yes" do
+    lease = hold
+    output, errors, status = plock("break", "--yes", key)
+    expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: taken away\n", "", 0]
+    expect(store.status(key)).not_to be_held
+    expect(lease.release).to be false
+  end
+
+  it "is 1 where nobody has it" do
+    output, errors, status = plock("break", "--yes", key)
+    expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: free\n", "", 1]
+  end
+
+  it "says it in JSON" do
+    lease = hold
+    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => true, "fence" => lease.fence, "owner" => a_hash_including("label" => "import"))
+    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => false, "owner" => nil)
+  end
+
+  it "takes a store key, too" do
+    expect(plock("break", "-y", hold.store_key).last.exitstatus).to eq 0
+  end
+
+  it "asks nobody where nobody is at a terminal: 64, and nothing is done" do
+    lease = hold
+    output, errors, status = plock("break", key)
+    expect([output, status.exitstatus]).to eq ["", 64]
+    expect(errors).to include "--yes"
+    expect(lease.release).to be true
+  end
+
+  it "asks at a terminal, says what it is about, and does it after yes" do
+    lease = hold
+    %w[y yes Y].each do |answer|
+      asking = type_plock("break", key)
+      expect(asking.await("[y/N] ")).to include("label \"import\"")
+      asking.type("#{answer}\n")
+      expect(asking.finish.exitstatus).to eq 0
+      expect(lease.release).to be false
+      lease = hold
+    end
+    lease.release
+  end
+
+  it "does nothing after any other answer, or none: 1" do
+    lease = hold
+    ["n\n", "\n", "yesterday\n", "\C-d"].each do |answer|
+      asking = type_plock("break", key)
+      asking.await("[y/N] ")
+      asking.type(answer)
+      expect(asking.finish.exitstatus).to eq 1
+    end
+    expect(lease.release).to be true
+  end
+
+  it "does nothing where somebody else has it when the answer comes" do
+    lease = hold
+    asking = type_plock("break", key)
+    asking.await("[y/N] ")
+    lease.release
+    other = hold
+    asking.type("y\n")
+    asking.await("nothing was done")
+    expect(asking.finish.exitstatus).to eq 1
+    expect(other.release).to be true
+  end
+end

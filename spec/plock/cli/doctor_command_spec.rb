@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+RSpec.describe "plock doctor", needs: "redis-server" do
+  include Support::CommandLine
+
+  safe = { "appendonly" => "yes", "appendfsync" => "always" }
+
+  # What it says in JSON, by check; and its exit status.
+  def examine(url, *options, env: {})
+    output, errors, status = plock("doctor", "--json", *options, env: { "PLOCK_URL" => url, "PLOCK_SECRET" => "sixteen bytes and more" }.merge(env))
+    expect(errors.lines.grep_v(/without verifying its certificate/)).to be_empty
+    told = JSON.parse(output)
+    expect(told["sound"]).to be status.exitstatus.zero?
+    [told["findings"].to_h { |finding| [finding["check"], finding] }, status.exitstatus]
+  end
+
+  def level(findings, check) = findings.fetch(check)["level"]
+
+  let(:server) { redis_server(config: safe) }
+
+  it "has nothing against a server that keeps what it promised, and is 0" do
+    server.call("ACL", "SETUSER", "default", "resetkeys", "~plock:*", "-flushall")
+    findings, status = examine(server.unix_url)
+    expect(findings.values.reject { |finding| finding["level"] == "fine" }).to be_empty
+    expect(status).to eq 0
+    expect(findings["version"]["message"]).to match(/\A(Redis|Valkey) \d/)
+    expect(findings["trial"]["message"]).to match(/handed over in [\d.]+ ms/)
+    expect(server.call("KEYS", "plock:v1:*")).to be_empty
+  end
+
+  it "says it in words, a line for each and its remedy" do
+    server.call("CONFIG", "SET", "appendonly", "no")
+    output, errors, status = plock("doctor", env: { "PLOCK_URL" => server.unix_url })
+    expect([errors, status.exitstatus]).to eq ["", 1]
+    expect(output.lines.first).to eq "#{server.unix_url}\n"
+    expect(output).to match(/^  ok       version: /).and match(/^  DANGER   persistence: .*restart.*\n           .*CONFIG SET appendonly yes/)
+    expect(output).to match(/^  advice   secret: .*\n           set PLOCK_SECRET/)
+    expect(output).not_to include "\e"
+  end
+
+  it "accepts what is known" do
+    server.call("CONFIG", "SET", "appendonly", "no")
+    findings, status = examine(server.unix_url, "--accept", "persistence,replication")
+    expect([findings["persistence"].slice("level", "accepted"), status]).to eq [{ "level" => "danger", "accepted" => true }, 0]
+    expect(plock("doctor", "--accept", "persistance", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 64
+  end
+
+  {
+    "a policy that drops locks" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "allkeys-lru" }, "eviction", "danger", /allkeys-lru.*dropped/, /noeviction/],
+    "one that drops what has a time to live, as locks have" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "volatile-ttl" }, "eviction", "danger", /volatile-ttl/, /noeviction/],
+    "such a policy without a limit" => [{ "maxmemory" => "0", "maxmemory-policy" => "allkeys-lru" }, "eviction", "advice", /no limit/, /noeviction/],
+    "a limit, and a policy that drops nothing" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "noeviction" }, "eviction", "fine", /noeviction, \d+ %/, nil],
+    "memory that is nearly full" => [{ "maxmemory" => "1mb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
+    "a file that is written out every second" => [{ "appendfsync" => "everysec" }, "persistence", "danger", /everysec/, /appendfsync always/],
+    "no file" => [{ "appendonly" => "no" }, "persistence", "danger", /restart forgets/, /fences/],
+    "few clients" => [{ "maxclients" => "4" }, "descriptors", "advice", /of 4 clients/, /raise maxclients/]
+  }.each do |what, (settings, check, level, message, remedy)|
+    it "sees #{what}" do
+      server.call("CONFIG", "SET", *settings.flatten)
+      finding = examine(server.unix_url).first.fetch(check)
+      expect(finding).to match(a_hash_including("level" => level, "message" => message, "remedy" => remedy))
+    end
+  end
+
+  it "sees replicas" do
+    redis_server(config: { "replicaof" => ["127.0.0.1", server.port.to_s] })
+    eventually(10) { server.call("INFO", "replication").include?("connected_slaves:1") }
+    findings, status = examine(server.unix_url)
+    expect(findings["replication"]).to match(a_hash_including("level" => "danger", "message" => /1 replica,.*may not know/))
+    expect(status).to eq 1
+  end
+
+  it "sees that it is a replica itself, and what that means" do
+    findings, status = examine(redis_server(:replica).unix_url)
+    expect(findings["role"]).to match(a_hash_including("level" => "danger", "remedy" => /name the primary, 127\.0\.0\.1:1/))
+    expect([level(findings, "trial"), status]).to eq ["danger", 1]
+  end
+
+  it "sees a cluster" do
+    findings, status = examine(redis_server(:cluster).unix_url)
+    expect([level(findings, "role"), level(findings, "trial"), status]).to eq ["danger", "danger", 1]
+  end
+
+  it "sees TLS, and whether it is worth anything" do
+    certified = redis_server(:tls, cert: Support::Certificates.server, config: safe)
+    expect(examine(certified.url("ca_file=#{Support::Certificates.ca.cert_file}")).first["tls"]).to include("level" => "fine")
+    expect(examine(certified.url("verify=none")).first["tls"]).to include("level" => "danger")
+  end
+
+  it "needs no more rights than locks do, and says what it could not ask" do
+    rules = Plock::CLI::Doctor::Rights::SMALLEST
+    server.call("ACL", "SETUSER", "locks", "on", ">correct horse", *rules)
+    findings, status = examine(server.url(user: "locks", password: "correct horse"))
+    expect(status).to eq 0
+    expect(findings.transform_values { |finding| finding["level"] }).to include("trial" => "fine", "rights" => "fine", "clock" => "fine", "eviction" => "unknown", "persistence" => "unknown")
+    expect(findings["eviction"]["remedy"]).to match(/a user that may/)
+  end
+
+  it "recommends what the README recommends" do
+    require "plock/cli/doctor/rights"
+    readme = File.read("#{Support::CommandLine::ROOT}/README.md")[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/].gsub("\\\n", " ").split
+    expect(readme.drop(5)).to match_array(Plock::CLI::Doctor::Rights::SMALLEST)
+  end
+
+  it "sees a right that is missing, by name" do
+    require "plock/cli/doctor/rights"
+    { "+publish" => /publish/i, "+subscribe" => /SUBSCRIBE/i, "+set" => /set/i }.each do |right, message|
+      server.call("ACL", "SETUSER", "locks", "reset", "on", ">correct horse", *(Plock::CLI::Doctor::Rights::SMALLEST - [right]))
+      findings, status = examine(server.url(user: "locks", password: "correct horse"))
+      expect([right, findings["trial"]["level"], status]).to eq [right, "danger", 1]
+      expect(findings["trial"]["message"]).to match(message)
+    end
+  end
+
+  it "sees rights that are not needed" do
+    expect(examine(server.unix_url).first["rights"]).to match(a_hash_including("level" => "advice", "message" => /default may, without a password, use all commands and all keys/))
+  end
+
+  it "sees that there is no secret" do
+    expect(examine(server.unix_url, env: { "PLOCK_SECRET" => nil }).first["secret"]).to match(a_hash_including("level" => "advice", "remedy" => /PLOCK_SECRET/))
+  end
+
+  it "sees a limit of descriptors that is low" do
+    output, = plock("doctor", "--json", env: { "PLOCK_URL" => server.unix_url }, rlimit_nofile: 100)
+    expect(JSON.parse(output)["findings"].find { |finding| finding["check"] == "descriptors" }).to match(a_hash_including("level" => "advice", "message" => /may open 100/))
+  end
+
+  it "is 69 where the store cannot be asked" do
+    expect(plock("doctor", env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 69
+    expect(plock("doctor", env: { "PLOCK_URL" => redis_server(:password).url(password: "wrong") }).last.exitstatus).to eq 69
+    server.stop_process
+    expect(plock("doctor", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 69
+    server.continue_process
+  end
+
+  it "is in colour at a terminal, unless somebody does not want that" do
+    url = server.unix_url
+    coloured = type_plock("doctor", "--store", url, env: { "TERM" => "xterm" })
+    coloured.finish
+    expect(coloured.shown).to include("\e[32mok")
+    [{ "NO_COLOR" => "1", "TERM" => "xterm" }, { "TERM" => "dumb" }].each do |env|
+      plain = type_plock("doctor", "--store", url, env: env)
+      plain.finish
+      expect(plain.shown).to match(/^  ok       version/)
+      expect(plain.shown).not_to include("\e")
+    end
+  end
+end

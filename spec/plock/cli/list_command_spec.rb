@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+RSpec.describe "plock list", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:server) { redis_server }
+  let(:store) { open_store(server.unix_url) }
+  let(:env) { { "PLOCK_URL" => server.unix_url } }
+
+  def list(*arguments) = plock("list", *arguments, env: env)
+
+  def hold(key, label = nil, from: store) = discard(from.acquire(key, ttl: 60, label: label), :release)
+
+  def listed(*arguments) = JSON.parse(list("--json", *arguments).first).map { |lock| lock["store_key"] }
+
+  it "is silent where nothing is held" do
+    output, errors, status = list
+    expect([output, errors, status.exitstatus]).to eq ["", "", 0]
+    expect(list("--json").first).to eq "[]\n"
+  end
+
+  it "shows one line for each key that is held" do
+    leases = [hold("a", "nightly import"), hold("b")]
+    output, errors, status = list
+    expect([errors, status.exitstatus]).to eq ["", 0]
+    head, *rows = output.lines
+    expect(head.split(/ {2,}/)).to start_with("STORE KEY", "LABEL", "HOST", "PID")
+    expect(rows.sort).to match(leases.sort_by(&:store_key).map do |lease|
+      /\A#{lease.store_key}  #{lease.label ? '"nightly import"' : "-"} .*  #{Process.pid}  .* UTC  \d+\.\d s  0\n/
+    end)
+  end
+
+  it "shows in JSON what status does" do
+    lease = hold("a", "nightly import")
+    expect(JSON.parse(list("--json").first)).to match [a_hash_including("key" => nil, "store_key" => lease.store_key, "held" => true, "fence" => lease.fence,
+                                                                        "owner" => a_hash_including("label" => "nightly import"))]
+  end
+
+  it "finds by label, host, store key, and by the name of a key" do
+    a, b = hold("a", "nightly import").store_key, hold("b", "export").store_key
+    expect(listed).to contain_exactly(a, b)
+    expect(listed("nightly*")).to eq [a]
+    expect(listed("*port")).to contain_exactly(a, b)
+    expect(listed("e?p[op]rt")).to eq [b]
+    expect(listed("import")).to be_empty # a pattern is for the whole of it
+    expect(listed(Socket.gethostname)).to contain_exactly(a, b)
+    expect(listed(a)).to eq [a]
+    expect(listed("#{b[0, 20]}*")).to eq [b]
+    expect(listed("b")).to eq [b]
+    expect(listed("c")).to be_empty
+  end
+
+  it "knows its own namespace only" do
+    other = hold("a", from: open_store(server.unix_url, namespace: "billing"))
+    lease = hold("a")
+    expect(listed).to eq [lease.store_key]
+    expect(listed("--namespace", "billing")).to eq [other.store_key]
+  end
+
+  it "ends quietly where nobody reads on" do
+    1_000.times { |i| server.call("SET", "plock:v1:#{Plock.digest(i.to_s)}", "token", "PX", 60_000) }
+    [[], ["--json"]].each do |options|
+      running = start_plock("list", *options, env: env)
+      expect(running.line(running.out)).not_to be_nil
+      running.out.close
+      expect(running.finish.termsig).to eq Signal.list["PIPE"]
+      expect(Timeout.timeout(5) { running.err.read }).to eq ""
+    end
+  end
+end

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+RSpec.describe "plock status", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:key) { lock_name }
+  let(:store) { open_store }
+
+  it "is 0 where the key is free" do
+    output, errors, status = plock("status", key)
+    expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: free\n", "", 0]
+  end
+
+  it "is 1 where somebody has it, and says who, and who waits" do
+    store.acquire(key, ttl: 30, label: "import") do |lease|
+      waiting = background { store.try_acquire(key, wait: 30, label: "next") }
+      eventually { store.status(key).waiters.any? }
+      output, errors, status = plock("status", key)
+      expect([errors, status.exitstatus]).to eq ["", 1]
+      expect(output.lines).to match [/\A#{Regexp.escape(key.inspect)}: held since .*, pid #{Process.pid}, .*"import", 1 waiting, \d+\.\d s left, fence #{lease.fence}\n/,
+                                     /\A  waits: host .*, pid #{Process.pid}, .*label "next", since /]
+      waiting.kill
+    end
+  end
+
+  it "says it in JSON" do
+    store.acquire(key, ttl: 30, label: "Überlauf") do |lease|
+      waiting = background { store.try_acquire(key, wait: 30) }
+      eventually { store.status(key).waiters.any? }
+      told = JSON.parse(plock("status", "--json", key).first)
+      me = { "host" => Socket.gethostname, "pid" => Process.pid, "thread" => Integer }
+      expect(told).to match("key" => key, "store_key" => lease.store_key, "held" => true, "owner" => a_hash_including(me.merge("label" => "Überlauf", "thread" => Integer)),
+                            "fence" => lease.fence, "since" => /\A\d{4}-\d\d-\d\dT[\d:]+\.\d{3}Z\z/, "remaining" => be_between(20, 30),
+                            "waiters" => [a_hash_including("pid" => Process.pid, "label" => nil, "since" => String)])
+      waiting.kill
+    end
+    free, _, status = plock("status", "--json", key)
+    expect(JSON.parse(free)).to include("key" => key, "held" => false, "owner" => nil, "fence" => nil, "waiters" => [])
+    expect(status.exitstatus).to eq 0
+  end
+
+  it "takes a store key, too, as list shows it" do
+    store.acquire(key, ttl: 30) do |lease|
+      output, _, status = plock("status", lease.store_key)
+      expect([output[0...lease.store_key.length], status.exitstatus]).to eq [lease.store_key, 1]
+    end
+  end
+
+  it "does not let a label or a host give orders to the terminal" do
+    lock = store.status(key).store_key
+    shared_redis.call("SET", lock, "token", "PX", 30_000)
+    shared_redis.call("SET", "plock:1:{#{lock}}:fence", "1700000000000001 1700000000:000001 ho\e[2Jst 1 2 - a%1Bb%FF token", "PX", 30_000)
+    output, _, status = plock("status", key)
+    expect(status.exitstatus).to eq 1
+    expect(output).to include("ho?[2Jst")
+    expect(output).not_to include("\e")
+    expect(JSON.parse(plock("status", "--json", key).first)["owner"]).to include("label" => "a\eb\uFFFD")
+    expect(plock("list", lock).first).not_to include("\e")
+  end
+end

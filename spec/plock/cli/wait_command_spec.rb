@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+RSpec.describe "plock wait", needs: "redis-server" do
+  include Support::CommandLine
+
+  let(:key) { lock_name }
+  let(:store) { open_store }
+
+  it "is 0 at once where the key is free" do
+    output, errors, status = plock("wait", key)
+    expect([output, errors, status.exitstatus]).to eq ["", "", 0]
+    expect(store.status(key)).not_to be_held
+  end
+
+  it "waits until it is, in line, and leaves it free" do
+    holder = discard(store.acquire(key, ttl: 60), :release)
+    waiting = start_plock("wait", key)
+    eventually { store.status(key).waiters.map(&:label) == ["plock wait"] }
+    holder.release
+    expect(waiting.finish.exitstatus).to eq 0
+    expect(waiting.said).to eq ["", ""]
+    expect(store.status(key)).not_to be_held
+  end
+
+  it "is 75 past --wait, and says who has it" do
+    store.acquire(key, ttl: 60, label: "import") do
+      output, errors, status = plock("wait", "--wait", "0.2", key)
+      expect([output, status.exitstatus]).to eq ["", 75]
+      expect(errors).to match(/\Aplock: #{Regexp.escape(key.inspect)} is held since .*"import", \d waiting\n\z/)
+    end
+  end
+
+  it "says in JSON how it is at the end" do
+    expect(JSON.parse(plock("wait", "--json", key).first)).to include("key" => key, "held" => false)
+    store.acquire(key, ttl: 60) do
+      output, _, status = plock("wait", "--json", "--wait", "0", key)
+      expect([JSON.parse(output)["held"], status.exitstatus]).to eq [true, 75]
+    end
+  end
+end

@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/command_line"
+
+RSpec.describe "plock" do
+  include Support::CommandLine
+
+  # Nothing here needs a store.
+  def plock_environment(env) = Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
+
+  commands = %w[run status list break wait doctor]
+
+  it "says what there is to call" do
+    [%w[help], %w[--help], %w[-h]].each do |arguments|
+      output, errors, status = plock(*arguments)
+      expect([errors, status.exitstatus]).to eq ["", 0]
+      expect(output.scan(/^  (\w+) {2,}\w/).flatten).to include(*commands)
+    end
+  end
+
+  commands.each do |name|
+    it "says how #{name} is called" do
+      output, errors, status = plock("help", name)
+      expect([errors, status.exitstatus]).to eq ["", 0]
+      expect(output).to start_with("Usage: plock #{name} ").and include("--store URL").and match(/^Exit status: |^Lists/)
+      expect(plock(name, "--help").first).to eq output
+    end
+  end
+
+  it "says which plock it is" do
+    expect(plock("--version").first).to eq "plock #{Plock::VERSION}\n"
+  end
+
+  {
+    [] => /which command\? run, status, list, break, wait, doctor/,
+    %w[statsu] => /there is no command statsu; did you mean status\?/,
+    %w[help statsu] => /did you mean status\?/,
+    %w[xyzzy] => /there is no command xyzzy$/,
+    %w[--stor redis://h status k] => /unknown option --stor; options stand behind/,
+    %w[status --jso=1 k] => /--jso takes no value/,
+    %w[status --jsno k] => /unknown option --jsno; did you mean --json\?/,
+    %w[status --nonsense k] => /unknown option --nonsense$/,
+    %w[break k --yess] => /unknown option --yess; did you mean --yes\?/,
+    %w[status k --store] => /--store needs a value/,
+    %w[status] => /which key\?/,
+    %w[status a b] => /one key at a time \(got 2\)/,
+    %w[list a b] => /one pattern at a time/,
+    %w[doctor k] => /no key is needed/,
+    ["status", ""] => /key must be a String or Symbol that is not empty/,
+    ["status", "k" * 1025] => /key exceeds 1024 bytes/,
+    %w[status --store http://h k] => /URL/,
+    %w[status --store memory: k] => /excludes nobody/,
+    %w[status --namespace a/b k] => /namespace must be/
+  }.each do |arguments, message|
+    it "is 64 for #{["plock", *arguments].join(" ")[0, 60]}, and says what is wrong" do
+      output, errors, status = plock(*arguments)
+      expect([output, status.exitstatus]).to eq ["", 64]
+      expect(errors.lines.first).to start_with("plock: ").and match(message)
+      expect(errors.lines[1..]).to match [/\ATry 'plock( \w+)? (--)?help'\.\n\z/]
+    end
+  end
+
+  it "takes options that are not ambiguous, and says what those may be that are" do
+    expect(plock("run", "--a", "1", "k", "true")[1]).not_to include "ambiguous"
+    expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69 # --label; and no store is there
+    expect(plock("break", "--y", "k").last.exitstatus).to eq 69
+  end
+
+  it "is 69 where the store is not there, without its password" do
+    output, errors, status = plock("status", "k", env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:1" })
+    expect([output, status.exitstatus]).to eq ["", 69]
+    expect(errors).to match(/\Aplock: redis:.*Connection refused\n\z/)
+    expect(errors).not_to include "sesame"
+  end
+
+  it "says nothing twice, and not in Ruby's words, when it is interrupted" do
+    server = discard(TCPServer.new("127.0.0.1", 0), :close) # accepts, and is silent
+    url = "redis://127.0.0.1:#{server.addr[1]}?command_timeout=30&connect_timeout=30"
+    %w[INT TERM].each do |name|
+      running = start_plock("status", "k", env: { "PLOCK_URL" => url })
+      server.accept
+      running.signal(name)
+      expect(running.finish.termsig).to eq Signal.list[name]
+      expect(running.said).to eq ["", ""]
+    end
+  end
+
+  it "is 71 where the output cannot be written", if: File.exist?("/dev/full") do
+    running = start_plock("help", out: "/dev/full")
+    expect(running.finish.exitstatus).to eq 71
+    expect(running.said.last).to match(/\Aplock: No space left on device/)
+  end
+end
