@@ -1,4 +1,4 @@
-/* Plain commands to a store's server, for plock doctor: Store#converse gives an object with ask(words). */
+/* Plain commands to a store's server, for plock doctor: Store#converse gives an object with ask(words) and close. */
 #include "binding.h"
 
 static void conversation_free(void *conversation) {
@@ -58,11 +58,19 @@ static VALUE conversation_ask(VALUE self, VALUE texts) {
     return part(conversation, &place);
 }
 
+/* close -> nil. The next question opens it again. */
+static VALUE conversation_close(VALUE self) {
+    const plock_operation operation = plock_conversation_operation(rb_check_typeddata(self, &CONVERSATION));
+    operation.cancel(operation.of);
+    return Qnil;
+}
+
 void binding_init_conversation(VALUE store_class) {
     conversation_class = rb_define_class_under(store_class, "Conversation", rb_cObject);
     rb_gc_register_mark_object(conversation_class);
     rb_undef_alloc_func(conversation_class);
     rb_undef_method(rb_singleton_class(conversation_class), "new");
     rb_define_method(conversation_class, "ask", conversation_ask, 1);
+    rb_define_method(conversation_class, "close", conversation_close, 0);
     rb_define_private_method(store_class, "converse", store_converse, 0);
 }

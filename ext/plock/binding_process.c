@@ -32,8 +32,8 @@ static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     (void)sigaddset(&stop, SIGTTOU);
     if (pthread_sigmask(SIG_BLOCK, &stop, &before)) return Qfalse;
     const int failed = tcsetpgrp(NUM2INT(fd), NUM2PIDT(group));
-    const int restored = pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed || restored ? Qfalse : Qtrue;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed ? Qfalse : Qtrue;
 }
 
 /* --- children --- */
@@ -104,20 +104,22 @@ static void watch(int from, int kept) {
 
 /* start_watchdog(from, kept) -> its pid. What is written to the pipe is the number of a process group, as the system has it in
  * memory; when the pipe ends, because whoever wrote to it ended in whatever way, it kills the group that was written last,
- * and 0 is none. It keeps the descriptor `kept` (nil: none) open until nobody of that group is left. */
+ * and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until nobody of that group is left. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept) {
     (void)self;
-    const int reads = NUM2INT(from), keeps = NIL_P(kept) ? -1 : NUM2INT(kept);
+    const int reads = NUM2INT(from);
+    /* Whose it is may close it in each child. */
+    const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
+    if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;
     (void)sigfillset(&all);
-    const int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* what comes in between is not for Ruby's handlers in the child */
-    if (failed) rb_syserr_fail(failed, "pthread_sigmask");
-    const pid_t pid = fork();
-    const int code = errno;
+    int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* what comes in between is not for Ruby's handlers in the child */
+    const pid_t pid = failed ? -1 : fork();
     if (pid == 0) watch(reads, keeps);
-    const int restored = pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0) rb_syserr_fail(code, "fork");
-    if (restored) rb_syserr_fail(restored, "pthread_sigmask");
+    if (pid < 0 && !failed) failed = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was right when it was taken away */
+    if (keeps >= 0) (void)close(keeps);
+    if (pid < 0) rb_syserr_fail(failed, "fork");
     return PIDT2NUM(pid);
 }
 

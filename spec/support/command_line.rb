@@ -80,6 +80,8 @@ module Support
 
       def type(text) = @writer.write(text)
 
+      def hang_up = [@reader, @writer].each(&:close)
+
       # Until this has been shown, after what was waited for last; what was shown up to there.
       def await(pattern)
         @seen ||= 0
@@ -106,12 +108,14 @@ module Support
       def close
         Process.kill(:KILL, pid) unless @status
         finish
-        [@reader, @writer].each(&:close)
+        hang_up unless @reader.closed?
       end
 
       private
 
       def pull
+        return if @reader.closed?
+
         @shown << @reader.read_nonblock(4096).scrub.delete("\r") while true
       rescue IO::WaitReadable, Errno::EIO, EOFError
         nil

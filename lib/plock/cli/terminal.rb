@@ -43,8 +43,7 @@ module Plock
       # @param group [Integer]
       # @return [void]
       def lend(group)
-        require "io/console"
-        @modes ||= @tty.console_mode
+        @modes ||= modes
         @borrower = group if Processes.hand_terminal(@tty.fileno, group)
       end
 
@@ -66,6 +65,13 @@ module Plock
       end
 
       private
+
+      def modes
+        require "io/console"
+        @tty.console_mode
+      rescue SystemCallError
+        nil # it was hung up
+      end
 
       def holder
         Processes.terminal_group(@tty.fileno)

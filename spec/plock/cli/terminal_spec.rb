@@ -64,6 +64,15 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     expect(job.shown).to match(/(?<![-\w])icanon/).and match(/(?<!-)\becho\b(?! end)/)
   end
 
+  it "ends when the terminal is hung up" do
+    job = run_at_terminal("echo $$; echo ready; read line; exec sleep 60")
+    pid = job.await("ready")[/\d+/]
+    job.hang_up
+    expect(job.finish.exitstatus).to eq 129
+    expect_gone(pid)
+    expect(store.status(key)).not_to be_held
+  end
+
   describe "in a shell", needs: "bash" do
     let(:shell) { screen("bash", "--norc", "--noprofile", "-i", env: { "PS1" => "prompt> ", "PS2" => "", "HISTFILE" => "", "TERM" => "dumb" }) }
 
@@ -102,6 +111,17 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
         shell.await("got words #{round}")
       end
       shell.type("\C-d")
+      shell.await("prompt> ")
+    end
+
+    it "is stopped and continued beside a neighbour in a pipe" do
+      run_in_shell("echo ready; read line </dev/tty; echo \"got $line\"", tail: "| cat")
+      shell.await("ready")
+      shell.type("\C-z")
+      shell.await(/Stopped.*prompt> /m)
+      shell.type("fg\n")
+      shell.type("words\n")
+      shell.await("got words")
       shell.await("prompt> ")
     end
 
