@@ -50,14 +50,6 @@ module Plock
 
         @reader.read_nonblock(4096).bytes
       end
-
-      # In the child that becomes the command, and when all is over.
-      #
-      # @return [void]
-      def close
-        @reader.close
-        @writer.close
-      end
     end
   end
 end

@@ -17,10 +17,9 @@ module Plock
       #
       # @param command [Array<String>]
       # @param environment [Hash{String => String}]
-      # @yield in the child: to close what is the parent's
-      def initialize(command, environment, &close)
+      def initialize(command, environment)
         waits, @go = IO.pipe
-        @pid = fork { become(command, environment, waits, close) }
+        @pid = fork { become(command, environment, waits) }
         waits.close
         form_group
       end
@@ -79,11 +78,11 @@ module Plock
         nil # it was quicker, or it is gone
       end
 
-      def become(command, environment, waits, close)
+      # Its copies of the parent's pipes are closed when it is another program.
+      def become(command, environment, waits)
         Process.setpgid(0, 0)
         Processes.die_with_parent
-        @go.close
-        close.call
+        @go.close # or it would wait for itself, where the parent is no more
         exit!(ExitStatus::SOFTWARE) unless waits.read(1)
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue Errno::ENOENT => e

@@ -35,7 +35,7 @@ module Plock
         @grace = grace
         @terminal = Terminal.open
         @watchdog = Watchdog.new(holding: holding)
-        @child = Child.new(command, environment) { close_inherited }
+        @child = Child.new(command, environment)
         @lost = false
       end
 
@@ -66,11 +66,6 @@ module Plock
       end
 
       private
-
-      def close_inherited
-        @watchdog.forget
-        @bell.close
-      end
 
       def begin_child
         @watchdog.guard(@child.pid)

@@ -55,13 +55,6 @@ module Plock
         Process.wait(@pid)
       end
 
-      # In the child that becomes the command: its end of the pipe must not keep the watchdog from seeing the parent's end.
-      #
-      # @return [void]
-      def forget
-        @pipe.close
-      end
-
       private
 
       def start

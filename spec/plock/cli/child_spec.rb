@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/cli/child"
+require "support/command_line"
+
+RSpec.describe Plock::CLI::Child do
+  include Support::CommandLine
+
+  def child_process(*command, **environment)
+    described_class.new(command, environment.transform_keys(&:to_s)).tap { |made| discard(-> { bury(made) }, :call) }
+  end
+
+  def bury(made)
+    return if made.status
+
+    made.kill("KILL")
+    made.reap
+  end
+
+  it "begins when it is told to, as the first of a group of its own" do
+    reader, writer = IO.pipe
+    writer.close_on_exec = false
+    made = child_process("sh", "-c", "echo $PLACE >&#{writer.fileno}", PLACE: "there")
+    expect(Process.getpgid(made.pid)).to eq made.pid
+    expect(reader.wait_readable(0.05)).to be_nil
+    made.start
+    writer.close
+    expect(reader.read).to eq "there\n"
+    expect(made.reap).to be_success
+  end
+
+  it "is gone, and has run nothing, where whoever made it ends before" do
+    reader, writer = IO.pipe
+    writer.close_on_exec = false
+    made = in_child do
+      reader.close
+      described_class.new(["sh", "-c", "echo ran >&#{writer.fileno}"], {}).pid
+    end
+    expect_gone(made)
+    writer.close
+    expect(reader.read).to eq ""
+  end
+
+  it "is ended and not reaped until it is asked for" do
+    made = child_process("true")
+    expect(made).not_to be_ended
+    made.start
+    eventually { made.ended? }
+    expect(made.ended?).to be true
+    expect(File.exist?("/proc/#{made.pid}")).to be true if File.directory?("/proc/self")
+    expect(made.reap.exitstatus).to eq 0
+    expect(made).not_to be_ended
+  end
+
+  it "says what stopped it, once" do
+    made = child_process("sleep", "60")
+    made.start
+    expect(made.stopped).to be_nil
+    made.kill("STOP")
+    expect(eventually { made.stopped }).to eq Signal.list["STOP"]
+    expect(made.stopped).to be_nil
+    made.kill("KILL")
+    expect(eventually { made.stopped || made.status }.termsig).to eq 9
+    expect(made.group?).to be false
+  end
+end
