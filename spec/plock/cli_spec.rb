@@ -79,7 +79,7 @@ RSpec.describe "plock" do
     url = "redis://127.0.0.1:#{server.addr[1]}?command_timeout=30&connect_timeout=30"
     %w[INT TERM].each do |name|
       running = start_plock("status", "k", env: { "PLOCK_URL" => url })
-      server.accept
+      discard(server.accept, :close)
       running.signal(name)
       expect(running.finish.termsig).to eq Signal.list[name]
       expect(running.said).to eq ["", ""]

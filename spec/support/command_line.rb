@@ -28,14 +28,20 @@ module Support
 
       attr_reader :pid, :out, :err, :told
 
-      def initialize(command, env, options)
+      # input: its standard input is a pipe, which #tell writes to.
+      def initialize(command, env, options, input: false)
         @out, out = IO.pipe
         @err, err = IO.pipe
         @told, tell = IO.pipe
-        @pid = Process.spawn(env, *command, { in: File::NULL, out: out, err: err, 3 => tell }.merge(options))
-        [out, err, tell].each(&:close)
+        from, @input = IO.pipe if input
+        @pid = Process.spawn(env, *command, { in: from || File::NULL, out: out, err: err, 3 => tell }.merge(options))
+        [out, err, tell, from].compact.each(&:close)
         Backstage.watch(@pid)
       end
+
+      def tell(line = "") = @input.puts(line)
+
+      def end_input = @input.close
 
       # The next line that the command writes to descriptor 3; nil at its end.
       def line(from = told)
@@ -61,7 +67,7 @@ module Support
       def close
         Process.kill(:KILL, pid) unless @status
         finish
-        [out, err, told].each { |stream| stream.close unless stream.closed? }
+        [out, err, told, @input].compact.each { |stream| stream.close unless stream.closed? }
       end
     end
 
@@ -124,8 +130,8 @@ module Support
 
     def plock_environment(env) = ENVIRONMENT.merge("PLOCK_URL" => shared_redis.unix_url).merge(env)
 
-    def start_plock(*arguments, env: {}, **options)
-      discard(Running.new([*PROGRAM, *arguments], plock_environment(env), options), :close)
+    def start_plock(*arguments, env: {}, input: false, **options)
+      discard(Running.new([*PROGRAM, *arguments], plock_environment(env), options, input: input), :close)
     end
 
     # Runs it to its end; its output, its errors, its Process::Status.

@@ -18,28 +18,22 @@ RSpec.describe Plock::CLI::Child do
     made.reap
   end
 
+  let(:file) { File.join(Support::Backstage.folder, "child-#{SecureRandom.hex(6)}") }
+
   it "begins when it is told to, as the first of a group of its own" do
-    reader, writer = IO.pipe
-    writer.close_on_exec = false
-    made = child_process("sh", "-c", "echo $PLACE >&#{writer.fileno}", PLACE: "there")
+    made = child_process("sh", "-c", "echo $PLACE >$FILE", PLACE: "there", FILE: file)
     expect(Process.getpgid(made.pid)).to eq made.pid
-    expect(reader.wait_readable(0.05)).to be_nil
+    expect(made.stopped || made.ended? || File.exist?(file)).to be false
     made.start
-    writer.close
-    expect(reader.read).to eq "there\n"
     expect(made.reap).to be_success
+    expect(File.read(file)).to eq "there\n"
   end
 
   it "is gone, and has run nothing, where whoever made it ends before" do
-    reader, writer = IO.pipe
-    writer.close_on_exec = false
-    made = in_child do
-      reader.close
-      described_class.new(["sh", "-c", "echo ran >&#{writer.fileno}"], {}).pid
-    end
+    path = file
+    made = in_child { described_class.new(["sh", "-c", "echo ran >#{path}"], {}).pid }
     expect_gone(made)
-    writer.close
-    expect(reader.read).to eq ""
+    expect(File.exist?(path)).to be false
   end
 
   it "is ended and not reaped until it is asked for" do

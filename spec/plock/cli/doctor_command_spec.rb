@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "json"
+require "plock/cli/doctor/rights"
 require "support/command_line"
 
 RSpec.describe "plock doctor", needs: "redis-server" do
@@ -101,13 +102,11 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   end
 
   it "recommends what the README recommends" do
-    require "plock/cli/doctor/rights"
     readme = File.read("#{Support::CommandLine::ROOT}/README.md")[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/].gsub("\\\n", " ").split
     expect(readme.drop(5)).to match_array(Plock::CLI::Doctor::Rights::SMALLEST)
   end
 
   it "sees a right that is missing, by name" do
-    require "plock/cli/doctor/rights"
     { "+publish" => /publish/i, "+subscribe" => /SUBSCRIBE/i, "+set" => /set/i }.each do |right, message|
       server.call("ACL", "SETUSER", "locks", "reset", "on", ">correct horse", *(Plock::CLI::Doctor::Rights::SMALLEST - [right]))
       findings, status = examine(server.url(user: "locks", password: "correct horse"))

@@ -48,25 +48,23 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
 
     it "stays alive as long as the command does, and holds the key" do
-      job = start("trap 'echo heard >&3' TERM; echo ready >&3; until read line; do :; done; exit 3", in: (input, go = IO.pipe).first)
+      job = start("trap 'echo heard >&3' TERM; echo ready >&3; until read line; do :; done; exit 3", input: true)
       job.line
       2.times do
         job.signal(:TERM)
         expect([job.line, store.status(key).held?]).to eq ["heard", true]
       end
-      go.puts
+      job.tell
       expect(job.finish.exitstatus).to eq 3
-      input.close
     end
 
     it "leaves those ignored that were ignored, as under nohup" do
       program = "trap '' HUP; exec \"$@\""
       arguments = [*Support::CommandLine::PROGRAM, "run", key, "--", *shell("echo $$ >&3; kill -HUP $$; read line; exit 4")]
-      job = discard(Support::CommandLine::Running.new(["sh", "-c", program, "sh", *arguments], plock_environment({}), { in: (input, go = IO.pipe).first }), :close)
+      job = discard(Support::CommandLine::Running.new(["sh", "-c", program, "sh", *arguments], plock_environment({}), {}, input: true), :close)
       job.line
       job.signal(:HUP)
-      input.close
-      go.puts
+      job.tell
       expect(job.finish.exitstatus).to eq 4
     end
 
@@ -142,11 +140,10 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
 
     it "leaves no watchdog and no zombie behind when the command ends" do
-      job = start("echo $PPID >&3; read line", in: (input, go = IO.pipe).first)
+      job = start("echo $PPID >&3; read line", input: true)
       job.line
       dog = watchdog_of(job)
-      input.close
-      go.puts
+      job.tell
       job.finish
       expect(running?(dog)).to be false
       expect(File.exist?("/proc/#{dog}")).to be false # it was waited for

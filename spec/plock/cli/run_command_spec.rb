@@ -14,14 +14,13 @@ RSpec.describe "plock run", needs: "redis-server" do
   def shell(script) = ["sh", "-c", script]
 
   it "runs the command while it holds the key, and gives the key back" do
-    job = start_plock("run", key, "--label", "nightly", "--", *shell('echo "$PLOCK_KEY $PLOCK_TOKEN $PLOCK_FENCE" >&3; read line'), in: (input, go = IO.pipe).first)
+    job = start_plock("run", key, "--label", "nightly", "--", *shell('echo "$PLOCK_KEY $PLOCK_TOKEN $PLOCK_FENCE" >&3; read line'), input: true)
     told = job.line.split
     status = store.status(key)
     expect(status).to have_attributes(held?: true, pid: job.pid, label: "nightly", fence: Integer(told.last))
     expect(shared_redis.call("GET", status.store_key)).to eq told[-2]
     expect(told[0..-3].join(" ")).to eq key
-    input.close
-    go.puts
+    job.tell
     expect(job.finish.exitstatus).to eq 0
     expect(store.status(key)).not_to be_held
     expect(job.said).to eq ["", ""]
@@ -99,14 +98,13 @@ RSpec.describe "plock run", needs: "redis-server" do
   end
 
   it "renews the lease as long as the command runs" do
-    job = start_plock("run", key, "--ttl", "0.3", "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first)
+    job = start_plock("run", key, "--ttl", "0.3", "--", *shell("echo >&3; read line"), input: true)
     job.line
     started = monotonic
     fence = store.status(key).fence
     eventually { monotonic - started > 1 } # more than three times its ttl
     expect(store.status(key)).to have_attributes(held?: true, fence: fence)
-    input.close
-    go.close
+    job.end_input
     expect(job.finish.exitstatus).to eq 1 # of read
   end
 
@@ -141,11 +139,10 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
 
     it "is 76, too, where nobody could tell before the command had ended" do
-      job = start_plock("run", key, "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first)
+      job = start_plock("run", key, "--", *shell("echo >&3; read line"), input: true)
       job.line
       shared_redis.call("DEL", store.status(key).store_key) # as FLUSHALL does, or an eviction: nobody is told
-      go.puts
-      input.close
+      job.tell
       expect(job.finish.exitstatus).to eq 76
       expect(job.said.last).to match(/lost/)
     end
@@ -161,12 +158,11 @@ RSpec.describe "plock run", needs: "redis-server" do
 
     it "goes on where the store went away and came back in time" do
       server = redis_server(config: { "appendonly" => "yes", "appendfsync" => "always" })
-      job = start_plock("run", key, "--ttl", "20", "--", *shell("echo >&3; read line"), in: (input, go = IO.pipe).first, env: { "PLOCK_URL" => server.unix_url })
+      job = start_plock("run", key, "--ttl", "20", "--", *shell("echo >&3; read line"), input: true, env: { "PLOCK_URL" => server.unix_url })
       job.line
       server.kill
       server.restart
-      input.close
-      go.puts
+      job.tell
       expect(job.finish.exitstatus).to eq 0
       expect(job.said.last).to eq ""
     end
@@ -174,11 +170,10 @@ RSpec.describe "plock run", needs: "redis-server" do
 
   it "says that it could not give the key back, and keeps the status of the command" do
     server = redis_server
-    job = start_plock("run", key, "--", *shell("echo >&3; read line; exit 5"), in: (input, go = IO.pipe).first, env: { "PLOCK_URL" => server.unix_url })
+    job = start_plock("run", key, "--", *shell("echo >&3; read line; exit 5"), input: true, env: { "PLOCK_URL" => server.unix_url })
     job.line
     server.kill
-    input.close
-    go.puts
+    job.tell
     expect(job.finish.exitstatus).to eq 5
     expect(job.said.last).to match(/\Aplock: #{Regexp.escape(key.inspect)} could not be released .* free again within 30/)
   end

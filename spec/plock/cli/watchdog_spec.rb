@@ -69,13 +69,11 @@ RSpec.describe Plock::CLI::Watchdog do
 
   it "has nothing open but its pipe, and leads a session of its own" do
     skip "/proc shows it" unless Support::Inventory.available?
-    reader, writer = IO.pipe
     watchdog = described_class.new
     expect(eventually { (open = Support::Inventory.descriptors(watchdog.pid)).size == 1 && open }).to match [/\Apipe:/]
     expect(Process.getsid(watchdog.pid)).to eq watchdog.pid
     expect(File.readlink("/proc/#{watchdog.pid}/cwd")).to eq "/"
     watchdog.finish
-    [reader, writer].each(&:close)
   end
 
   it "holds on to a descriptor until the last one of the group is gone" do
