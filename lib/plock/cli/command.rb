@@ -65,7 +65,8 @@ module Plock
         name = error.args.first.to_s[/\A[^=]*/]
         case error
         when OptionParser::InvalidOption then "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
-        when OptionParser::AmbiguousOption then "#{name} may be #{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
+        when OptionParser::AmbiguousOption
+          "#{name} may be #{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
         when OptionParser::MissingArgument then "#{name} needs a value"
         when OptionParser::NeedlessArgument then "#{name} takes no value"
         else error.message

@@ -15,8 +15,8 @@ module Plock
     class DoctorCommand < Command
       NAME = "doctor"
       USAGE = "[options]"
-      CHECKS = [Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction, Doctor::Persistence, Doctor::Replication,
-                Doctor::Rights, Doctor::Trial, Doctor::Clocks, Doctor::Descriptors, Doctor::Secret].freeze
+      CHECKS = [Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction, Doctor::Persistence,
+                Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks, Doctor::Descriptors, Doctor::Secret].freeze
       DESCRIPTION = <<~TEXT
         Says what a store can and cannot promise as it is set up, and what to do about it. It takes a lock of its own for a moment.
         Exit status: 1 where something endangers exclusion, unless it is accepted; 69 where the store cannot be asked at all.
@@ -30,7 +30,9 @@ module Plock
 
       def define(options)
         @accepted = []
-        options.on("--accept CHECKS", "what is known and does not count, as persistence,replication") { |text| @accepted.concat(text.split(",")) }
+        options.on("--accept CHECKS", "what is known and does not count, as persistence,replication") do |text|
+          @accepted.concat(text.split(","))
+        end
         json_option(options)
       end
 

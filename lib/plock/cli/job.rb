@@ -9,8 +9,8 @@ module Plock
   module CLI
     # A command that runs under a lease: from its start to its end, with everything in between that a shell's job goes through.
     #
-    # Signals are passed on to the whole group of the command, as a terminal does. When it is stopped (Ctrl-Z) this process stops, too,
-    # so that the shell sees it; before it goes on, the lease must still be there.
+    # Signals are passed on to the whole group of the command, as a terminal does. When it is stopped (Ctrl-Z) this process
+    # stops, too, so that the shell sees it; before it goes on, the lease must still be there.
     class Job
       # Seconds between two looks at whether a group is gone, which nobody is told.
       LOOK = 0.02
@@ -20,8 +20,9 @@ module Plock
       CONTINUED = Signal.list.fetch("CONT")
       CHILD = Signal.list.fetch("CHLD")
       INTERRUPTED = Signal.list.fetch("INT")
+      STOPPED = Signal.list.fetch("TSTP")
 
-      private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED
+      private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :STOPPED
 
       # @param command [Array<String>]
       # @param environment [Hash{String => String}] in addition to this process's
@@ -36,7 +37,7 @@ module Plock
         @terminal = Terminal.open
         @watchdog = Watchdog.new(holding: holding)
         @child = Child.new(command, environment)
-        @lost = false
+        @lost = @to_stop = false
       end
 
       # @yield once, when the lease is lost: the command is being ended
@@ -57,8 +58,8 @@ module Plock
         @lost
       end
 
-      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to know: a shell goes on after a status
-      # of 130, and stops after a signal. Who leads a session has no such shell above him.
+      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to know: a shell goes on after
+      # a status of 130, and stops after a signal. Who leads a session has no such shell above him.
       #
       # @return [Boolean]
       def interrupted?
@@ -70,14 +71,19 @@ module Plock
       def begin_child
         @watchdog.guard(@child.pid)
         @watchdog.keep_alive
-        @terminal.lend(@child.pid) if @terminal && !@terminal.shared? && @terminal.ours?
+        @wants_terminal = @terminal && !@terminal.shared?
+        lend_terminal
         @child.start
+      end
+
+      def lend_terminal
+        @terminal.lend(@child.pid) if @wants_terminal && @terminal.ours?
       end
 
       # One round: what happened, and what it means for the command.
       def supervise
         @bell.heard(patience).each { |number| respond(number) }
-        @child.kill("KILL") if @lost && patience.zero?
+        end_by_force if patience&.zero?
         @watchdog.keep_alive
         return end_child if @child.ended?
 
@@ -85,6 +91,7 @@ module Plock
         stop(signal) if signal
       end
 
+      # @return [Float, nil] seconds until the command is ended by force; nil: it is not to be, or has been
       def patience
         @deadline && [@deadline - Clock.now, 0.0].max
       end
@@ -94,7 +101,9 @@ module Plock
         when Bell::LOST then lose
         when CONTINUED then go_on
         when CHILD then nil # it is looked at in any case
-        else @child.kill(number)
+        else
+          @to_stop ||= number == STOPPED # whatever stops it first: it may be just about to touch the terminal
+          @child.kill(number)
         end
       end
 
@@ -106,20 +115,23 @@ module Plock
 
       # --- stopped, and going on ---
 
-      # As the command has been stopped, so is this process and its job, unless it was stopped only because it needs the terminal, and
-      # that can be had.
+      # As the command has been stopped, so is this process and its job, unless it was stopped only because it needs the
+      # terminal, and that can be had.
       def stop(signal)
-        return unless @terminal
-        return lend_and_go_on if TERMINAL_STOPS.include?(signal) && @terminal.ours? && !@terminal.lent?
+        return if @terminal.nil? || @lost
 
-        @wants_terminal = @terminal.lent? || TERMINAL_STOPS.include?(signal)
+        wants = TERMINAL_STOPS.include?(signal)
+        @wants_terminal ||= wants
+        return go_on if wants && @terminal.ours? && !@to_stop
+
         @terminal.take_back
         continued = stop_job(signal)
-        @child.kill("HUP") if !continued && TERMINAL_STOPS.include?(signal) # as the system does where no shell can continue it
+        @child.kill("HUP") if wants && !continued # as the system does where no shell can continue it
         go_on
       end
 
-      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its job, the system does not stop it.
+      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its job, the system does not
+      #   stop it.
       def stop_job(signal)
         name = TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"] ? "TSTP" : Signal.signame(signal)
         handler = trap(name, "SYSTEM_DEFAULT")
@@ -131,16 +143,12 @@ module Plock
         trap(name, handler) if handler
       end
 
-      def lend_and_go_on
-        @terminal.lend(@child.pid)
-        @child.kill("CONT")
-      end
-
       # Who was stopped cannot have renewed the lease.
       def go_on
+        @to_stop = false
         return lose unless @lease.valid?
 
-        @terminal.lend(@child.pid) if @wants_terminal && @terminal.ours?
+        lend_terminal
         @child.kill("CONT")
       end
 
@@ -156,12 +164,17 @@ module Plock
         @child.kill("CONT") # who is stopped ends only when he goes on
       end
 
+      def end_by_force
+        @deadline = nil
+        @child.kill("KILL")
+      end
+
       # The command has ended; what it started may still be there.
       def clear_away
-        while @child.group? && patience.positive?
+        while @deadline && @child.group?
           @bell.heard([LOOK, patience].min).each { |number| respond(number) unless [CHILD, CONTINUED].include?(number) }
+          end_by_force if patience.zero?
         end
-        @child.kill("KILL")
       end
 
       # --- the end ---

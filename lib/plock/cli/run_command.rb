@@ -9,11 +9,12 @@ module Plock
       NAME = "run"
       USAGE = "[options] KEY [options] [--] COMMAND [ARGUMENT ...]"
       DESCRIPTION = <<~TEXT
-        Runs COMMAND while it holds KEY, and nowhere else at the same time. The lease is renewed as long as COMMAND runs. If it is lost
-        all the same, COMMAND and what it started is ended; if plock itself is killed, it is killed at once. COMMAND finds PLOCK_KEY,
-        PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it; what it leaves running when it ends is left alone.
-        Exit status: that of COMMAND, 128 + n where signal n ended it; 75 where somebody else has KEY; 76 where the lease was lost;
-        69 where the store cannot be used; 64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
+        Runs COMMAND while it holds KEY, and nowhere else at the same time. The lease is renewed as long as COMMAND runs. If it is
+        lost all the same, COMMAND and what it started is ended; if plock itself is killed, it is killed at once. COMMAND finds
+        PLOCK_KEY, PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it; what it leaves running when it
+        ends is left alone.
+        Exit status: that of COMMAND, 128 + n where signal n ended it; 75 where somebody else has KEY; 76 where the lease was
+        lost; 69 where the store cannot be used; 64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
       TEXT
 
       DEFAULT_TTL = 30.0

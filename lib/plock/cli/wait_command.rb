@@ -29,10 +29,14 @@ module Plock
       end
 
       def call
-        status = store.status(@key)
-        free = !status.held? || !store.try_acquire(@key, wait: @wait || Locking::Arguments::SPAN_MAX, ttl: TTL, label: LABEL, &:release).nil?
+        free = !store.status(@key).held? || served?
         report(free)
         free ? ExitStatus::OK : ExitStatus::BUSY
+      end
+
+      def served?
+        patience = @wait || Locking::Arguments::SPAN_MAX
+        !store.try_acquire(@key, wait: patience, ttl: TTL, label: LABEL, &:release).nil?
       end
 
       def report(free)

@@ -30,10 +30,10 @@ module Plock
         def look
           mode = server.info("server", "redis_mode")
           role = server.info("replication", "role") or return unknown("the role")
-          return danger("a #{mode}: plock cannot keep its promises there", "name a server that stands alone, or a primary") unless mode == "standalone"
           return danger("a replica: it takes no locks", "name the primary, #{primary}") if role == "slave"
+          return fine("a primary that stands alone") if mode == "standalone"
 
-          fine("a primary that stands alone")
+          danger("a #{mode}: plock cannot keep its promises there", "name a server that stands alone, or a primary")
         end
 
         private
@@ -49,7 +49,8 @@ module Plock
 
         def look
           if server.store.unverified?
-            return danger("TLS whose certificate is not verified: whoever answers is trusted", "leave verify out, and name the authority by ca_file")
+            return danger("TLS whose certificate is not verified: whoever answers is trusted",
+                          "leave verify out, and name the authority by ca_file")
           end
           return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss:")
           return fine("none, and none needed: it does not leave this host") if server.local?
@@ -70,7 +71,8 @@ module Plock
           message = format("%.2f ms, at worst %.2f", times[ROUNDS / 2] * 1000, times.last * 1000)
           return fine(message) if times[ROUNDS / 2] <= LONG
 
-          advice("#{message}: an attempt may not fit into its time", "use a server that is nearer, or raise attempt_timeout and command_timeout")
+          advice("#{message}: an attempt may not fit into its time",
+                 "use a server that is nearer, or raise attempt_timeout and command_timeout")
         end
 
         private

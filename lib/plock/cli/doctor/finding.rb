@@ -8,8 +8,8 @@ module Plock
       # @!attribute [r] check
       #   @return [String] its name
       # @!attribute [r] level
-      #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: two may come to hold one key, or nobody any; `:unknown`: could
-      #     not be looked at
+      #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: two may come to hold one key, or nobody any;
+      #     `:unknown`: could not be looked at
       # @!attribute [r] message
       #   @return [String]
       # @!attribute [r] remedy

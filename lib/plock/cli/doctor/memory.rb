@@ -31,19 +31,23 @@ module Plock
           used = server.number("memory", "used_memory").to_f / limit
           return fine("#{policy}, #{(used * 100).round} % of the memory in use") if used < FULL
 
-          advice("#{policy}, #{(used * 100).round} % of the memory in use: when there is no more, no lock is granted", "raise maxmemory, or store less")
+          advice("#{policy}, #{(used * 100).round} % of the memory in use: when there is no more, no lock is granted",
+                 "raise maxmemory, or store less")
         end
       end
 
       # Whether locks survive the end of the server's process.
       class Persistence < Check
         NAME = "persistence"
-        REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its configuration file; or let fences reject who is late"
+        REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its configuration file; " \
+                 "or let fences reject who is late"
 
         def look
           enabled = server.info("persistence", "aof_enabled") or return unknown("persistence")
           return danger("no append-only file: a restart forgets every lock that is held", REMEDY) if enabled == "0"
-          return danger("the append-only file cannot be written", "see the server's log, and its disk") if server.info("persistence", "aof_last_write_status") == "err"
+          if server.info("persistence", "aof_last_write_status") == "err"
+            return danger("the append-only file cannot be written", "see the server's log, and its disk")
+          end
 
           case sync = server.setting("appendfsync")
           when nil then unknown("appendfsync")
@@ -61,7 +65,8 @@ module Plock
           replicas = server.number("replication", "connected_slaves") or return unknown("replication")
           return fine("no replicas") if replicas.zero?
 
-          danger("#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the latest locks",
+          danger("#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the " \
+                 "latest locks",
                  "keep locks on a server that nothing fails over from, or let fences reject who is late")
         end
       end

@@ -11,8 +11,8 @@ module Plock
 
         # Enough for everything; the README shows it as one command.
         SMALLEST = %w[
-          ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time +set +get
-          +del +exists +pttl +pexpire +zadd +zrem +zrange +zrank +zscore +zcard +scan
+          ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time
+          +set +get +del +exists +pttl +pexpire +zadd +zrem +zrange +zrank +zscore +zcard +scan
         ].freeze
 
         REMEDY = "ACL SETUSER locks on >PASSWORD #{SMALLEST.join(" ")}"
@@ -56,7 +56,8 @@ module Plock
           seconds = hand_over(key)
           return fine(format("taken, waited for, handed over in %.2f ms, given back", seconds * 1000)) if seconds
 
-          danger("a lock was not handed over to who waited for it", "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
+          danger("a lock was not handed over to who waited for it",
+                 "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
         rescue PermissionError => e
           danger(e.message, Rights::REMEDY)
         rescue Error => e

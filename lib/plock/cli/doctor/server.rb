@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # The server behind a store, as it tells of itself. Asked over a connection like those of locks: the same address, credentials, TLS
-      # and time limits.
+      # The server behind a store, as it tells of itself. Asked over a connection like those of locks: the same address,
+      # credentials, TLS and time limits.
       class Server
         # @return [Store]
         attr_reader :store

@@ -18,7 +18,8 @@ module Plock
           apart = time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
           return fine(format("%+.3f s against this host's", apart)) if apart.abs <= APART
 
-          advice(format("%+.1f s against this host's: the times that status shows are the server's", apart), "run NTP on both. Leases do not depend on it")
+          advice(format("%+.1f s against this host's: the times that status shows are the server's", apart),
+                 "run NTP on both. Leases do not depend on it")
         end
       end
 
@@ -31,13 +32,16 @@ module Plock
 
         def look
           here = Process.getrlimit(:NOFILE).first
-          return advice("this process may open #{here}: connections of a busy program will not find any", "raise ulimit -n to 1024 or more") if here < FEW
+          if here < FEW
+            return advice("this process may open #{here}: a busy program's connections will not find any", "raise ulimit -n to 1024 or more")
+          end
 
           clients, most = %w[connected_clients maxclients].map { |name| server.number("clients", name) }
           return fine("#{limit(here)} here") unless clients && most
           return fine("#{limit(here)} here, #{clients} of #{most} clients there") if clients < most * FULL
 
-          advice("#{clients} of #{most} clients are connected to the server: soon it refuses more", "raise maxclients, or lower pool_size")
+          advice("#{clients} of #{most} clients are connected to the server: soon it refuses more",
+                 "raise maxclients, or lower pool_size")
         end
 
         private
@@ -52,10 +56,11 @@ module Plock
         NAME = "secret"
 
         def look
-          return fine("keys are hashed with #{Locking::Profile::SECRET_VARIABLE}") unless ENV[Locking::Profile::SECRET_VARIABLE].to_s.empty?
+          variable = Locking::Profile::SECRET_VARIABLE
+          return fine("keys are hashed with #{variable}") unless ENV[variable].to_s.empty?
 
           advice("keys are hashed without a secret: who can read the store can guess them",
-                 "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
+                 "set #{variable} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
         end
       end
     end
