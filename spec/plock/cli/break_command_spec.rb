@@ -27,7 +27,8 @@ RSpec.describe "plock break", needs: "redis-server" do
 
   it "says it in JSON" do
     lease = hold
-    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => true, "fence" => lease.fence, "owner" => a_hash_including("label" => "import"))
+    expect(JSON.parse(plock("break", "-y", "--json", key).first))
+      .to include("key" => key, "broken" => true, "fence" => lease.fence, "owner" => a_hash_including("label" => "import"))
     expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => false, "owner" => nil)
   end
 

@@ -12,7 +12,8 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   # What it says in JSON, by check; and its exit status.
   def examine(url, *options, env: {})
-    output, errors, status = plock("doctor", "--json", *options, env: { "PLOCK_URL" => url, "PLOCK_SECRET" => "sixteen bytes and more" }.merge(env))
+    env = { "PLOCK_URL" => url, "PLOCK_SECRET" => "sixteen bytes and more" }.merge(env)
+    output, errors, status = plock("doctor", "--json", *options, env: env)
     expect(errors.lines.grep_v(/without verifying its certificate/)).to be_empty
     told = JSON.parse(output)
     expect(told["sound"]).to be status.exitstatus.zero?
@@ -38,7 +39,8 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     output, errors, status = plock("doctor", env: { "PLOCK_URL" => server.unix_url })
     expect([errors, status.exitstatus]).to eq ["", 1]
     expect(output.lines.first).to eq "#{server.unix_url}\n"
-    expect(output).to match(/^  ok       version: /).and match(/^  DANGER   persistence: .*restart.*\n           .*CONFIG SET appendonly yes/)
+    expect(output).to match(/^  ok       version: /)
+    expect(output).to match(/^  DANGER   persistence: .*restart.*\n           .*CONFIG SET appendonly yes/)
     expect(output).to match(/^  advice   secret: .*\n           set PLOCK_SECRET/)
     expect(output).not_to include "\e"
   end
@@ -50,13 +52,21 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(plock("doctor", "--accept", "persistance", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 64
   end
 
+  memory = { "maxmemory" => "64mb" }
+
   {
-    "a policy that drops locks" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "allkeys-lru" }, "eviction", "danger", /allkeys-lru.*dropped/, /noeviction/],
-    "one that drops what has a time to live, as locks have" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "volatile-ttl" }, "eviction", "danger", /volatile-ttl/, /noeviction/],
-    "such a policy without a limit" => [{ "maxmemory" => "0", "maxmemory-policy" => "allkeys-lru" }, "eviction", "advice", /no limit/, /noeviction/],
-    "a limit, and a policy that drops nothing" => [{ "maxmemory" => "64mb", "maxmemory-policy" => "noeviction" }, "eviction", "fine", /noeviction, \d+ %/, nil],
-    "memory that is nearly full" => [{ "maxmemory" => "1mb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
-    "a file that is written out every second" => [{ "appendfsync" => "everysec" }, "persistence", "danger", /everysec/, /appendfsync always/],
+    "a policy that drops locks" =>
+      [memory.merge("maxmemory-policy" => "allkeys-lru"), "eviction", "danger", /allkeys-lru.*dropped/, /noeviction/],
+    "one that drops what has a time to live, as locks have" =>
+      [memory.merge("maxmemory-policy" => "volatile-ttl"), "eviction", "danger", /volatile-ttl/, /noeviction/],
+    "such a policy without a limit" =>
+      [{ "maxmemory" => "0", "maxmemory-policy" => "allkeys-lru" }, "eviction", "advice", /no limit/, /noeviction/],
+    "a limit, and a policy that drops nothing" =>
+      [memory.merge("maxmemory-policy" => "noeviction"), "eviction", "fine", /noeviction, \d+ %/, nil],
+    "memory that is nearly full" =>
+      [{ "maxmemory" => "1mb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
+    "a file that is written out every second" =>
+      [{ "appendfsync" => "everysec" }, "persistence", "danger", /everysec/, /appendfsync always/],
     "no file" => [{ "appendonly" => "no" }, "persistence", "danger", /restart forgets/, /fences/],
     "few clients" => [{ "maxclients" => "4" }, "descriptors", "advice", /of 4 clients/, /raise maxclients/]
   }.each do |what, (settings, check, level, message, remedy)|
@@ -97,7 +107,8 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     server.call("ACL", "SETUSER", "locks", "on", ">correct horse", *rules)
     findings, status = examine(server.url(user: "locks", password: "correct horse"))
     expect(status).to eq 0
-    expect(findings.transform_values { |finding| finding["level"] }).to include("trial" => "fine", "rights" => "fine", "clock" => "fine", "eviction" => "unknown", "persistence" => "unknown")
+    expect(findings.transform_values { |finding| finding["level"] })
+      .to include("trial" => "fine", "rights" => "fine", "clock" => "fine", "eviction" => "unknown", "persistence" => "unknown")
     expect(findings["eviction"]["remedy"]).to match(/a user that may/)
   end
 
@@ -116,16 +127,20 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   end
 
   it "sees rights that are not needed" do
-    expect(examine(server.unix_url).first["rights"]).to match(a_hash_including("level" => "advice", "message" => /default may, without a password, use all commands and all keys/))
+    finding = examine(server.unix_url).first["rights"]
+    expect(finding["level"]).to eq "advice"
+    expect(finding["message"]).to match(/default may, without a password, use all commands and all keys/)
   end
 
   it "sees that there is no secret" do
-    expect(examine(server.unix_url, env: { "PLOCK_SECRET" => nil }).first["secret"]).to match(a_hash_including("level" => "advice", "remedy" => /PLOCK_SECRET/))
+    finding = examine(server.unix_url, env: { "PLOCK_SECRET" => nil }).first["secret"]
+    expect(finding).to match(a_hash_including("level" => "advice", "remedy" => /PLOCK_SECRET/))
   end
 
   it "sees a limit of descriptors that is low" do
     output, = plock("doctor", "--json", env: { "PLOCK_URL" => server.unix_url }, rlimit_nofile: 100)
-    expect(JSON.parse(output)["findings"].find { |finding| finding["check"] == "descriptors" }).to match(a_hash_including("level" => "advice", "message" => /may open 100/))
+    finding = JSON.parse(output)["findings"].find { |found| found["check"] == "descriptors" }
+    expect(finding).to match(a_hash_including("level" => "advice", "message" => /may open 100/))
   end
 
   it "is 69 where the store cannot be asked" do

@@ -61,7 +61,8 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     it "leaves those ignored that were ignored, as under nohup" do
       program = "trap '' HUP; exec \"$@\""
       arguments = [*Support::CommandLine::PROGRAM, "run", key, "--", *shell("echo $$ >&3; kill -HUP $$; read line; exit 4")]
-      job = discard(Support::CommandLine::Running.new(["sh", "-c", program, "sh", *arguments], plock_environment({}), {}, input: true), :close)
+      command = ["sh", "-c", program, "sh", *arguments]
+      job = discard(Support::CommandLine::Running.new(command, plock_environment({}), {}, input: true), :close)
       job.line
       job.signal(:HUP)
       job.tell
@@ -181,7 +182,8 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   describe "poor surroundings" do
     it "runs under env -i, as cron does, without HOME, TERM and a terminal" do
       env = ENV.keys.to_h { |name| [name, nil] }.merge("PLOCK_URL" => shared_redis.unix_url, "PATH" => "/usr/bin:/bin")
-      output, errors, status = plock("run", "--label", "Übernacht", key, "--", *shell("echo $PLOCK_KEY; env | grep -c '^HOME='"), env: env, unsetenv_others: true)
+      command = shell("echo $PLOCK_KEY; env | grep -c '^HOME='")
+      output, errors, status = plock("run", "--label", "Übernacht", key, "--", *command, env: env, unsetenv_others: true)
       expect([output, errors, status.exitstatus]).to eq ["#{key}\n0\n", "", 1]
     end
 

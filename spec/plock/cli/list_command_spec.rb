@@ -36,8 +36,9 @@ RSpec.describe "plock list", needs: "redis-server" do
 
   it "shows in JSON what status does" do
     lease = hold("a", "nightly import")
-    expect(JSON.parse(list("--json").first)).to match [a_hash_including("key" => nil, "store_key" => lease.store_key, "held" => true, "fence" => lease.fence,
-                                                                        "owner" => a_hash_including("label" => "nightly import"))]
+    expect(JSON.parse(list("--json").first))
+      .to match [a_hash_including("key" => nil, "store_key" => lease.store_key, "held" => true, "fence" => lease.fence,
+                                  "owner" => a_hash_including("label" => "nightly import"))]
   end
 
   it "finds by label, host, store key, and by the name of a key" do

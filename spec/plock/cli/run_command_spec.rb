@@ -14,7 +14,8 @@ RSpec.describe "plock run", needs: "redis-server" do
   def shell(script) = ["sh", "-c", script]
 
   it "runs the command while it holds the key, and gives the key back" do
-    job = start_plock("run", key, "--label", "nightly", "--", *shell('echo "$PLOCK_KEY $PLOCK_TOKEN $PLOCK_FENCE" >&3; read line'), input: true)
+    command = shell('echo "$PLOCK_KEY $PLOCK_TOKEN $PLOCK_FENCE" >&3; read line')
+    job = start_plock("run", key, "--label", "nightly", "--", *command, input: true)
     told = job.line.split
     status = store.status(key)
     expect(status).to have_attributes(held?: true, pid: job.pid, label: "nightly", fence: Integer(told.last))
@@ -158,7 +159,8 @@ RSpec.describe "plock run", needs: "redis-server" do
 
     it "goes on where the store went away and came back in time" do
       server = redis_server(config: { "appendonly" => "yes", "appendfsync" => "always" })
-      job = start_plock("run", key, "--ttl", "20", "--", *shell("echo >&3; read line"), input: true, env: { "PLOCK_URL" => server.unix_url })
+      command = shell("echo >&3; read line")
+      job = start_plock("run", key, "--ttl", "20", "--", *command, input: true, env: { "PLOCK_URL" => server.unix_url })
       job.line
       server.kill
       server.restart

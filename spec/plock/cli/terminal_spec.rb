@@ -74,7 +74,9 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
   end
 
   describe "in a shell", needs: "bash" do
-    let(:shell) { screen("bash", "--norc", "--noprofile", "-i", env: { "PS1" => "prompt> ", "PS2" => "", "HISTFILE" => "", "TERM" => "dumb" }) }
+    plain = { "PS1" => "prompt> ", "PS2" => "", "HISTFILE" => "", "TERM" => "dumb" }
+
+    let(:shell) { screen("bash", "--norc", "--noprofile", "-i", env: plain) }
 
     before do
       shell.await("prompt> ")
