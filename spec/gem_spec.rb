@@ -80,11 +80,12 @@ RSpec.describe "The gem" do
       end.min
     end
 
-    it "starts in at most 40 ms more than Ruby alone", :timing do
+    # On a machine that is slower, or busy, both are.
+    it "starts in at most 40 ms more than Ruby alone where that takes 44", :timing do
       key = lock_name
-      at_most(0.040) do
+      at_most(0.040 / 0.044) do
         alone = cheapest(RbConfig.ruby, "-e", "0")
-        cheapest(command, "status", key) - alone
+        (cheapest(command, "status", key) - alone) / alone
       end
     end
   end
