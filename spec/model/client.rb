@@ -27,11 +27,12 @@ module Model
       age = client.age
       client.reply = client.age = nil
       case verdict
-      when :held then hold(i, scenario.ttl - age)
+      when :held then hold(i, scenario.ttl - age, left)
       when :refused then client.phase == :looking ? refused_at_first(i) : refused(i, left, ticket, ours)
       when :extended
         client.left = scenario.ttl - age
         check_exclusion
+      when :downgraded then tell { "#{name(client.value)} has been made a reader" }
       when :lost then client.left = 0
       end
     end
@@ -48,10 +49,12 @@ module Model
       end
     end
 
-    # The timer of a process: its first in line asks again. One whose answer is under way is in line, too.
+    # The timer of a process: the first in line there whose answer is not under way asks again.
     def look_again(i)
       tell { "#{name(clients[i].value)} looks again" }
-      scenario.tenants[scenario.homes[i]].each { |other| clients[other].due = nil } unless rules[:timer_for_next]
+      node = home(i)
+      node.look = nil
+      node.told = nil if node.told == 0
       ask(i)
     end
 
@@ -120,25 +123,25 @@ module Model
     def first_in_line(n)
       first = nil
       scenario.tenants[n].each do |i|
-        next unless QUEUES.include?(clients[i].phase) && clients[i].ticket.positive?
+        next unless clients[i].phase == :waiting
 
         first = i if first.nil? || clients[i].ticket < clients[first].ticket
       end
-      first if first && clients[first].phase == :waiting
+      first
     end
 
-    def waiters(n) = scenario.tenants[n].select { |i| clients[i].phase == :subscribing || QUEUES.include?(clients[i].phase) }
+    def waiters(n) = scenario.tenants[n].select { |i| LINE.include?(clients[i].phase) }
 
     private
 
-    QUEUES = %i[asking waiting].freeze
-    private_constant :QUEUES
+    LINE = %i[subscribing asking waiting].freeze
+    private_constant :LINE
 
-    # With its ticket, if it has one. A claim is nothing else.
+    # With its ticket, if it has one. A claim is nothing else. While it could not hear of its turn it does not queue.
     def ask(i)
       client = clients[i]
-      client.due = nil
-      send_acquire(client, :asking, rules[:keep_ticket] ? client.ticket : 0)
+      ticket = rules[:keep_ticket] ? client.ticket : 0
+      send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end
 
     def send_acquire(client, phase, ticket)
@@ -148,8 +151,9 @@ module Model
       post(:acquire, client.value, ticket)
     end
 
-    def hold(i, left)
+    def hold(i, left, changes_in = nil)
       client = clients[i]
+      served(i, changes_in) if LINE.include?(client.phase)
       client.phase = :holding
       client.left = left
       client.due = nil
@@ -161,6 +165,30 @@ module Model
 
       tell { "#{name(client.value)} does not want it any more" }
       release_lease(i)
+    end
+
+    # The others of its process need not look before its time is over, or that of one who shares the lock with it.
+    def served(i, changes_in)
+      home(i).told = nil unless several_hold? # it was about the turn that has come to this one, or before
+      look_in(i, [changes_in, scenario.ttl].compact.min) if rules[:timer_for_next] && rules[:timer]
+      clients[i].phase = :holding
+      leave_line(scenario.homes[i])
+    end
+
+    # Where several hold a lock, what one was told does not become untrue by what another is.
+    def look_in(i, time)
+      node = home(i)
+      node.look = [time, (node.look if several_hold?)].compact.min
+    end
+
+    def several_hold? = scenario.shared && rules[:keep_look]
+
+    # It may have been the one who was to look.
+    def leave_line(n)
+      node = nodes[n]
+      if waiters(n).empty? then node.look = node.told = nil
+      elsif rules[:timer_for_next] then node.look ||= 0
+      end
     end
 
     def release_lease(i)
@@ -182,7 +210,7 @@ module Model
 
     def refused(i, left, ticket, ours)
       client = clients[i]
-      client.ticket = ticket
+      client.ticket = ticket if ticket
       if client.quits
         vanish(i)
         return post(:leave, client.value)
@@ -194,9 +222,9 @@ module Model
       end
       tell { "#{name(client.value)} is refused and waits" }
       client.phase = :waiting
-      client.due = rules[:earliest_timer] ? [client.due, left].compact.min : left
-      client.due = nil unless rules[:timer]
-      client.due = [left, scenario.poll].min if !ours && rules[:poll_strangers]
+      left = [left, scenario.poll].min if !ours && rules[:poll_strangers]
+      look_in(i, left) if rules[:timer]
+      home(i).told = nil unless rules[:earliest_timer]
     end
 
     # As far as the process knows.
@@ -254,15 +282,18 @@ module Model
 
     def stand_by(value, time)
       client = client_of(value)
-      return if client.value != value || !QUEUES.include?(client.phase) || !rules[:timer]
+      return if client.value != value || !LINE.include?(client.phase) || !rules[:timer]
 
       tell { "#{name(value)} hears that it shall look again in #{time}" }
-      client.due = [client.due, time].compact.min
+      node = home(owner(value))
+      node.told = [node.told, time].compact.min
     end
 
     def vanish(i)
       client = clients[i]
+      waited = LINE.include?(client.phase)
       client.phase = :gone
+      leave_line(scenario.homes[i]) if waited
       client.reply = client.age = client.left = client.due = client.place = nil
       client.woken = client.quits = client.hurt = false
       client.ticket = 0
@@ -272,17 +303,15 @@ module Model
       requests << Request.new(op, value, ticket, false).freeze
     end
 
-    def check_exclusion
-      holders = clients.select { |client| holds?(client) }
-      return if holders.size < 2
-
-      violate(:exclusion, "#{holders.map { |client| name(client.value) }.join(" and ")} both hold the lock")
-    end
-
     def age_client(client)
       client.age += 1 if client.age && client.age < scenario.ttl
       client.left -= 1 if client.left&.positive?
       client.due -= 1 if client.due&.positive?
+    end
+
+    def age_node(node)
+      node.look -= 1 if node.look&.positive?
+      node.told -= 1 if node.told&.positive?
     end
 
     def names_in(n) = scenario.tenants[n].map { |i| name(i) }.join(", ")

@@ -4,15 +4,19 @@ module Model
   # What can go wrong, each kind as often as the scenario's budget allows, at any moment.
   module Faults
     # A process dies. Its requests may still arrive, or not; its subscription ends.
-    def crash(n)
-      spend(:crash)
+    def crash(n, fault = :crash)
+      spend(fault)
       tell { "CRASH of the process of #{names_in(n)}" }
-      nodes[n] = Node.new(:dead, false, :none, false, [], 0)
+      nodes[n] = Node.new(:dead, false, :none, false, [], 0, nil, nil)
       scenario.tenants[n].each do |i|
         make_late(clients[i].value)
         vanish(i)
       end
+      nodes[n].look = nil
     end
+
+    # The same, but only of one that waits for its turn.
+    def crash_in_line(n) = crash(n, :crash_in_line)
 
     # SIGSTOP, or a machine that does not answer: it does nothing, but the server still counts it as listening.
     def freeze_process(n, fault = :freeze)
@@ -77,6 +81,16 @@ module Model
       post(:extend, client.value)
     end
 
+    # A writer turns reader. From now on it does not count on being alone.
+    def downgrade(i)
+      spend(:downgrade)
+      client = clients[i]
+      tell { "#{name(client.value)} downgrades" }
+      client.share = "r"
+      client.age = 0
+      post(:downgrade, client.value)
+    end
+
     # The companion is lost with its fence; the clock is set back.
     def forget(_)
       spend(:forget)
@@ -115,11 +129,13 @@ module Model
 
         steps << [:notice_deafness, n] if node.link == :deaf
         active = scenario.tenants[n].any? { |i| !OUTSIDE.include?(clients[i].phase) }
-        next unless active
+        next unless active && scenario.tenants[n].all? { |i| victim?(i) }
 
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
-        steps << [:freeze_in_line, n] if left?(:freeze_in_line) && scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
+        in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
+        steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
+        steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line
         steps << [:cut, n] if left?(:cut) && SUBSCRIBED.include?(node.link)
         steps << [:go_deaf, n] if left?(:deaf) && node.link == :on
       end
@@ -137,8 +153,11 @@ module Model
         steps << [:lose_reply, i] if left?(:lose) && client.age && client.phase != :holding
         steps << [:finish_early, i] if left?(:keep) && client.phase == :holding && client.left.positive?
         steps << [:renew, i] if left?(:renew) && client.phase == :holding && client.age.nil? && client.left.positive?
+        steps << [:downgrade, i] if left?(:downgrade) && client.phase == :holding && client.share == "w" && client.age.nil?
       end
     end
+
+    def victim?(i) = scenario.victims.nil? || scenario.victims == scenario.shares[i]
 
     def left?(fault) = (budget[fault] || 0).positive?
 

@@ -8,11 +8,14 @@
 
 require_relative "explorer"
 require_relative "scenarios"
+require_relative "shared_scenarios"
 
 module Model
   # Runs scenarios and compares what comes out with what is expected.
   class Report
-    HEAD = format("%-38s %-9s %-9s %9s %10s %7s  %s", "scenario", "clients", "idle", "states", "steps", "CPU s", "verdict")
+    BROKEN = Scenarios.broken.merge(SharedScenarios.broken).freeze
+    BROKEN_AT_LENGTH = SharedScenarios.broken_at_length.freeze
+    HEAD = format("%-38s %-11s %-7s %9s %10s %7s  %s", "scenario", "clients", "idle", "states", "steps", "CPU s", "verdict")
 
     def initialize
       @failures = []
@@ -28,9 +31,9 @@ module Model
       end
     end
 
-    def rules_needed
+    def rules_needed(full)
       puts "", "Without a rule; each must break what is named"
-      Scenarios.broken.each do |rule, (property, scenario, *others)|
+      (full ? BROKEN.merge(BROKEN_AT_LENGTH) : BROKEN).each do |rule, (property, scenario, *others)|
         must_break(RULES.fetch(rule), scenario, property, rules(rule, *others))
       end
       puts "", "Against this there is no rule"
@@ -38,7 +41,7 @@ module Model
     end
 
     def without(rule)
-      _, scenario, *others = Scenarios.broken.fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
+      _, scenario, *others = BROKEN.merge(BROKEN_AT_LENGTH).fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
       puts "Without rule #{RULES[rule]}", "Scenario: #{scenario.title}", ""
       tell(Explorer.new(scenario, rules(rule, *others)).run)
     end
@@ -67,7 +70,7 @@ module Model
     def line(outcome, verdict)
       scenario = outcome.scenario
       idle = scenario.delays ? "-" : "#{outcome.idle} of #{scenario.idle}"
-      puts format("%-38s %-9s %-9s %9d %10d %7.1f  %s", scenario.title, scenario.processes.join(" "), idle, outcome.states,
+      puts format("%-38s %-11s %-7s %9d %10d %7.1f  %s", scenario.title, scenario.processes.join(" "), idle, outcome.states,
                   outcome.steps, outcome.seconds, verdict)
     end
 
@@ -100,8 +103,10 @@ if $PROGRAM_NAME == __FILE__
   in ["--rules"] then Model::RULES.each { |name, text| puts format("%-16s %s", name, text) }
   in ["--without", rule] then report.without(rule.to_sym)
   in [] | ["--full"]
-    report.promises(Model::Scenarios.short + (ARGV.empty? ? [] : Model::Scenarios.long))
-    report.rules_needed
+    full = ARGV.any?
+    all = [Model::Scenarios, Model::SharedScenarios]
+    report.promises(all.flat_map(&:short) + (full ? all.flat_map(&:long) : []))
+    report.rules_needed(full)
     report.finish
   else abort "usage: model.rb [--full | --rules | --without RULE]"
   end

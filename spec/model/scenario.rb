@@ -20,23 +20,52 @@ module Model
     two_watch: "9: when a lock is left free, or kept, two are told when to look",
     replace_watch: "9: the first in line who leaves lets those who follow look",
     fresh_value: "7: a value whose reply is lost is never used again",
-    end_claims: "8: one who gives up lets its request come to an end first"
+    end_claims: "8: one who gives up lets its request come to an end first",
+    sweep: "s: those whose time is over are inside no more",
+    keys_last: "s: the keys last as long as the one who stays longest",
+    one_mode: "s: all who are inside have one mode",
+    within_limit: "s: and are fewer than the limit that brings who is let in",
+    strict_order: "s: nobody is let in past one who waits before him",
+    probe: "s: whom only the first in line keeps out tells him, and takes him out where nobody hears",
+    watch_first: "s: and else looks again in a second",
+    call_several: "s: all who fit are called at once",
+    baton_inside: "s: who is called has his place inside",
+    claim_place: "s: and gives it up for the lease",
+    claim_plainly: "s: also where he asks while he cannot hear",
+    admitted_calls: "s: who is let in calls those who fit beside him",
+    tell_change: "s: and is told when something changes for those who wait in his process",
+    keep_look: "s: a process does not look later than it meant to before because of another answer",
+    calls_stand_by: "s: when some are called, the next is told to look when their second is over",
+    tell_kept: "s: when a place is kept, the first in line is told until when",
+    tell_both: "s: and the second",
+    leave_admits: "s: who leaves the line lets in those whom he kept out",
+    leave_tells: "s: or has those who follow look",
+    leave_place: "s: and gives back the place to which he has been called",
+    downgrade_admits: "s: a writer who turns reader lets in those who fit beside him",
+    only_live: "s: a lease whose time is over is not prolonged"
   }.freeze
 
   KINDS = { "p" => :patient, "i" => :impatient, "o" => :older }.freeze
+  SHARES = { "r" => "r", "w" => "w", "1" => "s1", "2" => "s2", "3" => "s3" }.freeze
 
   # Who takes part, what may go wrong, and what must hold nevertheless.
   #
   # processes: number of clients in each; kind of client by letter: p patient, i impatient (wait: 0), o older (polls).
-  # faults: how many of each kind. idle: longest time without a holder while somebody waits. delays: everything may take as long as it likes;
-  # then only exclusion and fences are checked. saturated: contention without end, see
-  # World#may_finish?. always: the client, by number, who must be able to get the lock whatever has happened.
-  Scenario = Struct.new(:title, :processes, :faults, :idle, :ttl, :baton, :poll, :older_interval, :window,
-                        :second, :delays, :saturated, :always, :kinds, :homes, :seats, :tenants, keyword_init: true) do
+  # Of a lock with several holders: r, w, or the number of places; an i before it says impatient.
+  # faults: how many of each kind; victims: the share of those whose processes they hit, where not all.
+  # idle: longest time without a holder while somebody waits. delays: everything may take as long as it likes; then only
+  # exclusion and fences are checked. saturated: contention without end, see World#may_finish?. always: the client, by number,
+  # who must be able to get the lock whatever has happened.
+  Scenario = Struct.new(:title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,
+                        :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants,
+                        keyword_init: true) do
     def initialize(processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options)
       super
-      self.kinds = processes.flat_map { |process| process.chars.map { |letter| KINDS.fetch(letter) } }
-      self.homes = processes.each_with_index.flat_map { |process, n| [n] * process.size }
+      members = processes.map { |process| process.scan(/i?[rw\d]|[pio]/) }
+      self.kinds = members.flatten.map { |member| KINDS.fetch(member[0], :patient) }
+      self.shares = members.flatten.map { |member| SHARES[member[-1]] }
+      self.shared = shares.any?
+      self.homes = members.each_with_index.flat_map { |process, n| [n] * process.size }
       self.tenants = processes.each_index.map { |n| homes.each_index.select { |i| homes[i] == n } }
       self.seats = homes.each_with_index.map { |n, i| tenants[n].index(i) }
     end

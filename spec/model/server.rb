@@ -7,17 +7,23 @@ module Model
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
-      reply = case request.op
-              when :acquire then acquire(value, request.ticket)
-              when :release then release(value)
-              when :keep then keep(value)
-              when :leave then leave(value, false)
-              when :undo then leave(value, true)
-              when :extend then extend_lease(value)
-              when :subscribe then subscribe(value)
+      reply = if request.op == :subscribe then subscribe(value)
+              else scenario.shared ? carry_out_shared(request) : carry_out(request)
               end
       client = client_of(value)
       client.reply = reply if reply && !request.late && client.value == value && client.age
+    end
+
+    def carry_out(request)
+      value = request.value
+      case request.op
+      when :acquire then acquire(value, request.ticket)
+      when :release then release(value)
+      when :keep then keep(value)
+      when :leave then leave(value, false)
+      when :undo then leave(value, true)
+      when :extend then extend_lease(value)
+      end
     end
 
     # ticket: nil does not queue, 0 asks for one.
@@ -182,23 +188,8 @@ module Model
     def number_lease
       @clock += 1
       fence = [@clock, @companion + 1].max
-      violate(:fence, "fence #{fence} after #{@issued}") if fence <= @issued
-      @issued = fence if fence > @issued
+      check_fence(fence)
       @companion = fence
-    end
-
-    # Nobody's turn comes before that of one who came earlier, lives, and has not given up. One whom a fault has cut off from
-    # its turn may be passed over until it has asked again.
-    def check_order(value)
-      chosen = client_of(value)
-      return if scenario.delays || chosen.value != value || chosen.phase == :gone
-
-      clients.each do |other|
-        next if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt
-        next if chosen.place && chosen.place < other.place
-
-        violate(:order, "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier")
-      end
     end
 
     # With its request a client is back in its place, if its process can hear of its turn again.

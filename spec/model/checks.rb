@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+module Model
+  # What must hold in every state.
+  module Checks
+    private
+
+    # No two hold what excludes one another, each by its own clock.
+    def check_exclusion
+      holders = clients.select { |client| holds?(client) }
+      return check_shares(holders) if scenario.shared
+      return if holders.size < 2
+
+      violate(:exclusion, "#{holders.map { |client| name(client.value) }.join(" and ")} both hold the lock")
+    end
+
+    # A writer is alone, all have one mode, and they are no more than the one of them allows who allows most: he may be the last.
+    def check_shares(holders)
+      shares = shares_held
+      return if shares.size < 2 || (shares.map { |share| share[0] }.uniq.size == 1 && shares.size <= shares.map { |share| limit(share) }.max)
+
+      violate(:exclusion, "#{holders.map { |client| "#{name(client.value)} (#{client.share})" }.join(" and ")} are inside" \
+                          "#{", and a place is kept" if shares.size > holders.size}")
+    end
+
+    # Also those that are to stay taken.
+    def shares_held
+      kept = inside.select { |place| place.kept && place.left.positive? }
+      clients.select { |client| holds?(client) }.map(&:share) + kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
+    end
+
+    # As time passes: all that needs none has been done.
+    def measure_time
+      check_batons
+      @idle = idle? ? @idle + 1 : 0
+      violate(:idle, idleness) if @idle > scenario.idle
+      limit = scenario.ttl + (scenario.faults[:renew] ? scenario.ttl : 0)
+      @ghost = lock && ghost?(lock) ? @ghost + 1 : 0
+      inside.map! { |place| place.dup.tap { |copy| copy.ghost = ghost?(place) && place.left.positive? ? place.ghost + 1 : 0 } }
+      oldest = [@ghost, *inside.map(&:ghost)].max
+      violate(:ghost, "the lock has been with one who is gone for #{oldest} units") if oldest > limit
+    end
+
+    def idle?
+      waiting = clients.select.with_index { |client, i| waits?(client, i) }
+      return waiting.any? && !somebody_holds? unless scenario.shared
+
+      first = waiting.min_by { |client| client.place || Float::INFINITY }
+      !first.nil? && compatible?(first.share, shares_held)
+    end
+
+    def idleness
+      return "for #{@idle} units the first who waits has been kept out by nobody" if scenario.shared
+
+      "nobody has held the lock for #{@idle} units, though somebody waits"
+    end
+
+    WAITS = %i[looking subscribing asking waiting].freeze
+    private_constant :WAITS
+
+    def waits?(client, i) = WAITS.include?(client.phase) && !client.quits && home(i).state == :up
+
+    def somebody_holds? = lock&.kept || clients.any? { |client| holds?(client) }
+
+    def compatible?(share, others)
+      others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
+    end
+
+    # No turn is swallowed: a baton does not lie, even for a moment, with a process that runs and hears, and whose answer to
+    # it has not been lost.
+    def check_batons
+      [lock, *inside].each do |place|
+        next unless place&.baton && place.left.positive?
+        next if requests.any? { |request| request.late && request.op != :acquire && request.value == place.value }
+
+        node = home(owner(place.value))
+        next unless node.state == :up && node.link == :on
+
+        violate(:swallowed, "it is the turn of #{name(place.value)}, whose process runs and listens, and nothing happens")
+      end
+    end
+
+    # Its value is one that nobody uses any more.
+    def ghost?(place)
+      return false if place.kept
+
+      client = client_of(place.value)
+      client.value != place.value || client.phase == :gone
+    end
+
+    # Nobody's turn comes before that of one who came earlier, lives, has not given up, and has not been called. One whom a fault
+    # has cut off from its turn may be passed over until it has asked again.
+    def check_order(value)
+      chosen = client_of(value)
+      return if scenario.delays || chosen.value != value || chosen.phase == :gone
+
+      clients.each do |other|
+        next if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt || called?(other.value)
+        next if chosen.place && chosen.place < other.place
+
+        violate(:order, "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier")
+      end
+      nil
+    end
+
+    # Those called together come in as they like.
+    def called?(value) = inside.any? { |place| place.value == value && place.left.positive? }
+
+    def check_fence(fence)
+      violate(:fence, "fence #{fence} after #{@issued}") if fence <= @issued
+      @issued = fence if fence > @issued
+    end
+  end
+end

@@ -1,0 +1,234 @@
+# frozen_string_literal: true
+
+module Model
+  # The scripts of locks with several holders. Read beside ext/plock/core/scripts/shared_*.lua and parts/share.lua.
+  module SharedServer
+    def carry_out_shared(request)
+      value = request.value
+      case request.op
+      when :acquire then shared_acquire(value, request.ticket)
+      when :release then shared_release(value, nil)
+      when :keep then shared_release(value, Server::KEEP)
+      when :leave then shared_leave(value, false)
+      when :undo then shared_leave(value, true)
+      when :extend then shared_extend(value)
+      when :downgrade then shared_downgrade(value)
+      end
+    end
+
+    # ticket: nil does not queue, 0 asks for one.
+    def shared_acquire(value, ticket)
+      return check_order(value) || admit(value) if @expires.nil? && queue.empty?
+
+      sweep
+      mine = called = claim(value, ticket)
+      if mine then queue.reject! { |_, other| other == value }
+      elsif ticket&.positive? then enqueue(value, ticket)
+      end
+      mine ||= call_those_who_fit(value) == true
+      mine = comes_next?(value) if !mine && admits?(value)
+      check_order(value) if mine && !called # who was called has been checked then
+      mine ? admit(value) : refuse(value, ticket)
+    end
+
+    def shared_release(value, keep)
+      ours = place_of(value)
+      ours = nil unless ours&.left&.positive?
+      waited_for = queue.any?
+      remove(value, false) if ours && !keep
+      tell_end(value, ours, keep)
+      return unless waited_for || keep
+
+      sweep
+      return keep_taken(value, keep) if ours && keep
+
+      call_those_who_fit if waited_for
+      nil
+    end
+
+    def shared_leave(value, doubt)
+      first = queue.first&.last == value
+      tell { "server: #{name(value)} leaves" }
+      queue.reject! { |_, other| other == value }
+      sweep
+      remove(value, true) if rules[:leave_place]
+      remove(value, false) if doubt
+      return unless rules[:leave_admits]
+
+      called = call_those_who_fit
+      tell_two(time_until_change) if called.zero? && first && rules[:leave_tells]
+      nil
+    end
+
+    def shared_extend(value)
+      place = place_of(value)
+      return [:lost] unless place&.left&.positive? || !rules[:only_live]
+
+      tell { "server prolongs the lease of #{name(value)}" }
+      put(Place.new(value, false, scenario.ttl, place&.kept, place ? place.mode : share_of(value)[0], 0))
+      outlast
+      [:extended]
+    end
+
+    def shared_downgrade(value)
+      place = place_of(value)
+      return [:lost] unless place&.left&.positive?
+
+      tell { "server makes a reader of #{name(value)}" }
+      put(place.dup.tap { |copy| copy.mode = "r" })
+      call_those_who_fit if rules[:downgrade_admits]
+      [:downgraded]
+    end
+
+    private
+
+    # His place, where he has been called, or an earlier request of his has got it.
+    def claim(value, ticket)
+      return if ticket.nil? && !rules[:claim_plainly]
+
+      place_of(value) || (rules[:claim_place] ? remove(value, true) : baton_of(value))
+    end
+
+    def place_of(value) = inside.find { |place| place.value == value && !place.baton }
+
+    def baton_of(value) = inside.find { |place| place.value == value && place.baton }
+
+    def put(place)
+      inside.reject! { |other| other.value == place.value && other.baton == place.baton }
+      inside.push(place.freeze)
+    end
+
+    def remove(value, baton)
+      place = baton ? baton_of(value) : place_of(value)
+      inside.delete(place) if place
+    end
+
+    # Those whose time is over are inside no more.
+    def sweep
+      inside.select! { |place| place.left.positive? } if rules[:sweep]
+      @expires = nil if inside.empty?
+    end
+
+    # The key lasts as long as the one who stays longest.
+    def outlast
+      @expires = inside.map(&:left).max if rules[:keys_last]
+    end
+
+    # When something changes that nobody tells.
+    def time_until_change = [inside.map(&:left).min, 1].compact.max
+
+    def share_of(value) = scenario.shares[owner(value)]
+
+    def limit(share) = LIMITS.fetch(share)
+
+    LIMITS = { "r" => Float::INFINITY, "w" => 1, "s1" => 1, "s2" => 2, "s3" => 3 }.freeze
+    private_constant :LIMITS
+
+    def admits?(value)
+      share = share_of(value)
+      return true if inside.empty?
+
+      (inside.size < limit(share) || !rules[:within_limit]) && (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
+    end
+
+    # Tells the first who hears of it when to look; those before him are taken out.
+    def tell_first(time)
+      while (first = queue.first)
+        return first if publish(:look, first[1], time)
+
+        queue.shift
+      end
+    end
+
+    # The same, and the one after him: the first may be frozen, or just giving up.
+    def tell_two(time)
+      first = tell_first(time)
+      second = queue[1]
+      publish(:look, second[1], time) if first && second && rules[:tell_both]
+    end
+
+    # Lets in those who wait, in their order, as far as there is room. True where it comes to `mine`, who asks; else how many were called.
+    def call_those_who_fit(mine = nil)
+      called = 0
+      while (first = queue.first) && admits?(first[1])
+        queue.shift
+        return true if first[1] == mine
+        next unless publish(:turn, first[1])
+
+        check_order(first[1])
+        put(Place.new(first[1], true, scenario.baton, nil, share_of(first[1])[0], 0)) if rules[:baton_inside]
+        called += 1
+        break unless rules[:call_several]
+      end
+      return called if called.zero?
+
+      outlast
+      tell_first(scenario.baton) if rules[:calls_stand_by]
+      called
+    end
+
+    # There is room for him: whether nobody who lives waits before him.
+    def comes_next?(value)
+      loop do
+        return true unless rules[:strict_order]
+
+        first = queue.first
+        return true unless first
+        return false if !rules[:probe] || tell_first(time_until_change) == first
+        return true if call_those_who_fit(value) == true
+        return false unless admits?(value)
+      end
+    end
+
+    def admit(value)
+      share = share_of(value)
+      fence = number_lease
+      tell { "server lets #{name(value)} in (#{share}), fence #{fence}" }
+      client = client_of(value)
+      client.place = nil if client.value == value
+      put(Place.new(value, false, scenario.ttl, nil, share[0], 0))
+      @expires ||= scenario.ttl
+      outlast
+      return [:held] if queue.empty?
+
+      call_those_who_fit if rules[:admitted_calls]
+      [:held, rules[:tell_change] ? time_until_change : nil]
+    end
+
+    def refuse(value, ticket)
+      ticket = enqueue(value, ticket) if ticket
+      left = time_until_change
+      left = [left, scenario.baton].min if rules[:watch_first] && admits?(value)
+      tell { "server refuses #{name(value)}: #{left} left#{", ticket #{ticket}" if ticket}" }
+      [:refused, left, ticket, true]
+    end
+
+    def keep_taken(value, span)
+      put(place_of(value).dup.tap { |place| [place.left = span, place.kept = true] })
+      outlast
+      tell_two(time_until_change) if rules[:tell_kept]
+      nil
+    end
+
+    def tell_end(value, ours, keep)
+      tell do
+        if !ours then "server: the time of #{name(value)} was over"
+        elsif keep then "server keeps the place of #{name(value)} taken for #{keep} more"
+        else "server releases #{name(value)}"
+        end
+      end
+    end
+
+    def age_shares
+      inside.map! { |place| place.dup.tap { |copy| copy.left -= 1 if copy.left.positive? } }
+      return unless @expires
+
+      @expires -= 1
+      return if @expires.positive?
+
+      tell { "the lock key expires" }
+      @expires = nil
+      inside.clear
+    end
+  end
+end

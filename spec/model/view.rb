@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require "digest"
+
+module Model
+  # A state as a short string, by which the explorer knows it again.
+  module View
+    # The same for states that differ only in who is who: the view that each process has of everything, sorted, for processes
+    # are interchangeable. Whatever there is belongs to one process, so nothing is left out.
+    def key
+      ranks = ticket_ranks
+      views = nodes.each_with_index.map { |node, n| node_view(node, scenario.tenants[n].size) }
+      clients.each_with_index { |client, i| client_view(client, ranks, views[scenario.homes[i]]) }
+      queue.each_with_index { |(ticket, value), position| view_of(value, views).push(200, position, code(value), ranks[ticket]) }
+      sorted_requests.each { |r| view_of(r.value, views).push(201, OPS[r.op], code(r.value), r.late ? 1 : 0, rank(ranks, r.ticket)) }
+      view_of(lock.value, views).push(202, code(lock.value), lock.baton ? 1 : 0, lock.kept ? 1 : 0, lock.left) if lock
+      sorted_places.each { |place| place_view(place, view_of(place.value, views)) }
+      general = [203, @idle, @ghost, @expires || 0, @phase_of_second, 99 + @companion - @issued, 99 + @clock - @issued, *budget.values]
+      views.map! { |view| view.pack("C*") }
+      views.sort! << general.pack("C*")
+      Digest::MD5.digest(views.join)
+    end
+
+    private
+
+    number = ->(*names) { names.each_with_index.to_h }
+    STATES = number[:up, :frozen, :dead]
+    LINKS = number[:none, :sent, :on, :deaf, :cut]
+    PHASES = number[:idle, :looking, :subscribing, :asking, :waiting, :holding, :polling, :gone]
+    OPS = number[:acquire, :release, :keep, :leave, :undo, :extend, :downgrade, :subscribe]
+    KINDS = number[:patient, :impatient, :older]
+    MESSAGES = number[:subscribed, :turn, :look]
+    REPLIES = number[nil, :held, :refused, :extended, :downgraded, :lost]
+    SHARES = number[nil, "r", "w", "s1", "s2", "s3"]
+    private_constant :STATES, :LINKS, :PHASES, :OPS, :KINDS, :MESSAGES, :REPLIES, :SHARES
+
+    def ticket_ranks
+      tickets = queue.map(&:first)
+      requests.each { |request| tickets << request.ticket if request.ticket }
+      clients.each do |client|
+        tickets << client.ticket
+        tickets << client.place if client.place
+        tickets << client.reply[2] if client.reply && client.reply[2]
+      end
+      tickets << 0
+      tickets.uniq!
+      tickets.sort!
+      tickets.each_with_index.to_h
+    end
+
+    def rank(ranks, ticket) = ticket ? ranks[ticket] + 1 : 0
+
+    # A value within its process: the client's number there, and how often it had to take a fresh one.
+    def code(value) = (scenario.seats[owner(value)] * 16) + (value / clients.size)
+
+    def view_of(value, views) = views[scenario.homes[owner(value)]]
+
+    def sorted_requests
+      requests.size < 2 ? requests : requests.sort_by { |request| (request.value * 32) + (OPS[request.op] * 2) + (request.late ? 1 : 0) }
+    end
+
+    def sorted_places
+      inside.size < 2 ? inside : inside.sort_by { |place| (place.value * 2) + (place.baton ? 1 : 0) }
+    end
+
+    def place_view(place, view)
+      view.push(204, code(place.value), (place.baton ? 1 : 0) + (place.kept ? 2 : 0), place.mode.ord, place.left, place.ghost)
+    end
+
+    def node_view(node, tenants)
+      view = [tenants, STATES[node.state], node.heard ? 1 : 0, LINKS[node.link], node.again ? 1 : 0, node.buffered,
+              small(node.look), small(node.told), node.inbox.size]
+      node.inbox.each { |kind, value, time| view.push(MESSAGES[kind], value ? code(value) : 0, time || 0) }
+      view
+    end
+
+    def client_view(client, ranks, view)
+      reply = client.reply
+      flags = (client.woken ? 1 : 0) + (client.quits ? 2 : 0) + (client.hurt ? 4 : 0)
+      view.push(KINDS[client.kind], SHARES[client.share], PHASES[client.phase], client.value / clients.size, ranks[client.ticket], flags,
+                small(client.age), small(client.left), small(client.due), rank(ranks, client.place), REPLIES[reply&.first])
+      view.push(small(reply[1]), rank(ranks, reply[2]), reply[3] ? 1 : 0) if reply
+    end
+
+    def small(number) = number ? number + 1 : 0
+  end
+end
