@@ -12,7 +12,8 @@ module Plock
         # Enough for everything; the README shows it as one command.
         SMALLEST = %w[
           ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time
-          +set +get +del +exists +pttl +pexpire +zadd +zrem +zrange +zrank +zscore +zcard +scan
+          +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem +zrange +zrangebyscore +zrank +zscore +zcard +zcount
+          +hget +hset +hdel +scan
         ].freeze
 
         REMEDY = "ACL SETUSER locks on >PASSWORD #{SMALLEST.join(" ")}"
