@@ -79,6 +79,9 @@ VALUE binding_seconds(plock_ns span);
 
 /* The terms that Ruby's callers give; a label is written into the room. */
 plock_patience binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch);
+/* Gives the block, where there is one, what has been granted, and returns it: Ruby may raise what interrupts as a method in C returns, and then
+ * what it returned is nobody's. */
+VALUE binding_hand_out(VALUE granted);
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
 #endif

@@ -44,7 +44,7 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     for (long i = 0; i < RARRAY_LEN(keys); i++) rb_ary_push(s.objects, binding_lease_new(binding_store(self), rb_ary_entry(keys, i)));
     VALUE result = rb_ensure(acquire, (VALUE)&s, release_group, (VALUE)&s);
     RB_GC_GUARD(s.objects);
-    return result;
+    return RB_TYPE_P(result, T_ARRAY) ? binding_hand_out(result) : result;
 }
 
 static VALUE release(VALUE argument) {

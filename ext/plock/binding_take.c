@@ -28,6 +28,11 @@ plock_patience binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE wa
                             .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
 }
 
+VALUE binding_hand_out(VALUE granted) {
+    if (rb_block_given_p()) (void)rb_yield(granted);
+    return granted;
+}
+
 static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
     VALUE object = binding_lease_new(binding_store(self), key);
     if (!NIL_P(share) && plock_lease_share(binding_lease(object), StringValueCStr(share)))
@@ -48,7 +53,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     if (status) binding_raise(status, plock_lease_error(lease));
     do status = binding_drive(lease);
     while (status == PLOCK_TRY_FAILED);
-    if (status == PLOCK_OK) return object;
+    if (status == PLOCK_OK) return binding_hand_out(object);
     const plock_error *error = plock_lease_error(lease);
     if (status == PLOCK_TIMED_OUT) status = error->status; /* a refusal, or how the last attempt failed */
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
@@ -66,7 +71,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE fence, VALUE 
     RB_GC_GUARD(value);
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
-    return status ? Qnil : object;
+    return status ? Qnil : binding_hand_out(object);
 }
 
 void binding_init_take(VALUE store_class) {

@@ -9,8 +9,8 @@ module Plock
     # From the terms to the lease, and back. What is taken is in the lease before anything can interrupt, so that one place gives
     # it back.
     #
-    # A store hands out its hold by returning it, and one that is written in Ruby besides by yielding it as soon as it is granted:
-    # the return from a method in Ruby can be interrupted, from one in C it cannot.
+    # A store hands out its hold by yielding it as soon as it is granted, and then returns it, too: what a method returns is lost where
+    # an interrupt comes as it returns, also from one in C.
     #
     # @api private
     module Taking

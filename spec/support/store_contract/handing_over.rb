@@ -72,6 +72,22 @@ RSpec.shared_examples "a store that hands leases over" do
       expect(other.release).to be(true)
     end
 
+    it "can be interrupted at whatever step: it is released, or can still be adopted" do
+      steps = nil
+      heard = warnings do
+        steps = (1..5_000).find do |step|
+          dump = store.acquire(key, ttl: long).dump
+          interrupted = interrupted_at(step) { store.adopt(dump) { nil } }
+          store.adopt(dump) { nil } unless free?
+          expect_free
+          !interrupted
+        end
+        2.times { GC.start }
+        Plock::Dispatcher.flush
+      end
+      expect([heard, steps]).to match([[], be > 10])
+    end
+
     it "refuse what is not the dump of a lease" do
       [nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x", "plock1:aw==:soon:x"].each do |nonsense|
         expect { store.adopt(nonsense) }.to raise_error(ArgumentError), nonsense.inspect
