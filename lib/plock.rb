@@ -34,6 +34,5 @@ require_relative "plock/store"
 module Plock
   extend DefaultStore
 
-  autoload :ClientAddress, File.expand_path("plock/client_address", __dir__) # with Ruby's OpenSSL, for those who have a client
   autoload :Testing, File.expand_path("plock/testing", __dir__)
 end

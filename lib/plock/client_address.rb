@@ -2,7 +2,6 @@
 
 require_relative "errors"
 require_relative "client_address/moneta_chain"
-require_relative "client_address/tls_parameters"
 
 module Plock
   # Where an existing Redis client talks to and as whom, taken over so that a store of plock's own can go there:
@@ -17,6 +16,8 @@ module Plock
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
+    autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__) # with Ruby's OpenSSL, which takes long
+
     # Which method reads an object whose class has this ancestor; the nearest ancestor decides.
     READERS = {
       "Redis" => :of_redis,

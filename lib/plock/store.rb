@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "client_address"
 require_relative "errors"
 require_relative "locking"
 require_relative "store/adopting"
@@ -142,7 +143,7 @@ module Plock
       def open(source, **options)
         profile = Locking::Profile.extract(options)
         settings = check(options)
-        Events::ActiveSupportBridge.attach if defined?(::ActiveSupport::Notifications)
+        Events::ActiveSupportBridge.attach if defined?(::ActiveSupport::Notifications) && Events.here?
         return open_memory($1, settings, profile) if String === source && MEMORY =~ source
 
         unless String === source

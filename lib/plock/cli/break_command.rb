@@ -18,10 +18,14 @@ module Plock
         Exit status: 0 where it was taken away, 1 where it was not: nobody had it, or the answer was no.
       TEXT
 
+      TOLD = %i[key store_key kind owner fence holders].freeze
+      private_constant :TOLD
+
       private
 
       def define(options)
         options.on("-y", "--yes", "do not ask") { @yes = true }
+        kind_option(options)
         json_option(options)
       end
 
@@ -47,16 +51,15 @@ module Plock
         return true if @yes
 
         now = store.status(target)
-        return true if now.held? && now.fence == status.fence
+        return true if now.held? && now.holders.map(&:fence) == status.holders.map(&:fence)
 
         CLI.complain("meanwhile it is #{Description.printable(now.to_s)}: nothing was done")
         false
       end
 
       def report(status, broken)
-        return $stdout.puts(json(Description.to_h(status).slice(:key, :store_key, :owner, :fence).merge(broken: broken))) if @json
-
-        if broken then $stdout.puts("#{Description.name(status)}: taken away")
+        if @json then $stdout.puts(json(Description.to_h(status).slice(*TOLD).merge(broken: broken)))
+        elsif broken then $stdout.puts("#{Description.name(status)}: taken away")
         elsif !status.held? then $stdout.puts("#{Description.name(status)}: free")
         end
       end

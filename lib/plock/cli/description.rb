@@ -10,9 +10,11 @@ module Plock
         # @param status [Plock::Status]
         # @return [Hash{Symbol => Object}] for JSON
         def to_h(status)
-          { key: status.key, store_key: status.store_key, held: status.held?, owner: (person(status) if status.held?),
+          first = status.holders.first
+          { key: status.key, store_key: status.store_key, kind: status.kind, held: status.held?, owner: first && person(first),
             fence: status.fence, since: moment(status.since), remaining: status.remaining,
-            waiters: status.waiters.map { |waiter| person(waiter).merge(since: moment(waiter.since)) } }
+            holders: status.holders.map { |holder| someone(holder).merge(fence: holder.fence, remaining: holder.remaining) },
+            waiters: status.waiters.map { |waiter| someone(waiter) } }
         end
 
         # @param status [Plock::Status]
@@ -22,7 +24,7 @@ module Plock
 
           left = status.remaining ? format("%.1f s left", status.remaining) : "without an end"
           fence = ", fence #{status.fence}" if status.fence
-          ["#{name(status)}: #{printable(status.to_s)}, #{left}#{fence}", *waiters(status)]
+          ["#{name(status)}: #{printable(status.to_s)}, #{left}#{fence}", *others(status), *waiters(status)]
         end
 
         # What others have written into the store is not to give orders to a terminal.
@@ -41,11 +43,19 @@ module Plock
 
         private
 
+        def others(status)
+          status.holders.drop(1).map { |holder| "  holds: #{printable(holder.to_s)}#{", fence #{holder.fence}" if holder.fence}" }
+        end
+
         def waiters(status)
           status.waiters.map { |waiter| "  waits: #{printable(waiter.to_s)}#{", since #{moment(waiter.since)}" if waiter.since}" }
         end
 
-        # Of the holder and of a waiter the same is known.
+        # Of a holder and of a waiter the same is known.
+        def someone(known)
+          person(known).merge(since: moment(known.since), mode: known.mode)
+        end
+
         def person(known)
           { host: known.host&.scrub, pid: known.pid, thread: known.thread, label: known.label&.scrub }
         end

@@ -17,6 +17,8 @@ module Plock
 
       COLUMNS = {
         "STORE KEY" => ->(status) { status.store_key },
+        "KIND" => ->(status) { status.kind.to_s.tr("_", "-") },
+        "HOLDERS" => ->(status) { status.holders.size },
         "LABEL" => ->(status) { status.label&.inspect },
         "HOST" => ->(status) { status.host && Description.printable(status.host) },
         "PID" => ->(status) { status.pid },
@@ -61,12 +63,20 @@ module Plock
       def each_match
         return enum_for(:each_match) unless block_given?
 
-        named = @pattern && !@pattern.empty? ? store.status(@pattern).store_key : nil
-        store.each_lock { |status| yield status if @pattern.nil? || status.store_key == named || match?(status) }
+        named = names
+        store.each_lock { |status| yield status if @pattern.nil? || named.include?(status.store_key) || match?(status) }
+      end
+
+      # Under which a key of that name is locked, whatever as.
+      def names
+        return [] if @pattern.nil? || @pattern.empty?
+
+        Locking::Kind::ALL.map { |kind| store.__send__(:profile).store_key(@pattern, kind) }
       end
 
       def match?(status)
-        [status.label, status.host, status.store_key].any? { |text| text && File.fnmatch?(@pattern, text.scrub) }
+        texts = status.holders.flat_map { |holder| [holder.label, holder.host] }.push(status.store_key)
+        texts.any? { |text| text && File.fnmatch?(@pattern, text.scrub) }
       end
     end
   end

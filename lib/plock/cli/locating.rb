@@ -1,19 +1,28 @@
 # frozen_string_literal: true
 
-require_relative "../status"
+require_relative "../locking/kind"
 
 module Plock
   module CLI
-    # Keys as people name them: by what they call them, or by what `plock list` shows, where only the digest is known.
+    # Keys as people name them: by what they call them and by the kind of lock, or by what `plock list` shows, where only the digest
+    # is known.
     module Locating
-      STORE_KEY = /\Aplock:v1:(?:[A-Za-z0-9_.-]{1,32}:)?\h{64}\z/
-      private_constant :STORE_KEY
+      KINDS = Locking::Kind::ALL.to_h { |kind| [kind.name.to_s.tr("_", "-"), kind] }.freeze
+      STORE_KEY = /\Aplock:v1:(?:[A-Za-z0-9_.-]{1,32}:)?\h{64}(?:#{Regexp.union(*KINDS.values.map(&:suffix))})\z/
+      private_constant :KINDS, :STORE_KEY
 
       private
 
-      # @return [String, Plock::Status] for {Locking#status} and {Locking#break}
+      def kind_option(options)
+        options.on("--kind KIND", "what KEY is locked as: lock (by default), semaphore, read-write, once") { |text| @kind = text }
+      end
+
+      # @return [Plock::Status] for {Locking#status} and {Locking#break}
       def target
-        @key.match?(STORE_KEY) ? Plock::Status.new(nil, @key, nil) : @key
+        kind = KINDS.fetch(@kind || "lock") { raise usage("there is no kind #{@kind}#{UsageError.suggestion(@kind, KINDS.keys)}") }
+        return Plock::Status.new(nil, @key, nil) if @key.match?(STORE_KEY)
+
+        Plock::Status.new(@key, store.__send__(:profile).store_key(@key, kind), nil)
       end
     end
   end

@@ -20,6 +20,7 @@ module Plock
       private
 
       def define(options)
+        kind_option(options)
         json_option(options)
       end
 

@@ -32,6 +32,14 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => false, "owner" => nil)
   end
 
+  it "takes a lock of another kind away from all of its holders" do
+    semaphore = store.semaphore(key, permits: 2)
+    leases = Array.new(2) { discard(semaphore.acquire(ttl: 60), :release) }
+    expect(plock("break", "-y", "--kind", "semaphore", key).last.exitstatus).to eq 0
+    expect(leases.map(&:release)).to eq [false, false]
+    expect(plock("break", "-y", semaphore.status.store_key).last.exitstatus).to eq 1
+  end
+
   it "takes a store key, too" do
     expect(plock("break", "-y", hold.store_key).last.exitstatus).to eq 0
   end
