@@ -162,7 +162,8 @@ module Plock
     # @raise [LeaseLost] it is not valid
     def dump
       check!
-      kept_until = (left_to_keep + Process.clock_gettime(Process::CLOCK_REALTIME)).round(6)
+      left = left_to_keep
+      kept_until = left.zero? ? 0 : (left + Process.clock_gettime(Process::CLOCK_REALTIME)).round(6)
       fields = [FORMAT, [@key.to_s].pack("m0"), kept_until, @hold.dump]
       @given_away = true
       fields.join(":")
@@ -184,8 +185,9 @@ module Plock
       format, key, kept_until, rest = String.try_convert(dump)&.split(":", 4)
       raise ArgumentError, "not the dump of a lease" unless format == FORMAT && rest
 
-      keep = Float(kept_until) - Process.clock_gettime(Process::CLOCK_REALTIME)
-      [key.unpack1("m0").force_encoding(Encoding::UTF_8), [keep, 0.0].max, rest]
+      kept_until = Float(kept_until)
+      keep = kept_until.zero? ? 0.0 : kept_until - Process.clock_gettime(Process::CLOCK_REALTIME)
+      [key.unpack1("m0").force_encoding(Encoding::UTF_8), keep.clamp(0.0, Locking::Arguments::SPAN_MAX), rest]
     end
 
     # @api private

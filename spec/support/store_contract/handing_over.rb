@@ -64,6 +64,18 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
+    it "keep nothing that was not asked for, and can be adopted, whatever the wall clock is set to meanwhile" do
+      [-400 * 86_400, -3600, 3600].each do |jump|
+        dump = hold(ttl: long).dump
+        allow(Process).to receive(:clock_gettime).and_wrap_original do |original, clock|
+          clock == Process::CLOCK_REALTIME ? original.call(clock) + jump : original.call(clock)
+        end
+        expect(store.adopt(dump).release).to be(true)
+        expect_free
+        allow(Process).to receive(:clock_gettime).and_call_original
+      end
+    end
+
     it "raise LeaseLost where it was broken meanwhile, and leave the next one's alone" do
       dump = store.acquire(key, ttl: long).dump
       store.break(key)
