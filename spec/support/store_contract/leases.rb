@@ -95,6 +95,12 @@ RSpec.shared_examples "a store of leases" do
   end
 
   describe "renew: true" do
+    def outlives(lease)
+      over = lease.valid_until + lease.ttl
+      eventually { Plock::Clock.now > over }
+      expect(lease).to be_valid
+    end
+
     it "outlives its ttl, until it is released" do
       store.acquire(key, ttl: short, renew: true) do |lease|
         first = lease.valid_until
@@ -103,6 +109,25 @@ RSpec.shared_examples "a store of leases" do
         expect(store.try_acquire(key)).to be_nil
       end
       expect_free
+    end
+
+    # The first time a store is still about to open what it listens to, and looks at its leases when it has.
+    it "keeps up with a span that was shortened, and with one that was lengthened" do
+      2.times do
+        store.acquire(key, ttl: 1_000, renew: true) do |lease|
+          outlives(lease.extend(ttl: short))
+          expect(store.status(key).remaining).to be <= short
+          expect(lease.extend(ttl: 1_000).remaining).to be > 900
+        end
+        expect_free
+      end
+    end
+
+    it "keeps up with a span that was shortened when it was adopted" do
+      2.times do
+        store.adopt(store.acquire(key, ttl: 1_000).dump, renew: true) { |lease| outlives(lease.extend(ttl: short)) }
+        expect_free
+      end
     end
 
     it "goes on while Ruby cannot run anything else for three times as long", :timing do

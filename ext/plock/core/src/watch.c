@@ -99,6 +99,7 @@ void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
 }
 
 void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until) {
+    const plock_ns now = plock_now();
     plock__enter();
     watch->paused = false;
     watch->epoch++;
@@ -106,6 +107,9 @@ void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until)
         watch->ttl = ttl;
         watch->valid_until = valid_until;
     }
+    /* It may have become shorter, answered or not: a third of what is left, or of what is new. */
+    const plock_ns renew_at = now + (ttl ? ttl : watch->valid_until - now) / RENEWALS_PER_TTL;
+    if (ttl || renew_at < watch->renew_at) watch->renew_at = renew_at;
     if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
     plock__leave();
 }
