@@ -141,6 +141,22 @@ static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
     end();
 }
 
+/* Who keeps no error from step to step is not to take the end for a yes. */
+static void the_failure_is_its_own_and_not_what_the_caller_kept(void) {
+    begin(&EXTEND, PLOCK_SECOND, true);
+    for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
+    plock_status status = PLOCK_AGAIN;
+    while (status == PLOCK_AGAIN) {
+        error = (plock_error){.status = PLOCK_OK};
+        status = step();
+        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    }
+    CHECK_STATUS(status, PLOCK_LOADING);
+    CHECK_STATUS(error.status, PLOCK_LOADING);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    end();
+}
+
 static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
     for (int twice = 0; twice < 2; twice++) {
         begin(&RELEASE, PLOCK_SECOND, true);
@@ -190,6 +206,7 @@ int main(void) {
     RUN(each_try_has_half_of_the_time_that_is_left);
     RUN(or_all_of_it);
     RUN(it_ends_with_the_last_failure_when_its_time_is_over);
+    RUN(the_failure_is_its_own_and_not_what_the_caller_kept);
     RUN(a_connection_found_closed_is_replaced_at_once_and_once);
     RUN(it_can_be_given_up_at_any_moment);
     return test_end("errand");

@@ -28,6 +28,7 @@ static plock_status failed(plock_errand *errand, plock_status status) {
         return PLOCK_AGAIN;
     }
     if (!plock_status_retries(status)) return status;
+    errand->failure = status;
     errand->resume_at = now + plock__pause_before_trying(errand->pauses++);
     errand->pausing = true;
     return PLOCK_AGAIN;
@@ -39,7 +40,7 @@ plock_status plock__errand_step(plock_errand *errand, plock_want *want, plock_er
             const plock_ns now = plock_now();
             *want = (plock_want){.fd = -1, .deadline = errand->resume_at < errand->deadline ? errand->resume_at : errand->deadline};
             if (now < want->deadline) return PLOCK_AGAIN;
-            if (now >= errand->deadline) return error->status;
+            if (now >= errand->deadline) return error->status == errand->failure ? errand->failure : plock__fail_plainly(error, errand->failure);
             attempt(errand, now);
         }
         const plock_value *answer;

@@ -15,6 +15,7 @@ typedef struct plock_errand {
     plock_exchange exchange;
     plock_ns deadline, resume_at;
     unsigned pauses;
+    plock_status failure; /* of the last attempt */
     bool halves;      /* an attempt has half of the time that is left, so that a connection that has gone silent leaves time for another */
     bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once */
     bool doubt;       /* an earlier attempt may have been carried out, and its reply was lost */
