@@ -79,6 +79,20 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     end();
 }
 
+/* However quickly: nothing has failed. */
+static void what_was_loaded_meanwhile_is_no_failure(void) {
+    begin("redis://h");
+    fake_peers[0].answers[0] = FAKE_NOSCRIPT;
+    fake_peers[0].answers[1] = FAKE_LOADED;
+    fake_peers[0].answers[2] = FAKE_DONE;
+    start(&RELEASE);
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_STATUS(error.status, PLOCK_OK);
+    CHECK_TEXT(error.message, "");
+    plock__exchange_finish(&exchange);
+    end();
+}
+
 static void it_is_loaded_only_once(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
@@ -304,6 +318,7 @@ static void giving_up_twice_or_nothing_is_harmless(void) {
 int main(void) {
     RUN(a_script_is_called_by_its_hash);
     RUN(a_script_that_the_server_does_not_know_is_loaded);
+    RUN(what_was_loaded_meanwhile_is_no_failure);
     RUN(it_is_loaded_only_once);
     RUN(loading_may_be_refused);
     RUN(an_error_names_the_store_and_keeps_the_servers_words);

@@ -136,6 +136,7 @@ plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **
     }
     if (!status) status = read_answer(exchange, value, want, error);
     if (status == PLOCK_OK) {
+        error->status = PLOCK_OK; /* that the script was unknown has been put right */
         *error->message = 0;
         return PLOCK_OK;
     }
