@@ -101,6 +101,26 @@ static void many_jobs_go_on_side_by_side(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
+/* Leases are watched for as long as they are held, so there may be any number of jobs that do nothing but wait. */
+static void those_who_wait_keep_nobody_from_his_turn(void) {
+    enum { JOBS = 300 };
+    int ends[2], own[2];
+    begin();
+    CHECK(pipe(ends) == 0 && pipe(own) == 0);
+    for (int i = 0; i < JOBS; i++) plock__worker_submit(waits_for(ends[0]));
+    plock__worker_submit(steps(5)); /* has times of its own */
+    check_destroyed(1);
+    plock__worker_submit(waits_for(own[0])); /* and this one a descriptor */
+    plock__worker_submit(steps(2));
+    check_destroyed(2); /* so the one before it has been stepped, too */
+    CHECK(write(own[1], "x", 1) == 1);
+    check_destroyed(3);
+    CHECK(write(ends[1], "x", 1) == 1);
+    check_destroyed(JOBS + 3);
+    end();
+    for (int i = 0; i < 2; i++) CHECK(close(ends[i]) == 0 && close(own[i]) == 0);
+}
+
 static void a_new_job_is_begun_while_others_wait(void) {
     int ends[2];
     begin();
@@ -297,6 +317,7 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_job_is_stepped_by_another_thread_until_it_is_done);
     RUN(many_jobs_go_on_side_by_side);
+    RUN(those_who_wait_keep_nobody_from_his_turn);
     RUN(a_new_job_is_begun_while_others_wait);
     RUN(it_comes_back_after_it_has_ended);
     RUN(no_thread_means_that_the_job_is_dropped_at_once);

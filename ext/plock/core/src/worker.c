@@ -87,22 +87,28 @@ static bool anything_new(void) {
 /* --- a round: stepping those that are due, and waiting until some are --- */
 
 enum {
-    AT_ONCE = 256, /* jobs stepped at a time; more wait until some are done */
-    BELL = 0, GUESTS_FD, GUESTS_INTERRUPT, JOBS /* places in what is polled */
+    BELL = 0, GUESTS_FD, GUESTS_INTERRUPT, JOBS, /* places in what is polled */
+    PLACES = JOBS + 256                          /* where there are none left, it is looked at often whether a descriptor is ready */
 };
+static const plock_ns WITHOUT_A_PLACE = 2 * PLOCK_MILLISECOND;
 
 typedef struct round {
-    struct pollfd polled[JOBS + AT_ONCE];
-    nfds_t count; /* 0: nothing has been polled */
+    struct pollfd polled[PLACES];
+    unsigned count; /* 0: nothing has been polled */
 } round;
+
+static bool may_be_ready(const round *r, const plock_job *job) {
+    if (r->count == 0 || job->place == 0) return false;
+    return job->place == PLACES || r->polled[job->place].revents;
+}
 
 static void step_those_due(const round *r) {
     plock_job **link = &active;
     const plock_ns now = plock_now();
     plock__begin_step();
-    for (nfds_t i = JOBS; *link && i < JOBS + AT_ONCE; i++) {
+    while (*link) {
         plock_job *job = *link;
-        job->ready = i < r->count && r->polled[i].revents;
+        job->ready = may_be_ready(r, job);
         if (atomic_exchange(&job->due, false) || job->ready || now >= job->want.deadline) {
             job->want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
             if (job->step(job, &job->want) != PLOCK_AGAIN) {
@@ -120,12 +126,16 @@ static plock_ns gather(round *r, plock_ns deadline) {
     r->polled[BELL] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
     r->polled[GUESTS_FD] = r->polled[GUESTS_INTERRUPT] = (struct pollfd){.fd = -1};
     r->count = JOBS;
-    for (const plock_job *job = active; job && r->count < JOBS + AT_ONCE; job = job->next) {
-        r->polled[r->count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
+    bool without = false;
+    for (plock_job *job = active; job; job = job->next) {
+        job->place = job->want.fd < 0 ? 0 : r->count;
+        if (job->place == PLACES) without = true;
+        else if (job->place) r->polled[r->count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
         if (job->want.deadline < deadline) deadline = job->want.deadline;
         if (atomic_load(&job->due)) deadline = 0; /* prodded since its step */
     }
-    return deadline;
+    const plock_ns soon = without ? plock_now() + WITHOUT_A_PLACE : PLOCK_NEVER;
+    return soon < deadline ? soon : deadline;
 }
 
 static int wait_for_some(round *r, plock_ns deadline) {
@@ -281,6 +291,7 @@ static void equip(plock_waker **place, plock_waker **made) {
 
 void plock__worker_submit(plock_job *job) {
     job->next = NULL;
+    job->place = 0;
     atomic_store(&job->due, true);
     plock_waker *made[2] = {0}; /* who drives has them */
     for (int i = 0; i < 2 && !drives; i++) made[i] = plock_waker_take();

@@ -21,7 +21,8 @@ struct plock_job {
     bool lingers;        /* it ends when others need it no more, so nobody waits for its end */
     atomic_bool due;     /* to be stepped, whatever it waits for */
     bool ready;          /* what it waited for is, as poll(2) said right before this step */
-    plock_want want;     /* the thread's: what the last step said */
+    plock_want want;     /* the thread's: what the last step said … */
+    unsigned place;      /* … and where its descriptor stands in what is polled; 0: it has none */
     bool (*idle)(const plock_job *); /* would nothing be lost if it were not stepped for a while? Asked with the lock held; NULL: something would */
 };
 
