@@ -14,6 +14,11 @@ enum { RENEWALS_PER_TTL = 3 };
 static plock_status step(plock_job *job, plock_want *want);
 static void put_down(plock_job *job);
 
+/* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
+static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
+    return valid_until - plock__reliable(0, ttl) + ttl / RENEWALS_PER_TTL;
+}
+
 /* --- life --- */
 
 plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, uint64_t id, bool renews) {
@@ -79,7 +84,7 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
         watch->ttl = ttl;
         watch->valid_until = valid_until;
         watch->renewed_until = renewed_until;
-        watch->renew_at = plock_now() + ttl / RENEWALS_PER_TTL;
+        watch->renew_at = first_renewal(valid_until, ttl);
         watch->references++;
         plock__owner_move(&watch->subject.owner, &owner);
     }
@@ -106,6 +111,7 @@ void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until)
     if (ttl) {
         watch->ttl = ttl;
         watch->valid_until = valid_until;
+        watch->renew_at = first_renewal(valid_until, ttl);
     }
     /* It may have become shorter, answered or not: a third of what is left, or of what is new. */
     const plock_ns renew_at = now + (ttl ? ttl : watch->valid_until - now) / RENEWALS_PER_TTL;
