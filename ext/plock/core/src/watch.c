@@ -148,9 +148,10 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
 }
 
+/* One that has not started may be granted by now, to a value that is not known yet: it is looked at when it starts. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
     for (plock_watch *watch = watches; watch; watch = watch->next)
-        if (watch->started && is(watch->subject.key, key) && is(watch->subject.owner.value, value)) look_at_once(watch);
+        if (is(watch->subject.key, key) && (!watch->started || is(watch->subject.owner.value, value))) look_at_once(watch);
 }
 
 void plock__watch_doubt(plock_watch *watches) {

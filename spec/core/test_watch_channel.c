@@ -1,0 +1,251 @@
+/* What the channel says about leases that are held: what is told, what may have been missed, and for how long it is listened to. */
+#include "fake_watch.h"
+#include "test.h"
+
+#include "keeper.h"
+#include "process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const plock_ns TTL = 3 * PLOCK_SECOND;
+static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_patience *const PATIENCES[] = {&RENEWED, &WATCHED};
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_ns began;
+
+static void begin(void) {
+    store = fake_watching_store();
+    lease = fake_lease(store);
+    began = plock_now();
+}
+
+static void end(void) {
+    fake_no_notice();
+    fake_end(lease, store);
+}
+
+static void renewals(unsigned count) {
+    fake_await("EVALSHA extend", count);
+}
+
+static void checks(unsigned count) {
+    fake_await("EVALSHA check", count);
+}
+
+static void pass(plock_ns span, plock_ns by) {
+    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
+}
+
+/* From now on the server says that it is somebody else's. */
+static void break_it(void) {
+    atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+    atomic_store(&fake_to_check, FAKE_NOT_OURS);
+}
+
+/* Told once, whatever comes after it. */
+static void check_lost(void) {
+    fake_await_notice(PLOCK_LOST, lease);
+    CHECK(plock_lease_lost(lease));
+    CHECK(!plock_lease_valid(lease));
+    fake_call("!", 0);
+    pass(2 * TTL, TTL / 3);
+    fake_no_notice();
+    CHECK(plock_lease_lost(lease));
+}
+
+static void check_kept(void) {
+    CHECK(plock_lease_valid(lease));
+    CHECK(!plock_lease_lost(lease));
+    fake_no_notice();
+}
+
+/* --- told --- */
+
+static void what_the_channel_calls_broken_is_looked_at_at_once(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        begin();
+        fake_watch(lease, PATIENCES[i]);
+        fake_native_pass(TTL / 6);
+        break_it();
+        fake_call("!", 0);
+        check_lost();
+        renewals(i == 0 ? 2 : 0);
+        checks(i == 0 ? 0 : 2);
+        end();
+    }
+}
+
+/* The server may have come to it after what is being answered. */
+static void what_is_told_while_it_is_being_looked_at_is_looked_at_again(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        const char *const looks = i == 0 ? "EVALSHA extend" : "EVALSHA check";
+        begin();
+        fake_watch(lease, PATIENCES[i]);
+        atomic_store(&fake_to_extend, FAKE_SILENCE);
+        atomic_store(&fake_to_check, FAKE_SILENCE);
+        fake_call("!", 0);
+        fake_await(looks, 2);
+        fake_call("!", 0);
+        fake_await(looks, 2); /* one at a time */
+        break_it();
+        fake_answer(looks, 1, FAKE_DONE);
+        fake_await(looks, 3);
+        check_lost();
+        end();
+    }
+}
+
+/* Anybody may publish. */
+static void it_is_not_believed_without_looking(void) {
+    begin();
+    fake_watch(lease, &WATCHED);
+    for (unsigned i = 2; i <= 4; i++) {
+        fake_call("!", 0);
+        checks(i);
+        check_kept();
+    }
+    end();
+}
+
+static void what_it_says_of_others_is_passed_over(void) {
+    char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
+    begin();
+    fake_watch(lease, &WATCHED);
+    atomic_store(&fake_to_check, FAKE_NOT_OURS);
+    (void)fake_value(0, value);
+    CHECK(fake_publish("! somebody k"));
+    (void)snprintf(message, sizeof message, "! %.40s kk", value);
+    CHECK(fake_publish(message));
+    (void)snprintf(message, sizeof message, "! %.35s k", value);
+    CHECK(fake_publish(message));
+    (void)snprintf(message, sizeof message, "~5 %.40s k", value);
+    CHECK(fake_publish(message));
+    checks(1);
+    check_kept();
+    end();
+}
+
+static void a_check_that_fails_is_made_again_while_there_is_time(void) {
+    begin();
+    fake_watch(lease, &WATCHED);
+    atomic_store(&fake_to_check, "-LOADING x\r\n");
+    fake_call("!", 0);
+    checks(2);
+    pass(PLOCK_SECOND, 50 * PLOCK_MILLISECOND);
+    check_kept();
+    CHECK(fake_commands_like("EVALSHA check") >= 4);
+    atomic_store(&fake_to_check, FAKE_NOT_OURS);
+    pass(400 * PLOCK_MILLISECOND, 50 * PLOCK_MILLISECOND);
+    check_lost();
+    end();
+}
+
+static void a_check_does_not_make_it_last_longer(void) {
+    begin();
+    fake_watch(lease, &WATCHED);
+    fake_native_pass(TTL / 2);
+    fake_call("!", 0);
+    checks(2);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
+    end();
+}
+
+/* --- told while nobody listened --- */
+
+static void cut_and_wait(unsigned subscriptions) {
+    fake_cut_channel();
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < subscriptions && test_patient(&rounds);) fake_native_pass(5 * PLOCK_MILLISECOND);
+    fake_await("SUBSCRIBE", subscriptions);
+}
+
+static void what_may_have_been_missed_is_looked_at_when_the_channel_is_open_again(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        begin();
+        fake_watch(lease, PATIENCES[i]);
+        cut_and_wait(2);
+        renewals(i == 0 ? 2 : 0);
+        checks(i == 0 ? 0 : 2);
+        check_kept();
+        break_it();
+        cut_and_wait(3);
+        check_lost();
+        end();
+    }
+}
+
+static void a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed(void) {
+    begin();
+    for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_redis.subscriptions[i] = "-NOPERM x\r\n";
+    CHECK_STATUS(fake_hold(lease, &RENEWED), PLOCK_OK);
+    pass(3 * TTL, TTL / 6);
+    check_kept();
+    CHECK(fake_commands_like("EVALSHA extend") >= 8);
+    end();
+}
+
+/* The message is quicker than the thread that reads what was granted. */
+static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        plock_want want;
+        begin();
+        plock_lease *first;
+        CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open */
+        fake_watch(first, &WATCHED);
+        CHECK_STATUS(plock_lease_acquire(lease, PATIENCES[i]), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* granted, and not yet read */
+        fake_call("!", 1);
+        fake_nudge();
+        break_it();
+        CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+        fake_await_notice(PLOCK_LOST, lease);
+        CHECK(plock_lease_lost(lease));
+        plock_lease_free(first);
+        end();
+    }
+}
+
+/* --- for how long --- */
+
+static bool keeper_is_there(void) {
+    plock__enter();
+    const bool there = plock__keeper_of(store);
+    plock__leave();
+    return there;
+}
+
+/* Nobody listens for what is not held: the channel, and the thread, go when they have not been needed for a while. */
+static void it_is_listened_for_no_longer_than_it_lasts(void) {
+    enum { RELEASED, LOST, REFUSED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin();
+        if (way == REFUSED) atomic_store(&fake_to_acquire, FAKE_REFUSED);
+        if (way == RELEASED || way == LOST) fake_watch(lease, &WATCHED);
+        if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
+        if (way == REFUSED) CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_REFUSED);
+        if (way == LOST) {
+            fake_native_pass(TTL);
+            fake_await_notice(PLOCK_LOST, lease);
+        }
+        for (unsigned i = 0; i < 3; i++) fake_native_pass(5 * PLOCK_SECOND);
+        test_check(!keeper_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : "refused", __FILE__, __LINE__);
+        end();
+    }
+}
+
+int main(void) {
+    RUN(what_the_channel_calls_broken_is_looked_at_at_once);
+    RUN(what_is_told_while_it_is_being_looked_at_is_looked_at_again);
+    RUN(it_is_not_believed_without_looking);
+    RUN(what_it_says_of_others_is_passed_over);
+    RUN(a_check_that_fails_is_made_again_while_there_is_time);
+    RUN(a_check_does_not_make_it_last_longer);
+    RUN(what_may_have_been_missed_is_looked_at_when_the_channel_is_open_again);
+    RUN(a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed);
+    RUN(a_break_that_is_told_before_the_grant_was_read_is_remembered);
+    RUN(it_is_listened_for_no_longer_than_it_lasts);
+    return test_end("watch channel");
+}
