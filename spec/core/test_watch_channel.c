@@ -144,6 +144,28 @@ static void a_check_that_fails_is_made_again_while_there_is_time(void) {
     end();
 }
 
+/* What does not pass by itself, too: what may be lost is not taken for held because it could not be looked at. */
+static void so_is_one_that_fails_for_good(void) {
+    static const char *const FAILURES[] = {"-NOPERM x\r\n", "-ERR x\r\n", "+OK\r\n"};
+    for (unsigned i = 0; i < 3; i++) {
+        begin();
+        fake_watch(lease, &WATCHED);
+        atomic_store(&fake_to_check, FAILURES[i]);
+        fake_call("!", 0);
+        checks(2);
+        fake_native_pass(TTL / 12 - 1);
+        checks(2);
+        fake_native_pass(1);
+        checks(3);
+        fake_call("!", 0); /* told again, it looks again at once */
+        checks(4);
+        atomic_store(&fake_to_check, FAKE_NOT_OURS);
+        fake_native_pass(TTL / 12);
+        check_lost();
+        end();
+    }
+}
+
 static void a_check_does_not_make_it_last_longer(void) {
     begin();
     fake_watch(lease, &WATCHED);
@@ -242,6 +264,7 @@ int main(void) {
     RUN(it_is_not_believed_without_looking);
     RUN(what_it_says_of_others_is_passed_over);
     RUN(a_check_that_fails_is_made_again_while_there_is_time);
+    RUN(so_is_one_that_fails_for_good);
     RUN(a_check_does_not_make_it_last_longer);
     RUN(what_may_have_been_missed_is_looked_at_when_the_channel_is_open_again);
     RUN(a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed);

@@ -14,6 +14,11 @@ enum { RENEWALS_PER_TTL = 3 };
 static plock_status step(plock_job *job, plock_want *want);
 static void put_down(plock_job *job);
 
+/* After a failure that does not pass by itself. */
+static plock_ns before_another_try(const plock_watch *watch) {
+    return watch->ttl / (4 * RENEWALS_PER_TTL);
+}
+
 /* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
 static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
     return valid_until - plock__reliable(0, ttl) + ttl / RENEWALS_PER_TTL;
@@ -145,6 +150,7 @@ static bool is(const plock_text text, plock_text other) {
 
 static void look_at_once(plock_watch *watch) {
     watch->doubtful = true;
+    watch->check_at = 0;
     if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
 }
 
@@ -171,11 +177,12 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
     else if (watch->lost || now >= watch->valid_until) task = LOSE;
     else if (watch->asks) task = REST;
     else if (renews && (now >= watch->renew_at || watch->doubtful)) task = RENEW; /* it tells as much as a check */
-    else if (watch->doubtful && !watch->paused) task = CHECK;
+    else if (watch->doubtful && !watch->paused && now >= watch->check_at) task = CHECK;
     if (task == RENEW || task == CHECK) watch->doubtful = false;
     if (task == LOSE) watch->lost = true;
     want->deadline = watch->valid_until;
     if (renews && !watch->asks && watch->renew_at < want->deadline) want->deadline = watch->renew_at;
+    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < want->deadline) want->deadline = watch->check_at;
     watch->asked_in = task == RENEW || task == CHECK ? watch->epoch : watch->asked_in;
     watch->asked_ttl = watch->ttl;
     plock__leave();
@@ -201,7 +208,11 @@ static void understand(plock_watch *watch, plock_status status) {
     const bool current = watch->epoch == watch->asked_in;
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__reliable(asked_at, watch->asked_ttl);
-    if (renewal) watch->renew_at = status ? now + watch->ttl / (4 * RENEWALS_PER_TTL) : asked_at + watch->ttl / RENEWALS_PER_TTL;
+    if (renewal) watch->renew_at = status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
+    if (!renewal && status && status != PLOCK_NOT_OWNER) {
+        watch->doubtful = true;
+        watch->check_at = now + before_another_try(watch);
+    }
     plock__leave();
     if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
 }

@@ -22,6 +22,7 @@ struct plock_watch {
     bool ended;     /* the lease is released, or will be */
     bool lost;
     bool doubtful;  /* it may have been broken without our hearing of it */
+    plock_ns check_at; /* not before: a check has failed */
     bool paused;    /* the program extends it just now */
     unsigned epoch; /* grows when the program changes its dates */
     plock_ns ttl, valid_until;
