@@ -241,19 +241,28 @@ static bool keeper_is_there(void) {
 
 /* Nobody listens for what is not held: the channel, and the thread, go when they have not been needed for a while. */
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
-    enum { RELEASED, LOST, REFUSED, WAYS };
+    enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {
+        plock_want want;
         begin();
         if (way == REFUSED) atomic_store(&fake_to_acquire, FAKE_REFUSED);
+        if (way == CANCELLED) atomic_store(&fake_to_acquire, FAKE_SILENCE);
         if (way == RELEASED || way == LOST) fake_watch(lease, &WATCHED);
         if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
         if (way == REFUSED) CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_REFUSED);
+        if (way == CANCELLED) {
+            CHECK_STATUS(plock_lease_acquire(lease, &WATCHED), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            fake_await("SUBSCRIBE", 1);
+            atomic_store(&fake_to_acquire, NULL);
+            plock_lease_cancel(lease);
+        }
         if (way == LOST) {
             fake_native_pass(TTL);
             fake_await_notice(PLOCK_LOST, lease);
         }
         for (unsigned i = 0; i < 3; i++) fake_native_pass(5 * PLOCK_SECOND);
-        test_check(!keeper_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : "refused", __FILE__, __LINE__);
+        test_check(!keeper_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : way == REFUSED ? "refused" : "cancelled", __FILE__, __LINE__);
         end();
     }
 }

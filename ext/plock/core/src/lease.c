@@ -128,6 +128,7 @@ static void give_up(plock_lease *lease) {
     if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && left, false);
     if (lease->doing == RELEASING && own) plock__lease_release_in_background(lease);
     if (lease->doing == EXTENDING && lease->watch) plock__watch_resume(lease->watch, 0, 0);
+    if (!lease->held) plock__lease_drop_watch(lease); /* of what is not to be had */
     plock__errand_cancel(&lease->errand);
     lease->doing = NOTHING;
 }
