@@ -20,6 +20,7 @@ plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     plock__free(owner->brought);
     owner->brought = copy;
     owner->value = plock__text(copy, value.length);
+    owner->record = plock__text(NULL, 0); /* it stood beside the old value, or was about another */
     return PLOCK_OK;
 }
 

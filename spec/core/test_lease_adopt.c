@@ -1,0 +1,305 @@
+/* Taking over, by its owner, a lease that another process left. */
+#include "fake_watch.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FENCE = 1234567 };
+static const plock_ns TTL = 3 * PLOCK_SECOND;
+static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
+static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_want want;
+static plock_ns began;
+
+static void begin(void) {
+    store = fake_watching_store();
+    lease = fake_lease(store);
+    began = plock_now();
+}
+
+static void end(void) {
+    fake_no_notice();
+    fake_end(lease, store);
+}
+
+static plock_status start_adopting(const char *owner, const plock_patience *patience) {
+    return plock_lease_adopt(lease, owner, strlen(owner), FENCE, patience);
+}
+
+static plock_status adopt(const plock_patience *patience) {
+    const plock_status status = start_adopting("me", patience);
+    return status ? status : fake_await_end(lease);
+}
+
+static void pass(plock_ns span, plock_ns by) {
+    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
+}
+
+/* --- whose it is --- */
+
+static void whoever_knows_the_owner_takes_it_over(void) {
+    size_t length;
+    begin();
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    fake_clock_pass(100 * PLOCK_MILLISECOND); /* it counts from when the request leaves … */
+    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK(!plock_lease_valid(lease));
+    fake_clock_pass(70 * PLOCK_MILLISECOND); /* … and not from when it is answered */
+    fake_answer("EVALSHA extend", 0, FAKE_DONE);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease) && !plock_lease_inherited(lease));
+    CHECK_INT(plock_lease_fence(lease), FENCE);
+    CHECK_INT(plock_lease_ttl(lease), TTL);
+    CHECK_INT(plock_lease_acquired_at(lease), began + 100 * PLOCK_MILLISECOND);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began + 100 * PLOCK_MILLISECOND, TTL));
+    CHECK(!memcmp(plock_lease_owner(lease, &length), "me", 2) && length == 2);
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA extend 1 k me 3000");
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue me");
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA"), 2);
+}
+
+static void nobody_else_does(void) {
+    static const plock_patience *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
+    for (unsigned i = 0; i < 3; i++) {
+        begin();
+        atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+        CHECK_STATUS(adopt(PATIENCES[i]), PLOCK_NOT_OWNER);
+        CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
+        CHECK(!plock_lease_valid(lease));
+        CHECK(!plock_lease_lost(lease)); /* it was never ours */
+        CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+        CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
+        pass(2 * TTL, TTL / 3);
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA"), 1); /* neither renewed nor released */
+    }
+}
+
+/* What another left there is not taken back: it goes on until its time is over. */
+static void a_failure_leaves_it_as_it_is(void) {
+    static const struct { const char *said; plock_status status; } ANSWERS[] = {
+        {"-NOPERM x\r\n", PLOCK_NOPERM}, {FAKE_SILENCE, PLOCK_SILENT}, {"+OK\r\n", PLOCK_PROTOCOL}, {":2\r\n", PLOCK_PROTOCOL}, {"-LOADING x\r\n", PLOCK_LOADING}};
+    for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        begin();
+        atomic_store(&fake_to_extend, ANSWERS[i].said);
+        CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
+        CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
+        CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout */
+        CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
+        const unsigned asked = fake_commands_like("EVALSHA extend");
+        atomic_store(&fake_to_extend, NULL);
+        pass(TTL, TTL / 3);
+        fake_await("EVALSHA extend", asked);
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    }
+}
+
+static void what_may_pass_is_tried_again(void) {
+    begin();
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    CHECK_INT(plock_lease_acquired_at(lease), plock_now());
+    CHECK(plock_now() > began);
+    CHECK_INT(fake_commands_like("EVALSHA extend"), 2);
+    end();
+}
+
+static void it_may_have_to_hurry(void) {
+    begin();
+    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    plock_lease_hurry(lease, began + 10 * PLOCK_MILLISECOND);
+    CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+    CHECK_INT(plock_now(), began + 10 * PLOCK_MILLISECOND);
+    end();
+}
+
+/* --- misuse --- */
+
+static void what_makes_no_sense_is_refused(void) {
+    static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1};
+    begin();
+    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(start_adopting("me", &(plock_patience){.ttl = TTLS[i]}), PLOCK_MISUSE);
+    CHECK_STATUS(start_adopting("me", &(plock_patience){.ttl = TTL, .max_hold = -1}), PLOCK_MISUSE);
+    CHECK_STATUS(start_adopting("", &PLAIN), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE); /* nothing has begun */
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* one is under way */
+    CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* it is held */
+    CHECK(plock_lease_valid(lease));
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA extend 1 k me "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
+}
+
+/* --- giving up --- */
+
+static void who_gives_it_up_holds_nothing_and_takes_nothing_back(void) {
+    enum { CANCEL, FREE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin();
+        atomic_store(&fake_to_extend, FAKE_SILENCE);
+        CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        if (way == FREE) {
+            plock_lease_free(lease);
+            lease = NULL;
+        } else {
+            plock_lease_cancel(lease);
+            CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
+        }
+        atomic_store(&fake_to_extend, NULL);
+        pass(2 * TTL, TTL / 3);
+        fake_await("EVALSHA extend", 1);
+        if (way == CANCEL) CHECK_STATUS(adopt(&PLAIN), PLOCK_OK); /* and can try again */
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release"), way == CANCEL);
+    }
+}
+
+/* --- what is done with it afterwards --- */
+
+static void it_is_renewed_like_any_other(void) {
+    begin();
+    CHECK_STATUS(adopt(&RENEWED), PLOCK_OK);
+    fake_await("SUBSCRIBE", 1);
+    fake_await("EVALSHA extend", 2); /* the channel has just been opened */
+    for (unsigned i = 3; i <= 8; i++) {
+        fake_native_pass(TTL / 3);
+        fake_await("EVALSHA extend", i);
+        CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
+    }
+    fake_await("EVALSHA extend 1 k me 3000 longer", 7);
+    atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+    CHECK(fake_publish("! me k"));
+    fake_await_notice(PLOCK_LOST, lease);
+    CHECK(plock_lease_lost(lease));
+    end();
+}
+
+static void its_time_may_be_bounded(void) {
+    plock_patience patience = RENEWED;
+    patience.max_hold = 2 * PLOCK_SECOND;
+    begin();
+    CHECK_STATUS(adopt(&patience), PLOCK_OK);
+    fake_await("SUBSCRIBE", 1);
+    pass(5 * PLOCK_SECOND, PLOCK_SECOND);
+    fake_await_notice(PLOCK_LOST, lease);
+    fake_await("EVALSHA extend", 3);
+    end();
+}
+
+static void it_is_released_when_it_is_freed(void) {
+    begin();
+    CHECK_STATUS(adopt(&WATCHED), PLOCK_OK);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
+}
+
+/* What an earlier acquire wrote about its owner was that one's. */
+static void a_lease_that_was_acquired_before_can_adopt(void) {
+    enum { FRESH, BROUGHT, ADOPTED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin();
+        if (way == BROUGHT) CHECK_STATUS(plock_lease_own(lease, "somebody with a long name", 25), PLOCK_OK);
+        if (way == ADOPTED) CHECK_STATUS(start_adopting("somebody else", &RENEWED), PLOCK_OK);
+        CHECK_STATUS(way == ADOPTED ? fake_await_end(lease) : fake_hold(lease, &PLAIN), PLOCK_OK);
+        CHECK_STATUS(fake_release(lease), PLOCK_OK);
+        CHECK_STATUS(adopt(&RENEWED), PLOCK_OK);
+        CHECK(plock_lease_valid(lease));
+        fake_native_pass(TTL / 3);
+        CHECK(fake_commands_like("EVALSHA extend 1 k me 3000 longer") >= 1);
+        end();
+    }
+}
+
+/* --- in a child --- */
+
+static void adopt_in_child(void *context) {
+    plock_lease *own = fake_lease(store);
+    CHECK_STATUS(plock_lease_adopt(own, "me", 2, FENCE, context), PLOCK_OK);
+    CHECK_STATUS(fake_await_end(own), PLOCK_OK);
+    CHECK(plock_lease_valid(own) && plock_lease_fence(own) == FENCE);
+    if (((const plock_patience *)context)->renews) {
+        pass(2 * TTL, TTL / 3);
+        CHECK(plock_lease_valid(own));
+        CHECK(fake_commands_like("EVALSHA extend 1 k me 3000 longer") >= 6);
+    }
+    CHECK_STATUS(fake_release(own), PLOCK_OK);
+    plock_lease_free(own);
+    plock_lease_free(lease); /* the parent's, which releases nothing here */
+    fake_end(NULL, store);
+    CHECK_INT(fake_commands_like("EVALSHA release"), 1);
+}
+
+static void a_child_can_take_over_what_its_parent_left(void) {
+    plock_patience patience = TEST_TSAN ? PLAIN : RENEWED;
+    begin();
+    CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
+    CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
+    fake_await("SUBSCRIBE", 1);
+    plock_lease_leave(lease);
+    test_in_child(adopt_in_child, &patience);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    if (TEST_TSAN) test_skip("a native thread in a child", "the sanitizer does not allow it");
+}
+
+static void step_in_child(void *context) {
+    (void)context;
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_FORKED);
+    CHECK(!plock_lease_valid(lease));
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
+    fake_end(lease, store);
+    CHECK_INT(fake_commands_like("EVALSHA"), 1);
+}
+
+static void an_adoption_does_not_go_on_in_a_child(void) {
+    begin();
+    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    CHECK_STATUS(start_adopting("me", &WATCHED), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_await("SUBSCRIBE", 1);
+    test_in_child(step_in_child, NULL);
+    fake_answer("EVALSHA extend", 0, FAKE_DONE);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK); /* the parent has noticed nothing */
+    CHECK(plock_lease_valid(lease));
+    end();
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(whoever_knows_the_owner_takes_it_over);
+    RUN(nobody_else_does);
+    RUN(a_failure_leaves_it_as_it_is);
+    RUN(what_may_pass_is_tried_again);
+    RUN(it_may_have_to_hurry);
+    RUN(what_makes_no_sense_is_refused);
+    RUN(who_gives_it_up_holds_nothing_and_takes_nothing_back);
+    RUN(it_is_renewed_like_any_other);
+    RUN(its_time_may_be_bounded);
+    RUN(it_is_released_when_it_is_freed);
+    RUN(a_lease_that_was_acquired_before_can_adopt);
+    RUN(a_child_can_take_over_what_its_parent_left);
+    RUN(an_adoption_does_not_go_on_in_a_child);
+    return test_end("lease adopt");
+}
