@@ -14,8 +14,8 @@ typedef struct scenario {
     plock_status otherwise; /* what it may end with beside PLOCK_NO_MEMORY and its result, when something was */
 } scenario;
 
-extern const scenario SCENARIOS[];
-extern const unsigned SCENARIO_COUNT;
+extern const scenario SCENARIOS[], WATCH_SCENARIOS[];
+extern const unsigned SCENARIO_COUNT, WATCH_SCENARIO_COUNT;
 
 /* Lets memory run out: arm(n) makes the n-th allocation from now fail and returns how many there were since the last call;
  * arm(0) ends it. */

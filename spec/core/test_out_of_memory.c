@@ -4,11 +4,16 @@
 
 #include "memory.h"
 
-static void each_allocation_of_each_scenario_may_fail(void) {
-    for (unsigned i = 0; i < SCENARIO_COUNT; i++) {
-        test_begin(SCENARIOS[i].name);
-        CHECK(scenario_starve(&SCENARIOS[i], plock__fail_allocation) > 0);
+static void starve_each(const scenario *scenarios, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        test_begin(scenarios[i].name);
+        CHECK(scenario_starve(&scenarios[i], plock__fail_allocation) > 0);
     }
+}
+
+static void each_allocation_of_each_scenario_may_fail(void) {
+    starve_each(SCENARIOS, SCENARIO_COUNT);
+    starve_each(WATCH_SCENARIOS, WATCH_SCENARIO_COUNT);
 }
 
 /* The fault point itself, on which all of this rests. */

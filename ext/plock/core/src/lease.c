@@ -21,7 +21,7 @@ plock_status plock__lease_prepare_watch(plock_lease *lease) {
     if (!lease->watched || lease->watch) return PLOCK_OK;
     lease->watch = plock__watch_new(lease->store, &lease->subject, lease->id, lease->renews);
     if (!lease->watch) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
-    const plock_status status = plock__watch_prepare(lease->watch, &lease->error);
+    const plock_status status = plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->error);
     lease->subject.owner.channel = plock__text(lease->watch->channel, sizeof lease->watch->channel);
     return status;
 }

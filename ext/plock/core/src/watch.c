@@ -1,5 +1,6 @@
 #include "watch.h"
 
+#include "failure.h"
 #include "keeper.h"
 #include "memory.h"
 #include "notice.h"
@@ -11,13 +12,13 @@
 /* A third of its time has passed: two renewals may fail for a while before it is lost. */
 enum { RENEWALS_PER_TTL = 3 };
 
-static plock_status step(plock_job *job, plock_want *want);
-static void put_down(plock_job *job);
-
 /* After a failure that does not pass by itself. */
 static plock_ns before_another_try(const plock_watch *watch) {
     return watch->ttl / (4 * RENEWALS_PER_TTL);
 }
+
+static plock_status step(plock_job *job, plock_want *want);
+static void put_down(plock_job *job);
 
 /* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
 static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
@@ -66,8 +67,9 @@ static void unlink_watch(plock_watch *watch) {
     if (link && *link) *link = watch->next;
 }
 
-plock_status plock__watch_prepare(plock_watch *watch, plock_error *error) {
+plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner, plock_error *error) {
     plock_keeper *keeper, *start;
+    if (owner->brought && plock__owner_copy(&watch->subject.owner, owner)) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     const plock_status status = plock__keeper_find(watch->store, &keeper, &start, error); /* leaves the lock held */
     if (status) return status;
     memcpy(watch->channel, keeper->channel.id, sizeof watch->channel);
@@ -75,13 +77,18 @@ plock_status plock__watch_prepare(plock_watch *watch, plock_error *error) {
     keeper->watches = watch;
     if (!start && !keeper->open) plock__keeper_prod(keeper);
     plock__leave();
-    if (start) plock__keeper_start(start);
-    return PLOCK_OK;
+    if (!start) return PLOCK_OK;
+    plock__keeper_start(start);
+    plock__enter();
+    const bool begun = plock__keeper_of(watch->store); /* while it is at work the native thread is, too */
+    plock__leave();
+    return begun ? PLOCK_OK : plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to watch the lease with");
 }
 
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until) {
     plock_owner owner = {0};
-    if (plock__owner_copy(&owner, &subject->owner)) return; /* only what a caller brought needs memory */
+    const bool fresh = !watch->subject.owner.brought;
+    if (fresh && plock__owner_copy(&owner, &subject->owner)) return; /* never: a token needs no memory */
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
     if (starts) {
@@ -91,10 +98,9 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
         watch->renewed_until = renewed_until;
         watch->renew_at = first_renewal(valid_until, ttl);
         watch->references++;
-        plock__owner_move(&watch->subject.owner, &owner);
+        if (fresh) plock__owner_move(&watch->subject.owner, &owner);
     }
     plock__leave();
-    plock__owner_clear(&owner);
     if (starts) plock__worker_submit(&watch->job);
 }
 

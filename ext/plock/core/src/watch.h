@@ -43,8 +43,9 @@ plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, 
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
-/* Has the store's keeper listen for it; `channel` is what the owner's record then has to name. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, plock_error *error);
+/* Has the store's keeper listen for it; `channel` is what the owner's record then has to name. An owner that was brought is copied as long
+ * as a lack of memory can be told. PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or PLOCK_DESCRIPTORS (no thread). */
+PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner, plock_error *error);
 
 /* The lease is held from now on, until it is ended; says whichever thread got it, the first time it counts. */
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until);
