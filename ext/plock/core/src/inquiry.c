@@ -11,6 +11,8 @@ struct plock_inquiry {
     plock_store *store;
     plock_subject subject;
     plock_errand errand;
+    bool asks; /* a question is under way … */
+    unsigned generation; /* … of the process that asked it */
     plock_error error;
     size_t parts;
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
@@ -56,12 +58,18 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
     return PLOCK_OK;
 }
 
+/* One that is under way is given up. */
 static void ask(plock_inquiry *inquiry, const plock_request *request) {
+    plock__begin_step();
+    plock__errand_cancel(&inquiry->errand);
+    inquiry->asks = true;
+    inquiry->generation = plock__generation();
     inquiry->parts = 0;
     plock__pool_use(&inquiry->store->pool);
     plock__errand_begin(&inquiry->errand, inquiry->store, request, plock_after(plock_now(), inquiry->store->config->command_timeout), false);
     inquiry->errand.read = keep;
     inquiry->errand.context = inquiry;
+    plock__end_step();
 }
 
 void plock_inquiry_status(plock_inquiry *inquiry, int64_t first) {
@@ -83,9 +91,17 @@ void plock_inquiry_hurry(plock_inquiry *inquiry, plock_ns deadline) {
     plock__errand_hurry(&inquiry->errand, deadline);
 }
 
+static plock_status step(plock_inquiry *inquiry, plock_want *want) {
+    if (!inquiry->asks) return PLOCK_MISUSE;
+    if (inquiry->generation == plock__generation()) return plock__errand_step(&inquiry->errand, want, &inquiry->error);
+    plock__errand_cancel(&inquiry->errand);
+    return plock__fail_plainly(&inquiry->error, PLOCK_FORKED);
+}
+
 plock_status plock_inquiry_step(plock_inquiry *inquiry, plock_want *want) {
     plock__begin_step();
-    const plock_status status = plock__errand_step(&inquiry->errand, want, &inquiry->error);
+    const plock_status status = step(inquiry, want);
+    inquiry->asks = status == PLOCK_AGAIN;
     plock__end_step();
     return status;
 }
@@ -94,6 +110,7 @@ plock_status plock_inquiry_step(plock_inquiry *inquiry, plock_want *want) {
 void plock_inquiry_cancel(plock_inquiry *inquiry) {
     plock__begin_step();
     plock__errand_cancel(&inquiry->errand);
+    inquiry->asks = false;
     plock__end_step();
 }
 

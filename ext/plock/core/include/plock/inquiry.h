@@ -17,7 +17,7 @@ typedef struct plock_inquiry plock_inquiry;
 PLOCK_MUST_USE plock_status plock_inquiry_new(plock_inquiry **inquiry, plock_store *store, const char *key, size_t length, bool shared);
 void plock_inquiry_free(plock_inquiry *inquiry);
 
-/* Each begins to ask; plock_inquiry_step carries it out.
+/* Each begins to ask, instead of what was under way; plock_inquiry_step carries it out.
  *   status  value, ms left, what was noted at the last acquire ("fence seconds:microseconds host pid thread channel label value"), waiters in all, and from
  *           the first-th on, at most PLOCK_WAITERS_TOLD times, ticket (microseconds) and "host pid thread channel label value"
  *           of a shared one: holders in all, waiters in all, and from the first-th on, so many times, of a holder ms left and "mode fence
@@ -31,7 +31,7 @@ void plock_inquiry_break(plock_inquiry *inquiry);
 /* The question under way has less time than a command: it ends by the deadline. */
 void plock_inquiry_hurry(plock_inquiry *inquiry, plock_ns deadline);
 
-/* PLOCK_OK, PLOCK_AGAIN with want, or the failure, which plock_inquiry_error has in words. */
+/* PLOCK_OK, PLOCK_AGAIN with want, PLOCK_MISUSE (nothing has been asked), or the failure, which plock_inquiry_error has in words. */
 PLOCK_MUST_USE plock_status plock_inquiry_step(plock_inquiry *inquiry, plock_want *want);
 void plock_inquiry_cancel(plock_inquiry *inquiry);
 plock_operation plock_inquiry_operation(plock_inquiry *inquiry);

@@ -1,0 +1,320 @@
+/* Inquiries: what is asked about locks, what becomes of the answers, and how long that may take. */
+#include "fake.h"
+#include "test.h"
+
+#include "plock/inquiry.h"
+#include "process.h"
+#include "store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT(bytes, length) "$" #length "\r\n" bytes "\r\n"
+#define STATUS_OF_TWO                                                                                                              \
+    "*8\r\n" TEXT("me", 2) ":2500\r\n" TEXT("1700000000000001 1:2 h 3 4 - - me", 33) ":2\r\n" TEXT("1700000000000002", 16)          \
+        TEXT("h 5 6 - - a", 11) TEXT("1700000000000003", 16) TEXT("", 0)
+
+static plock_store *store;
+static plock_inquiry *inquiry;
+static plock_want want;
+static plock_ns began;
+
+static void begin_at(const char *url, const char *key) {
+    fake_clock_start();
+    store = fake_store(url);
+    CHECK_STATUS(plock_inquiry_new(&inquiry, store, key, strlen(key), false), PLOCK_OK);
+    began = plock_now();
+}
+
+static void begin(void) {
+    begin_at("redis://h", "k");
+}
+
+static void end(void) {
+    plock_inquiry_free(inquiry);
+    CHECK_INT(store->pool.waiting, 0);
+    fake_end(NULL, store);
+}
+
+/* As far as it goes, with the clock of the fake. */
+static plock_status finish(void) {
+    plock_status status;
+    while ((status = plock_inquiry_step(inquiry, &want)) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    return status;
+}
+
+static void check_text(size_t part, const char *expected) {
+    char copy[FAKE_COMMAND_ROOM] = "(no text)";
+    size_t length = 0;
+    const char *text = plock_inquiry_text(inquiry, part, &length);
+    if (text && CHECK(length < sizeof copy)) (void)snprintf(copy, sizeof copy, "%.*s", (int)length, text);
+    CHECK_TEXT(copy, expected);
+    CHECK_INT(plock_inquiry_number(inquiry, part), 0);
+}
+
+static void check_number(size_t part, int64_t expected) {
+    size_t length;
+    CHECK_INT(plock_inquiry_number(inquiry, part), expected);
+    CHECK(!plock_inquiry_text(inquiry, part, &length));
+}
+
+/* --- the questions --- */
+
+static void status_tells_who_holds_and_who_waits(void) {
+    begin();
+    fake_peers[0].answers[0] = STATUS_OF_TWO;
+    plock_inquiry_status(inquiry, 0);
+    CHECK_INT(fake_connections(), 0); /* the step asks */
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA status 3 k plock:1:{k}:fence plock:1:{k}:queue 0 24");
+    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    check_text(0, "me");
+    check_number(1, 2500);
+    check_text(2, "1700000000000001 1:2 h 3 4 - - me");
+    check_number(3, 2);
+    check_text(4, "1700000000000002");
+    check_text(5, "h 5 6 - - a");
+    check_text(6, "1700000000000003");
+    check_text(7, "");
+    CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_OK);
+    end();
+}
+
+static void it_tells_page_by_page(void) {
+    static const struct { int64_t first; const char *sent; } PAGES[] = {{24, "24"}, {48, "48"}, {1234567890123456789, "1234567890123456789"}};
+    char word[FAKE_COMMAND_ROOM];
+    begin();
+    for (unsigned i = 0; i < 3; i++) {
+        fake_peers[0].answers[i] = STATUS_OF_TWO;
+        plock_inquiry_status(inquiry, PAGES[i].first);
+        CHECK_STATUS(finish(), PLOCK_OK);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 6, word), PAGES[i].sent);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 7, word), "24");
+    }
+    CHECK_INT(fake_connections(), 1);
+    end();
+}
+
+static void scan_tells_keys_and_where_to_go_on(void) {
+    begin_at("redis://h", "plock:v1:*");
+    fake_peers[0].answers[0] = "*3\r\n" TEXT("4611686018427387904", 19) TEXT("a", 1) TEXT("b c", 3);
+    fake_peers[0].answers[1] = "*1\r\n" TEXT("0", 1);
+    plock_inquiry_scan(inquiry, 0);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK_INT(plock_inquiry_parts(inquiry), 3);
+    check_text(0, "4611686018427387904");
+    check_text(2, "b c");
+    plock_inquiry_scan(inquiry, 4611686018427387904);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK_INT(plock_inquiry_parts(inquiry), 1);
+    check_text(0, "0");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA scan 0 0 plock:v1:*");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA scan 0 4611686018427387904 plock:v1:*");
+    end();
+}
+
+static void break_tells_whether_it_was_held(void) {
+    begin();
+    for (unsigned i = 0; i < 3; i++) {
+        fake_peers[0].answers[i] = i == 0 ? ":0\r\n" : i == 1 ? ":1\r\n" : ":2\r\n";
+        plock_inquiry_break(inquiry);
+        CHECK_STATUS(finish(), PLOCK_OK);
+        CHECK_INT(plock_inquiry_parts(inquiry), 1);
+        check_number(0, i);
+        CHECK_TEXT(fake_peers[0].commands[1 + i], "EVALSHA break 3 k plock:1:{k}:fence plock:1:{k}:queue");
+    }
+    end();
+}
+
+/* A lock with several holders is asked about with scripts of its own. */
+static void of_a_shared_one_it_asks_the_same(void) {
+    plock_inquiry *shared;
+    begin();
+    CHECK_STATUS(plock_inquiry_new(&shared, store, "shared", 6, true), PLOCK_OK);
+    fake_peers[0].answers[0] = "*2\r\n:0\r\n:0\r\n";
+    fake_peers[0].answers[1] = ":1\r\n";
+    const plock_operation operation = plock_inquiry_operation(shared);
+    plock_inquiry_status(shared, 24);
+    CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
+    CHECK_INT(plock_inquiry_parts(shared), 2);
+    plock_inquiry_break(shared);
+    CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
+    CHECK_INT(plock_inquiry_number(shared, 0), 1);
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue");
+    plock_inquiry_free(shared);
+    end();
+}
+
+/* What carries any operation on can hurry this one, and give it up. */
+static void it_is_an_operation_like_any_other(void) {
+    begin();
+    const plock_operation operation = plock_inquiry_operation(inquiry);
+    plock_inquiry_status(inquiry, 0);
+    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    operation.hurry(operation.of, began + 5 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_SILENT);
+    CHECK_INT(plock_now(), began + 5 * PLOCK_MILLISECOND);
+    plock_inquiry_status(inquiry, 0);
+    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    operation.cancel(operation.of);
+    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_MISUSE);
+    CHECK(fake_peers[1].destroyed); /* an answer was still to come there */
+    end();
+}
+
+/* The reader's own memory is used for whatever is read next on the same connection. */
+static void an_answer_lasts_until_the_next_question(void) {
+    begin();
+    fake_peers[0].answers[0] = STATUS_OF_TWO;
+    fake_peers[0].obliging = true;
+    plock_inquiry_status(inquiry, 0);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    plock_lease *lease = fake_lease(store);
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    plock_lease_free(lease);
+    CHECK_INT(fake_connections(), 1);
+    check_text(0, "me");
+    check_text(4, "1700000000000002");
+    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    plock_inquiry_break(inquiry);
+    CHECK_INT(plock_inquiry_parts(inquiry), 0);
+    check_text(0, "(no text)");
+    check_number(0, 0);
+    end();
+}
+
+static void a_key_may_hold_any_byte(void) {
+    enum { LENGTH = 5 };
+    begin();
+    plock_inquiry *other;
+    CHECK_STATUS(plock_inquiry_new(&other, store, "a\0b\n\xff", LENGTH, false), PLOCK_OK);
+    fake_peers[0].answers[0] = "*1\r\n$5\r\na\0b"; /* cut off by its zero: the rest comes now */
+    plock_inquiry_status(other, 0);
+    CHECK_STATUS(plock_inquiry_step(other, &want), PLOCK_AGAIN);
+    fake_say(&fake_peers[0], "\0b\n\xff\r\n", 6);
+    CHECK_STATUS(plock_inquiry_step(other, &want), PLOCK_OK);
+    size_t length = 0;
+    const char *text = plock_inquiry_text(other, 0, &length);
+    CHECK(text && length == LENGTH && !memcmp(text, "a\0b\n\xff", LENGTH));
+    plock_inquiry_free(other);
+    end();
+}
+
+static void a_script_that_is_not_known_is_loaded(void) {
+    begin();
+    fake_peers[0].answers[0] = FAKE_NOSCRIPT;
+    fake_peers[0].answers[1] = FAKE_LOADED;
+    fake_peers[0].answers[2] = STATUS_OF_TWO;
+    plock_inquiry_status(inquiry, 0);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK_TEXT(fake_peers[0].commands[2], "SCRIPT LOAD status");
+    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    end();
+}
+
+/* --- failures --- */
+
+static void what_does_not_pass_is_told_at_once(void) {
+    static const struct { const char *said; plock_status status; } ERRORS[] = {
+        {"-NOPERM this user has no permissions to run the 'zrange' command\r\n", PLOCK_NOPERM}, {"-NOAUTH x\r\n", PLOCK_NOAUTH},
+        {"-MOVED 1 h:1\r\n", PLOCK_MOVED}, {"-ERR x\r\n", PLOCK_SERVER}};
+    for (unsigned i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
+        begin();
+        fake_peers[0].answers[0] = ERRORS[i].said;
+        plock_inquiry_status(inquiry, 0);
+        CHECK_STATUS(finish(), ERRORS[i].status);
+        CHECK_STATUS(plock_inquiry_error(inquiry)->status, ERRORS[i].status);
+        CHECK_HAS(plock_inquiry_error(inquiry)->message, "redis://h:6379: ");
+        CHECK_INT(plock_inquiry_parts(inquiry), 0);
+        CHECK_INT(plock_now(), began);
+        end();
+    }
+}
+
+static void what_may_pass_is_tried_again(void) {
+    begin();
+    fake_peers[0].answers[0] = "-LOADING x\r\n";
+    fake_peers[0].answers[1] = "-BUSY x\r\n";
+    fake_peers[0].answers[2] = STATUS_OF_TWO;
+    plock_inquiry_status(inquiry, 0);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    CHECK(plock_now() > began);
+    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_OK);
+    end();
+}
+
+static void it_ends_when_the_time_of_a_command_is_over(void) {
+    static const char *const WAYS[] = {FAKE_SILENCE, "-LOADING x\r\n", "*8\r\n" TEXT("me", 2)};
+    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_LOADING, PLOCK_SILENT};
+    for (unsigned i = 0; i < 3; i++) {
+        begin_at("redis://h?command_timeout=2", "k");
+        for (unsigned a = 0; a < FAKE_ANSWERS; a++) fake_peers[0].answers[a] = WAYS[i];
+        plock_inquiry_status(inquiry, 0);
+        CHECK_STATUS(finish(), STATUSES[i]);
+        CHECK_STATUS(plock_inquiry_error(inquiry)->status, STATUSES[i]);
+        CHECK_INT(plock_now(), began + 2 * PLOCK_SECOND);
+        CHECK_INT(plock_inquiry_parts(inquiry), 0);
+        end();
+    }
+}
+
+static void it_may_have_to_hurry(void) {
+    enum { ASKING, OPENING, PAUSING, NOT_BEGUN, STATES };
+    for (int state = 0; state < STATES; state++) {
+        begin();
+        if (state == OPENING) fake_peers[0].silent_greeting = true;
+        if (state == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
+        plock_inquiry_status(inquiry, 0);
+        if (state != NOT_BEGUN) CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_AGAIN);
+        plock_inquiry_hurry(inquiry, began + 5 * PLOCK_MILLISECOND);
+        plock_inquiry_hurry(inquiry, began + PLOCK_SECOND); /* which is no reason to take longer */
+        CHECK_STATUS(finish(), state == PAUSING ? PLOCK_LOADING : PLOCK_SILENT);
+        CHECK_INT(plock_now(), began + 5 * PLOCK_MILLISECOND);
+        fake_peers[0].answers[1] = fake_peers[1].answers[0] = STATUS_OF_TWO;
+        plock_inquiry_status(inquiry, 0); /* the next question has its own time */
+        CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_OK);
+        end();
+    }
+}
+
+static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
+    for (int twice = 0; twice < 2; twice++) {
+        begin();
+        fake_peers[0].answers[0] = STATUS_OF_TWO;
+        fake_peers[0].answers[1] = FAKE_CLOSES;
+        plock_inquiry_status(inquiry, 0);
+        CHECK_STATUS(finish(), PLOCK_OK);
+        fake_peers[1].answers[0] = twice ? FAKE_CLOSES : ":1\r\n";
+        fake_peers[2].answers[0] = ":0\r\n";
+        plock_inquiry_break(inquiry);
+        CHECK_STATUS(plock_inquiry_step(inquiry, &want), twice ? PLOCK_AGAIN : PLOCK_OK);
+        CHECK_INT(plock_now(), began);
+        if (twice) CHECK_STATUS(finish(), PLOCK_OK);
+        CHECK_INT(plock_now() > began, twice); /* the second time there is a pause */
+        check_number(0, !twice);
+        CHECK_INT(fake_commands_like("EVALSHA break"), 2 + twice);
+        end();
+    }
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(status_tells_who_holds_and_who_waits);
+    RUN(it_tells_page_by_page);
+    RUN(scan_tells_keys_and_where_to_go_on);
+    RUN(break_tells_whether_it_was_held);
+    RUN(of_a_shared_one_it_asks_the_same);
+    RUN(it_is_an_operation_like_any_other);
+    RUN(an_answer_lasts_until_the_next_question);
+    RUN(a_key_may_hold_any_byte);
+    RUN(a_script_that_is_not_known_is_loaded);
+    RUN(what_does_not_pass_is_told_at_once);
+    RUN(what_may_pass_is_tried_again);
+    RUN(it_ends_when_the_time_of_a_command_is_over);
+    RUN(it_may_have_to_hurry);
+    RUN(a_connection_found_closed_is_replaced_at_once_and_once);
+    return test_end("inquiry");
+}
