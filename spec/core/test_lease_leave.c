@@ -1,0 +1,235 @@
+/* Leases that are left to others, and leases that their program forgot. */
+#include "fake_watch.h"
+#include "test.h"
+
+#include <string.h>
+
+static const plock_ns TTL = 3 * PLOCK_SECOND;
+static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
+static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_patience *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
+enum { KINDS = 3 };
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_want want;
+
+static void begin(void) {
+    store = fake_watching_store();
+    lease = fake_lease(store);
+}
+
+static void end(void) {
+    fake_no_notice();
+    fake_end(lease, store);
+}
+
+/* How the program forgets it: the lease is gone then. */
+static void forget(void) {
+    plock_lease_abandon(lease);
+    lease = NULL;
+}
+
+/* The notice that the lease of the key "k" with this id has been forgotten. */
+static void check_told(uint64_t id) {
+    plock_notice *notice = plock_notice_next();
+    if (!CHECK(notice != NULL)) return;
+    CHECK_INT(notice->kind, PLOCK_ABANDONED);
+    CHECK_INT(notice->id, id);
+    CHECK_INT(notice->fence, FAKE_HELD_FENCE);
+    CHECK_INT(notice->key_length, 1);
+    CHECK_INT(notice->key[0], 'k');
+    plock_notice_free(notice);
+}
+
+/* --- leaving --- */
+
+static void what_is_left_is_not_released(void) {
+    for (unsigned i = 0; i < KINDS; i++) {
+        size_t length;
+        begin();
+        CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
+        plock_lease_leave(lease);
+        CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
+        CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE); /* what the next one needs to know can still be read */
+        (void)plock_lease_owner(lease, &length);
+        CHECK_INT(length, PLOCK_TOKEN_LENGTH);
+        CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+        CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    }
+}
+
+static void nobody_watches_it_any_more(void) {
+    begin();
+    fake_watch(lease, &WATCHED);
+    plock_lease_leave(lease);
+    atomic_store(&fake_to_check, FAKE_NOT_OURS);
+    fake_call("!", 0);
+    fake_await("EVALSHA check", 1);
+    fake_native_pass(2 * TTL);
+    fake_no_notice();
+    end();
+}
+
+static void leaving_is_harmless_where_nothing_is_held(void) {
+    begin();
+    plock_lease_leave(lease);
+    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
+    plock_lease_leave(lease);
+    plock_lease_leave(lease);
+    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK); /* and the lease can be used again */
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 1);
+}
+
+/* Whatever the server makes of the extension: it is another's to know. */
+static void what_is_left_in_mid_extension_stays_left(void) {
+    for (int answered = 0; answered < 2; answered++) {
+        begin();
+        fake_watch(lease, &RENEWED);
+        atomic_store(&fake_to_extend, FAKE_SILENCE);
+        CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        plock_lease_leave(lease);
+        atomic_store(&fake_to_extend, NULL);
+        if (answered) {
+            fake_answer("EVALSHA extend", 1, FAKE_DONE);
+            CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+            CHECK(!plock_lease_valid(lease));
+        }
+        fake_native_pass(TTL);
+        fake_await("EVALSHA extend", 2);
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    }
+}
+
+/* --- forgetting --- */
+
+static void what_is_held_and_forgotten_is_told_and_released(void) {
+    for (unsigned i = 0; i < KINDS; i++) {
+        begin();
+        CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
+        const uint64_t id = plock_lease_id(lease);
+        forget();
+        check_told(id);
+        fake_await("EVALSHA release", 1);
+        end();
+    }
+}
+
+static void what_is_not_held_is_forgotten_without_a_word(void) {
+    enum { NEVER_HELD, RELEASED, LEFT, ACQUIRING, RELEASING, NOT_OURS, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin();
+        if (way == ACQUIRING) {
+            atomic_store(&fake_to_acquire, FAKE_SILENCE);
+            CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        } else if (way != NEVER_HELD) {
+            CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
+        }
+        if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
+        if (way == LEFT) plock_lease_leave(lease);
+        if (way == RELEASING) {
+            CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        }
+        if (way == NOT_OURS) {
+            atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+            CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
+            CHECK_STATUS(fake_await_end(lease), PLOCK_NOT_OWNER);
+        }
+        forget();
+        fake_no_notice();
+        end();
+        const unsigned releases = fake_commands_like("EVALSHA release");
+        test_check(way == ACQUIRING || way == RELEASING ? releases >= 1 : releases == (way == RELEASED), "it is released where it may be held",
+                   __FILE__, __LINE__);
+    }
+    plock_lease_abandon(NULL);
+}
+
+/* Its loss has been told, or its time says it all. */
+static void so_is_what_was_lost(void) {
+    enum { TIME_OVER, TOLD, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin();
+        if (way == TIME_OVER) {
+            CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
+            fake_clock_pass(TTL);
+        } else {
+            fake_watch(lease, &RENEWED);
+            atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+            fake_native_pass(TTL / 3);
+            fake_await_notice(PLOCK_LOST, lease);
+        }
+        forget();
+        end();
+    }
+}
+
+static void what_is_renewed_and_forgotten_is_renewed_no_more(void) {
+    begin();
+    fake_watch(lease, &RENEWED);
+    const uint64_t id = plock_lease_id(lease);
+    forget();
+    check_told(id);
+    fake_native_pass(TTL);
+    fake_await("EVALSHA extend", 1);
+    fake_await("EVALSHA release", 1);
+    end();
+}
+
+static void one_in_mid_extension_is_held(void) {
+    begin();
+    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
+    const uint64_t id = plock_lease_id(lease);
+    CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    forget();
+    check_told(id);
+    fake_await("EVALSHA release", 1);
+    end();
+}
+
+/* --- in a child --- */
+
+static void forget_in_child(void *context) {
+    (void)context;
+    const unsigned commands = fake_commands_like("");
+    forget();
+    CHECK(!plock_notice_next());
+    fake_end(NULL, store);
+    CHECK_INT(fake_commands_like(""), commands);
+}
+
+static void a_child_neither_tells_nor_releases_what_it_forgets(void) {
+    for (unsigned i = 0; i < KINDS; i++) {
+        begin();
+        CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
+        test_in_child(forget_in_child, NULL);
+        CHECK(plock_lease_valid(lease));
+        end();
+        CHECK_INT(fake_commands_like("EVALSHA release"), 1);
+    }
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(what_is_left_is_not_released);
+    RUN(nobody_watches_it_any_more);
+    RUN(leaving_is_harmless_where_nothing_is_held);
+    RUN(what_is_left_in_mid_extension_stays_left);
+    RUN(what_is_held_and_forgotten_is_told_and_released);
+    RUN(what_is_not_held_is_forgotten_without_a_word);
+    RUN(so_is_what_was_lost);
+    RUN(what_is_renewed_and_forgotten_is_renewed_no_more);
+    RUN(one_in_mid_extension_is_held);
+    RUN(a_child_neither_tells_nor_releases_what_it_forgets);
+    return test_end("lease leave");
+}
