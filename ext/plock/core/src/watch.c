@@ -124,9 +124,8 @@ void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until)
         watch->valid_until = valid_until;
         watch->renew_at = first_renewal(valid_until, ttl);
     }
-    /* It may have become shorter, answered or not: a third of what is left, or of what is new. */
-    const plock_ns renew_at = now + (ttl ? ttl : watch->valid_until - now) / RENEWALS_PER_TTL;
-    if (ttl || renew_at < watch->renew_at) watch->renew_at = renew_at;
+    const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL; /* it may have become shorter, though no answer came */
+    if (!ttl && soon < watch->renew_at) watch->renew_at = soon;
     if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
     plock__leave();
 }
