@@ -38,6 +38,7 @@
 #include "plock/group.h"
 #include "plock/inquiry.h"
 #include "plock/conversation.h"
+#include "plock/local.h"
 #include "plock/notice.h"
 #include "plock/waker.h"
 

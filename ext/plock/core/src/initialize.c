@@ -1,5 +1,6 @@
 /* Puts the engine together: the one file that knows every module with something to forget in a forked child. */
 #include "keeper.h"
+#include "local_map.h"
 #include "notice.h"
 #include "plock/store.h"
 #include "pool.h"
@@ -15,6 +16,7 @@ static void initialize(void) {
     plock__on_fork(plock__worker_in_child);
     plock__on_fork(plock__keepers_in_child);
     plock__on_fork(plock__notices_in_child);
+    plock__on_fork(plock__local_in_child);
     failure = plock__watch_forks();
 }
 

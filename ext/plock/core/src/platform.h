@@ -9,6 +9,12 @@
 #if defined(__linux__) && !defined(PLOCK_PORTABLE)
 #define PLOCK__EVENTFD 1
 #define PLOCK__GETTID 1
+#define PLOCK__FUTEX 1
+#define PLOCK__PIDFD 1
+#endif
+
+#if defined(F_OFD_SETLK) && !defined(PLOCK_PORTABLE)
+#define PLOCK__OFD 1
 #endif
 
 #if defined(CLOCK_BOOTTIME) && !defined(PLOCK_PORTABLE)

@@ -106,6 +106,18 @@ static uint64_t thread_number(void) {
 #endif
 }
 
+uint64_t plock__thread_number(void) {
+    static _Thread_local struct {
+        unsigned generation;
+        uint64_t number;
+    } known;
+    if (known.generation != plock__generation()) {
+        known.number = thread_number();
+        known.generation = plock__generation();
+    }
+    return known.number;
+}
+
 const char *plock__identity(size_t *length) {
     static _Thread_local struct {
         unsigned generation;
@@ -117,7 +129,7 @@ const char *plock__identity(size_t *length) {
         if (gethostname(host, sizeof host - 1) || !*host) memcpy(host, "unknown", sizeof "unknown");
         for (char *c = host; *c; c++)
             if (*c <= ' ' || *c > '~') *c = '_';
-        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host, (long)getpid(), (unsigned long long)thread_number());
+        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host, (long)getpid(), (unsigned long long)plock__thread_number());
         known.length = written > 0 ? (size_t)written : 0; /* 64 + 2 × 20 + 2 always fits */
         known.generation = plock__generation();
     }

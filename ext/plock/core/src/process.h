@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* One mutex for all shared lists of the engine. It is held for some instructions at a time, never across a wait, a system
  * call that may block, or a call into another library; being only one, it is easily carried across fork(). */
@@ -23,6 +24,9 @@ unsigned plock__generation(void);
 typedef void (*plock__child_handler)(void);
 void plock__on_fork(plock__child_handler handler);
 int plock__watch_forks(void); /* 0 or an errno */
+
+/* The system's number of the calling thread. */
+uint64_t plock__thread_number(void);
 
 enum { PLOCK__IDENTITY_MAX = 128 };
 

@@ -20,6 +20,7 @@
     X(NOT_OWNER, LOST, FINAL, PERHAPS, KEEPS, "the lease is not ours any more")                                       \
     X(NO_MEMORY, MEMORY, FINAL, PERHAPS, DROPS, "out of memory")                                                      \
     X(MISUSE, MISUSE, FINAL, PERHAPS, KEEPS, "called in the wrong state or with a value out of range")                \
+    X(STORE_FULL, FULL, RETRY, NEVER, KEEPS, "the store has no room for another key")                                 \
     X(BAD_CONFIG, CONFIGURATION, FINAL, NEVER, KEEPS, "the configuration is not usable")                              \
     X(CRYPTO, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the cryptographic library failed")                                 \
     X(RESOLVE, UNAVAILABLE, RETRY, NEVER, DROPS, "the host name could not be resolved")                               \
@@ -59,6 +60,7 @@ typedef enum plock_kind {
     PLOCK_KIND_TIMEOUT,
     PLOCK_KIND_LOST,
     PLOCK_KIND_UNAVAILABLE,
+    PLOCK_KIND_FULL,
     PLOCK_KIND_AUTHENTICATION,
     PLOCK_KIND_PERMISSION,
     PLOCK_KIND_PROTOCOL,

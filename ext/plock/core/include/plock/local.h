@@ -1,0 +1,152 @@
+/* The embedded store: locks among the processes of one host, in a file that all of them map. No server, no I/O.
+ *
+ *   plock_local *store;
+ *   plock_local_open(&store, NULL, 0, &error);              // the default place, or a path
+ *   plock_local_lease *lease;
+ *   plock_local_lease_new(&lease, store, "plock:v1:abc", 12);
+ *   plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = 3 * PLOCK_SECOND, .wait = PLOCK_SECOND});
+ *   status = plock_local_drive(lease, plock_wait_poll, NULL); // PLOCK_OK: held
+ *   plock_local_lease_release(lease, 0);
+ *   status = plock_local_drive(lease, plock_wait_poll, NULL);
+ *   plock_local_lease_free(lease);
+ *   plock_local_close(store);
+ *
+ * A lease ends with its time, as everywhere, and besides with its process: the kernel knows when that dies, and whoever waits has the
+ * lock at once. Only what is meant to outlive its process ends by its time alone: at_least, and a lease that was left to somebody else.
+ *
+ * Promised as long as nobody but plock writes to the file. One that was damaged, truncated or removed is noticed within a tenth of a
+ * second by those who use it; in between whoever touches what was cut off is ended by the kernel (SIGBUS). */
+#ifndef PLOCK_LOCAL_H
+#define PLOCK_LOCAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plock/clock.h"
+#include "plock/status.h"
+#include "plock/want.h"
+
+typedef struct plock_local plock_local;
+typedef struct plock_local_lease plock_local_lease;
+
+#define PLOCK_LOCAL_KEYS 65536        /* that are held or waited for at a time, where nothing else is asked for */
+#define PLOCK_LOCAL_KEYS_MIN 16
+#define PLOCK_LOCAL_KEYS_MAX 1048576
+#define PLOCK_LOCAL_LABEL_MAX 100     /* bytes */
+#define PLOCK_LOCAL_AT_ONCE_MAX 64    /* keys in one plock_local_acquire_all */
+
+/* Opens the file, and makes it where there is none. path: absolute, or NULL: `locks` in $XDG_RUNTIME_DIR/plock, else in a folder of the
+ * user's own below the temporary one. keys: how many it has room for; 0: as many as the file has, or PLOCK_LOCAL_KEYS.
+ *
+ * Folder and file have to be the user's own, no symbolic links, not for others to write, and not on a network. A file that is left
+ * from before a reboot, of another version, truncated or damaged is made anew if nothing is held in it.
+ * Returns PLOCK_OK, PLOCK_BAD_CONFIG (refused; the error says why), PLOCK_PROTOCOL (damaged, and in use), PLOCK_SILENT or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock_local_open(plock_local **store, const char *path, unsigned keys, plock_error *error);
+
+/* Gives up this reference; leases keep the store alive. NULL is allowed. */
+void plock_local_close(plock_local *store);
+
+/* Lets go of the file as soon as no lease needs it. The next operation opens it again. */
+void plock_local_disconnect(plock_local *store);
+bool plock_local_disconnected(const plock_local *store);
+
+const char *plock_local_path(const plock_local *store);
+
+/* Why the file was made anew when it was opened; NULL: it was not, or it was left from before a reboot. */
+const char *plock_local_remade(const plock_local *store);
+
+/* A descriptor for a process that is to share this one's life: as long as that has inherited a copy of it, this process counts as
+ * alive, even if it is not. It is the store's, and is closed in programs that are started, unless that is switched off. -1 with error. */
+int plock_local_liveness(plock_local *store, plock_error *error);
+
+typedef struct plock_local_terms {
+    plock_ns ttl;      /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
+    plock_ns wait;     /* how long to try; 0: one attempt */
+    plock_ns at_least; /* how long the key is to stay taken whatever becomes of this process */
+    plock_ns max_hold; /* no renewal after that; 0: without a bound */
+    bool renews, watched; /* as in plock_patience */
+    char mode;            /* 0: alone. Else only such as have the same are inside together, … */
+    unsigned limit;       /* … and no more than so many; 0: without a bound. 65535 at most */
+    const char *label;    /* PLOCK_LOCAL_LABEL_MAX bytes at most, of any kind */
+    size_t label_length;
+    const char *owner;    /* instead of a fresh token */
+    size_t owner_length;
+} plock_local_terms;
+
+/* A wish for one key; nothing is held. PLOCK_OK, PLOCK_MISUSE (empty) or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock_local_lease_new(plock_local_lease **lease, plock_local *store, const char *key, size_t length);
+
+/* Each begins an operation; plock_local_lease_step carries it out. PLOCK_OK, or PLOCK_MISUSE where another one is under way, the lease
+ * is (not) held, or a span is out of range. */
+PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_local_terms *terms);
+PLOCK_MUST_USE plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep); /* the key stays taken for so long */
+PLOCK_MUST_USE plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl);
+PLOCK_MUST_USE plock_status plock_local_lease_downgrade(plock_local_lease *lease); /* from 'w' to 'r', letting no other 'w' in */
+PLOCK_MUST_USE plock_status plock_local_lease_leave(plock_local_lease *lease);     /* to whoever knows owner and fence: it ends by its time */
+
+/* Takes over what was left by plock_local_lease_leave: the same owner, fence and end. Of the terms at_least, max_hold, renews, watched
+ * and owner count. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms);
+
+/* Releases what this owner holds, whoever acquired it. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_local_lease *lease, const char *owner, size_t length);
+
+/* Advances the operation. PLOCK_AGAIN: call again as *want says. PLOCK_OK: done. PLOCK_REFUSED: somebody else holds it, without patience.
+ * PLOCK_TIMED_OUT: patience ended. PLOCK_NOT_OWNER: it is not ours any more. PLOCK_STORE_FULL, PLOCK_SILENT (a process that is stopped is
+ * in the way), PLOCK_PROTOCOL (the file is damaged), PLOCK_DESCRIPTORS …: plock_local_lease_error has the words. */
+PLOCK_MUST_USE plock_status plock_local_lease_step(plock_local_lease *lease, plock_want *want);
+
+PLOCK_MUST_USE plock_status plock_local_drive(plock_local_lease *lease, plock_status (*wait)(void *context, const plock_want *want), void *context);
+
+/* Gives up the operation under way; an acquire leaves nothing behind. */
+void plock_local_lease_cancel(plock_local_lease *lease);
+
+/* The operation under way ends by the deadline. */
+void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline);
+
+/* Acquires all, or nothing: one attempt. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
+PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
+                                                    plock_want *want, plock_error *error);
+
+/* Frees it; what it holds is released, not so in a forked child. abandon: and that is told (plock/notice.h). NULL is allowed. */
+void plock_local_lease_free(plock_local_lease *lease);
+void plock_local_lease_abandon(plock_local_lease *lease);
+
+bool plock_local_lease_valid(const plock_local_lease *lease);
+bool plock_local_lease_lost(const plock_local_lease *lease);
+bool plock_local_lease_contended(const plock_local_lease *lease);
+bool plock_local_lease_inherited(const plock_local_lease *lease);
+uint64_t plock_local_lease_id(const plock_local_lease *lease);
+const char *plock_local_lease_key(const plock_local_lease *lease, size_t *length);
+const char *plock_local_lease_owner(const plock_local_lease *lease, size_t *length);
+int64_t plock_local_lease_fence(const plock_local_lease *lease);
+plock_ns plock_local_lease_ttl(const plock_local_lease *lease);
+plock_ns plock_local_lease_waited(const plock_local_lease *lease);
+plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease);
+plock_ns plock_local_lease_valid_until(const plock_local_lease *lease);
+const plock_error *plock_local_lease_error(const plock_local_lease *lease);
+
+/* Who is inside, or waits. */
+typedef struct plock_local_person {
+    bool waits;
+    char mode;
+    plock_ns left;  /* holders: until it ends by itself */
+    int64_t fence, since, pid, thread; /* since: microseconds since 1970 */
+    size_t label_length;
+    char label[PLOCK_LOCAL_LABEL_MAX];
+} plock_local_person;
+
+/* Writes up to `room` of them, holders first, then waiters in order; *count: how many there are. PLOCK_OK, PLOCK_AGAIN or a failure. */
+PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count,
+                                                plock_want *want, plock_error *error);
+
+#define PLOCK_LOCAL_KEY_MAX 200 /* bytes of a key that can be told; a longer one is not listed */
+
+/* The next key from *cursor on (0 at first) that is held: *length is 0 at the end. PLOCK_OK, PLOCK_AGAIN or a failure. */
+PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want,
+                                                 plock_error *error);
+
+/* Takes it away from all who hold it. PLOCK_OK, PLOCK_NOT_OWNER (nobody), PLOCK_AGAIN or a failure. */
+PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_want *want, plock_error *error);
+
+#endif

@@ -1,0 +1,325 @@
+/* The attendant: what the native thread does for the claims of this process in a local store. It listens to the bell, hands out what was
+ * granted, and has those look whose time has come. */
+#include "local_lease.h"
+
+#include "failure.h"
+#include "memory.h"
+#include "process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where no descriptor tells of a process's end, it is looked for at this interval. */
+static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
+
+typedef struct death_watch death_watch;
+
+struct plock__local_attendant {
+    plock_job job; /* first, so that both are one address */
+    plock__local_map *map;
+    unsigned generation;
+
+    /* Under the lock. */
+    bool all_look;
+    plock_ns looks_at; /* by then; it may find that it need not have */
+    death_watch *watches;
+};
+
+/* --- other processes' ends --- */
+
+struct death_watch {
+    plock_job job;
+    death_watch *next;
+    plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
+    unsigned generation;
+    uint64_t process;
+    int fd;
+};
+
+static plock_status hear_of_death(plock_job *job, plock_want *want) {
+    death_watch *watch = (death_watch *)(void *)job;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        plock__worker_prod(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant || job->ready) return PLOCK_OK;
+    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static void end_watch(plock_job *job) {
+    death_watch *watch = (death_watch *)(void *)job;
+    plock__enter();
+    if (watch->attendant && watch->generation == plock__generation()) {
+        death_watch **link = &watch->attendant->watches;
+        while (*link && *link != watch) link = &(*link)->next;
+        if (*link) *link = watch->next;
+    }
+    plock__leave();
+    (void)close(watch->fd);
+    plock__free(watch);
+}
+
+static bool never_busy(const plock_job *job) {
+    (void)job;
+    return true;
+}
+
+/* With the lock held. */
+static bool watches(const plock__local_attendant *attendant, uint64_t process) {
+    const death_watch *watch = attendant->watches;
+    while (watch && watch->process != process) watch = watch->next;
+    return watch;
+}
+
+/* False: its end has to be looked for. */
+static bool watch_process(plock__local_attendant *attendant, uint64_t process) {
+    plock__enter();
+    const bool known = watches(attendant, process);
+    plock__leave();
+    if (known) return true;
+    const int fd = plock__local_death_of(attendant->map, process);
+    death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
+    if (!watch) {
+        if (fd >= 0) (void)close(fd);
+        return false;
+    }
+    *watch = (death_watch){.job = {.step = hear_of_death, .destroy = end_watch, .lingers = true, .idle = never_busy},
+                           .generation = plock__generation(), .process = process, .fd = fd};
+    plock__enter();
+    watch->attendant = attendant;
+    watch->next = attendant->watches;
+    attendant->watches = watch;
+    plock__leave();
+    plock__worker_submit(&watch->job);
+    return true;
+}
+
+/* --- leases --- */
+
+void plock__local_register(plock_local_lease *lease) {
+    if (lease->registered) return;
+    lease->registered = true;
+    lease->next = lease->map->registered;
+    lease->map->registered = lease;
+}
+
+void plock__local_unregister(plock_local_lease *lease) {
+    if (!lease->registered) return;
+    lease->registered = false;
+    for (plock_local_lease **link = &lease->map->registered; *link; link = &(*link)->next)
+        if (*link == lease) {
+            *link = lease->next;
+            return;
+        }
+}
+
+static void prod(plock__local_map *map) {
+    if (map->attendant) plock__worker_prod(&map->attendant->job);
+}
+
+/* With the lock held. */
+static void serve(plock_local_lease *lease) {
+    if (lease->place != PLOCK__WAITS) return;
+    lease->place = PLOCK__HOLDS;
+    plock__local_begin_watch(lease);
+    if (lease->watched) plock__worker_prod(&lease->job);
+    else plock__local_unregister(lease);
+    if (lease->bell) plock__worker_ring(lease->bell);
+}
+
+static void oust(plock_local_lease *lease) {
+    if (lease->place == PLOCK__HOLDS && lease->employed) plock__worker_prod(&lease->job);
+    if (lease->place != PLOCK__WAITS) return;
+    lease->place = PLOCK__OUSTED;
+    plock__local_unregister(lease);
+    if (lease->bell) plock__worker_ring(lease->bell);
+}
+
+void plock__local_granted(plock_local_lease *lease) {
+    plock__enter();
+    serve(lease);
+    plock__leave();
+}
+
+void plock__local_has_to_look(plock_local_lease *lease) {
+    plock__enter();
+    lease->looks = true;
+    prod(lease->map);
+    plock__leave();
+}
+
+void plock__local_taken_away(plock_local_lease *lease) {
+    plock__enter();
+    oust(lease);
+    plock__leave();
+}
+
+/* With the lock held. */
+static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
+    lease->look_at = look_at;
+    if (look_at >= attendant->looks_at) return;
+    attendant->looks_at = look_at;
+    plock__worker_prod(&attendant->job);
+}
+
+/* The attendant's step itself does this. */
+static void heed(plock__local_attendant *attendant, plock_local_lease *lease, const plock__local_outlook *outlook) {
+    plock_ns look_at = outlook->look_at;
+    bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
+    for (unsigned i = 0; i < outlook->count && told; i++) told = watch_process(attendant, outlook->processes[i]);
+    const plock_ns soon = plock_now() + WITHOUT_NEWS;
+    if (!told && soon < look_at) look_at = soon;
+    plock__enter();
+    lease->look_at = look_at;
+    plock__leave();
+}
+
+/* A thread that waits leaves to it what has to be begun; most often everything is there. */
+void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
+    plock__enter();
+    plock__local_attendant *attendant = lease->map->attendant;
+    bool known = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
+    for (unsigned i = 0; attendant && known && i < outlook->count; i++) known = watches(attendant, outlook->processes[i]);
+    if (attendant && known) look_by(lease, attendant, outlook->look_at);
+    else if (attendant) look_by(lease, attendant, 0);
+    plock__leave();
+}
+
+/* --- steps --- */
+
+/* What has become of the claims. A lease that has to look, retained, or NULL. With the lock held. */
+static plock_local_lease *review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
+    plock_local_lease *due = NULL;
+    for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
+        next = lease->next;
+        const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
+        if (word == plock__word(lease->serial, PLOCK__HELD)) {
+            serve(lease);
+        } else if (word != plock__word(lease->serial, PLOCK__WAITING)) {
+            oust(lease);
+        } else {
+            if (atomic_load(&lease->map->claims[lease->claim].look)) lease->looks = true;
+            const bool looks = lease->looks || now >= lease->look_at;
+            if (looks && !due) due = lease;
+            else if (looks) *at = 0;
+            else if (lease->look_at < *at) *at = lease->look_at;
+        }
+    }
+    if (due) {
+        due->looks = false;
+        due->look_at = PLOCK_NEVER;
+        due->references++;
+    }
+    return due;
+}
+
+static void everybody_looks(plock__local_attendant *attendant) {
+    if (attendant->all_look)
+        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next) lease->looks = true;
+    attendant->all_look = false;
+}
+
+static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    plock__local_outlook outlook = {.look_at = plock_now() + PLOCK_MILLISECOND};
+    plock_error ignored = {.status = PLOCK_OK};
+    bool waits = true;
+    plock_status status = plock__local_enter(map, &ignored);
+    if (status == PLOCK_OK) {
+        waits = plock__local_look(map, lease->claim, lease->serial, plock_now(), &outlook);
+        status = plock__local_leave(map, &ignored);
+    }
+    if (waits) heed(attendant, lease, &outlook); /* in a moment where the section was taken */
+    plock__local_lease_release(lease);
+}
+
+static bool needed(const plock__local_attendant *attendant) {
+    return attendant->map->registered || attendant->map->references > 1;
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
+    if (job->ready) plock__local_hush(attendant->map->ears);
+    for (;;) {
+        const plock_ns now = plock_now();
+        plock_ns at = PLOCK_NEVER;
+        plock__enter();
+        everybody_looks(attendant);
+        plock_local_lease *due = review(attendant, now, &at);
+        /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
+        if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
+        *want = (plock_want){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
+        const bool over = !needed(attendant);
+        if (over) attendant->map->attendant = NULL;
+        plock__leave();
+        if (over) return PLOCK_OK;
+        if (!due) return PLOCK_AGAIN;
+        look(attendant, due);
+    }
+}
+
+static bool idle(const plock_job *job) {
+    return !((const plock__local_attendant *)(const void *)job)->map->registered;
+}
+
+/* --- life --- */
+
+void plock__local_review(plock__local_map *map) {
+    if (map->references == 1) prod(map);
+}
+
+static void destroy(plock_job *job) {
+    plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
+    plock__local_map *map = attendant->map;
+    plock__enter();
+    const bool own = attendant->generation == plock__generation();
+    if (own && map->attendant == attendant) map->attendant = NULL;
+    for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
+        watch->attendant = NULL;
+        plock__worker_prod(&watch->job);
+    }
+    for (plock_local_lease *lease = own ? map->registered : NULL, *next; lease; lease = next) {
+        next = lease->next;
+        oust(lease); /* nobody would call him */
+    }
+    plock__leave();
+    plock__local_release(map);
+    plock__free(attendant);
+}
+
+plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
+    plock__enter();
+    const bool attended = map->attendant;
+    plock__leave();
+    if (attended) return PLOCK_OK;
+    plock__local_attendant *made = plock__allocate(sizeof *made);
+    if (!made) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    made->job = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
+    made->generation = plock__generation();
+    made->map = map;
+    made->looks_at = PLOCK_NEVER;
+    int ears[] = {-1, -1};
+    const plock_status status = plock__local_listen(map, ears, error);
+    plock__enter();
+    const bool first = !status && !map->attendant;
+    if (first) {
+        map->attendant = made;
+        map->references++;
+    }
+    if (map->ears[0] < 0) {
+        memcpy(map->ears, ears, sizeof ears);
+        ears[0] = ears[1] = -1;
+    }
+    plock__leave();
+    for (int end = 0; end < 2; end++)
+        if (ears[end] >= 0) (void)close(ears[end]); /* another thread was quicker */
+    if (first) plock__worker_submit(&made->job);
+    else plock__free(made);
+    return status;
+}

@@ -1,0 +1,288 @@
+#include "local_lease.h"
+
+#include "failure.h"
+#include "memory.h"
+#include "notice.h"
+#include "plock/lease.h"
+#include "process.h"
+
+#include <string.h>
+
+/* How long an operation may find the section taken. */
+static const plock_ns SECTION_PATIENCE = 250 * PLOCK_MILLISECOND;
+
+/* Beyond those of leases on servers, so that a notice is never taken for another lease's; and still a small number for Ruby. */
+static const uint64_t FIRST_ID = UINT64_C(1) << 60;
+
+plock_status plock_local_lease_new(plock_local_lease **out, plock_local *store, const char *key, size_t length) {
+    static _Atomic uint64_t made;
+    *out = NULL;
+    if (length == 0) return PLOCK_MISUSE;
+    plock_local_lease *lease = plock__allocate(sizeof *lease + length);
+    if (!lease) return PLOCK_NO_MEMORY;
+    memcpy(lease->key, key, length);
+    lease->key_length = length;
+    const plock_status status = plock__local_name_key(&lease->name, plock__text(lease->key, length));
+    if (status) {
+        plock__free(lease);
+        return status;
+    }
+    if (lease->name.digested) lease->name.text.bytes = lease->name.digest;
+    lease->id = FIRST_ID + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
+    lease->generation = plock__generation();
+    lease->references = 1;
+    lease->store = store;
+    plock__enter();
+    store->references++;
+    plock__leave();
+    *out = lease;
+    return PLOCK_OK;
+}
+
+/* --- beginning --- */
+
+static bool is_ttl(plock_ns ttl) {
+    return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
+}
+
+static bool reasonable(const plock_local_terms *terms) {
+    return is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 && terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 &&
+           terms->limit <= UINT16_MAX && terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
+}
+
+static bool own(const plock_local_lease *lease) {
+    return lease->generation == plock__generation();
+}
+
+static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing, plock_ns now) {
+    lease->doing = doing;
+    lease->began_at = now;
+    lease->deadline = plock_after(now, SECTION_PATIENCE);
+    lease->error.status = PLOCK_OK;
+    *lease->error.message = 0;
+    return PLOCK_OK;
+}
+
+/* --- who owns it --- */
+
+static plock_status bring(plock_local_lease *lease, const char *owner, size_t length) {
+    char *copy = length ? plock__copy(owner, length) : NULL;
+    if (!copy) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
+    plock__free(lease->brought);
+    lease->brought = copy;
+    lease->owner_length = length;
+    return PLOCK_OK;
+}
+
+static plock_status name_owner(plock_local_lease *lease, const plock_local_terms *terms) {
+    if (terms->owner) return bring(lease, terms->owner, terms->owner_length);
+    lease->owner_length = sizeof lease->token;
+    return plock_token(lease->token);
+}
+
+/* Lets go of what an earlier operation left. */
+static plock_status begin_afresh(plock_local_lease *lease, const plock_local_terms *terms, bool (*terms_are)(const plock_local_terms *)) {
+    if (lease->doing || lease->held || lease->employed || lease->map || !terms_are(terms)) return PLOCK_MISUSE;
+    const plock_status status = name_owner(lease, terms);
+    if (status) return status;
+    lease->generation = plock__generation();
+    lease->terms = *terms;
+    lease->place = PLOCK__NOBODY;
+    lease->contended = lease->ended = lease->looks = false;
+    lease->mode = terms->mode;
+    lease->ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
+    lease->renews = terms->renews;
+    lease->watched = terms->renews || terms->watched;
+    return PLOCK_OK;
+}
+
+plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_local_terms *terms) {
+    const plock_status status = begin_afresh(lease, terms, reasonable);
+    if (status) return status;
+    const plock_ns now = plock_now();
+    lease->patience_ends = plock_after(now, terms->wait);
+    return begin(lease, PLOCK__ACQUIRES, now);
+}
+
+static bool adoptable(const plock_local_terms *terms) {
+    return terms->owner && terms->owner_length && terms->at_least >= 0 && terms->max_hold >= 0;
+}
+
+plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms) {
+    const plock_status status = begin_afresh(lease, terms, adoptable);
+    if (status) return status;
+    lease->fence = fence;
+    return begin(lease, PLOCK__ADOPTS, plock_now());
+}
+
+plock_status plock_local_lease_release_owned(plock_local_lease *lease, const char *owner, size_t length) {
+    if (lease->doing || lease->held) return PLOCK_MISUSE;
+    const plock_status status = bring(lease, owner, length);
+    lease->generation = plock__generation();
+    return status ? status : begin(lease, PLOCK__RELEASES_OWNED, plock_now());
+}
+
+static bool is_held(const plock_local_lease *lease) {
+    return !lease->doing && lease->held && own(lease);
+}
+
+plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
+    if (!is_held(lease) || keep < 0 || keep > PLOCK_TTL_MAX) return PLOCK_MISUSE;
+    if (lease->watched) plock__local_dismiss(lease);
+    lease->held = false;
+    lease->span = keep;
+    return begin(lease, PLOCK__RELEASES, plock_now());
+}
+
+plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl) {
+    if (!is_held(lease) || !is_ttl(ttl)) return PLOCK_MISUSE;
+    lease->span = ttl;
+    return begin(lease, PLOCK__EXTENDS, plock_now());
+}
+
+plock_status plock_local_lease_downgrade(plock_local_lease *lease) {
+    if (!is_held(lease) || lease->mode != 'w') return PLOCK_MISUSE;
+    return begin(lease, PLOCK__DOWNGRADES, plock_now());
+}
+
+plock_status plock_local_lease_leave(plock_local_lease *lease) {
+    if (!is_held(lease)) return PLOCK_MISUSE;
+    plock__local_dismiss(lease);
+    return begin(lease, PLOCK__LEAVES, plock_now());
+}
+
+void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline) {
+    if (deadline < lease->deadline) lease->deadline = deadline;
+    if (deadline < lease->patience_ends) lease->patience_ends = deadline;
+}
+
+/* --- its end --- */
+
+/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. */
+static void let_go(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    lease->held = false;
+    if (!map || !own(lease)) return;
+    plock__local_dismiss(lease);
+    const plock_status status = plock__local_enter(map, &ignored);
+    if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
+    if (status) return;
+    if (plock__local_still(lease, PLOCK__WAITING) || plock__local_still(lease, PLOCK__HELD)) {
+        map->lease_of[lease->claim] = NULL;
+        plock__local_end_claim(map, lease->claim, plock_now());
+    }
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* where it is damaged there is nothing left to end */
+}
+
+static void give_bell_back(plock_local_lease *lease) {
+    plock__enter();
+    plock_waker *bell = lease->bell;
+    lease->bell = NULL;
+    plock__leave();
+    if (own(lease)) plock_waker_give(bell);
+}
+
+static void give_up(plock_local_lease *lease) {
+    const bool ends = lease->doing == PLOCK__ACQUIRES || lease->doing == PLOCK__RELEASES;
+    if (ends) let_go(lease);
+    give_bell_back(lease);
+    lease->doing = PLOCK__IDLE;
+}
+
+void plock_local_lease_cancel(plock_local_lease *lease) {
+    plock__begin_step();
+    give_up(lease);
+    plock__end_step();
+}
+
+void plock_local_lease_free(plock_local_lease *lease) {
+    if (!lease) return;
+    plock__begin_step();
+    if (lease->doing) give_up(lease);
+    if (lease->held) let_go(lease);
+    plock__local_lease_release(lease);
+    plock__end_step();
+}
+
+void plock_local_lease_abandon(plock_local_lease *lease) {
+    if (lease && plock_local_lease_valid(lease))
+        plock__notice_post(PLOCK_ABANDONED, lease->id, plock__text(lease->key, lease->key_length), lease->fence, 0);
+    plock_local_lease_free(lease);
+}
+
+plock_status plock_local_drive(plock_local_lease *lease, plock_wait wait, void *context) {
+    for (;;) {
+        plock_want want;
+        plock_status status = plock_local_lease_step(lease, &want);
+        if (status != PLOCK_AGAIN) return status;
+        status = wait(context, &want);
+        if (status) return status;
+    }
+}
+
+/* --- what it knows --- */
+
+static bool held_here(const plock_local_lease *lease) {
+    return lease->held && own(lease);
+}
+
+bool plock_local_lease_inherited(const plock_local_lease *lease) {
+    return !own(lease);
+}
+
+bool plock_local_lease_valid(const plock_local_lease *lease) {
+    return held_here(lease) && plock__local_still(lease, PLOCK__HELD) && plock_now() < plock_local_lease_valid_until(lease);
+}
+
+bool plock_local_lease_lost(const plock_local_lease *lease) {
+    if (held_here(lease)) return !plock_local_lease_valid(lease);
+    plock__enter();
+    const bool ousted = lease->place == PLOCK__OUSTED;
+    plock__leave();
+    return ousted && own(lease);
+}
+
+plock_ns plock_local_lease_valid_until(const plock_local_lease *lease) {
+    if (!held_here(lease) || !plock__local_still(lease, PLOCK__HELD)) return lease->valid_until;
+    const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
+    return plock__local_still(lease, PLOCK__HELD) ? until : lease->valid_until; /* it may have become another's in between */
+}
+
+bool plock_local_lease_contended(const plock_local_lease *lease) {
+    return lease->contended;
+}
+
+uint64_t plock_local_lease_id(const plock_local_lease *lease) {
+    return lease->id;
+}
+
+const char *plock_local_lease_key(const plock_local_lease *lease, size_t *length) {
+    *length = lease->key_length;
+    return lease->key;
+}
+
+const char *plock_local_lease_owner(const plock_local_lease *lease, size_t *length) {
+    *length = lease->owner_length;
+    return lease->brought ? lease->brought : lease->token;
+}
+
+int64_t plock_local_lease_fence(const plock_local_lease *lease) {
+    return lease->fence;
+}
+
+plock_ns plock_local_lease_ttl(const plock_local_lease *lease) {
+    return lease->ttl;
+}
+
+plock_ns plock_local_lease_waited(const plock_local_lease *lease) {
+    return lease->waited;
+}
+
+plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease) {
+    return lease->acquired_at;
+}
+
+const plock_error *plock_local_lease_error(const plock_local_lease *lease) {
+    return &lease->error;
+}

@@ -1,0 +1,114 @@
+/* What plock_local_lease and plock_local hold, for the files that know them. */
+#ifndef PLOCK__LOCAL_LEASE_H
+#define PLOCK__LOCAL_LEASE_H
+
+#include "local_line.h"
+#include "worker.h"
+
+struct plock_local {
+    unsigned references; /* under the lock, as what follows */
+    bool disconnected;
+    plock__local_map *map; /* NULL: none at the moment */
+    const char *remade;
+    unsigned keys;
+    char *path;
+};
+
+struct plock_local_lease {
+    plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
+    plock_local *store;
+    plock__local_map *map; /* which the claim is in; NULL: there is none */
+    uint64_t id;
+    unsigned generation;
+    uint32_t claim;
+    uint64_t serial;
+
+    /* Under the lock. */
+    unsigned references;
+    plock_local_lease *next; /* of those that are registered */
+    bool registered, employed;
+    enum { PLOCK__NOBODY, PLOCK__WAITS, PLOCK__HOLDS, PLOCK__OUSTED } place;
+    bool looks;       /* he has to look at once … */
+    plock_ns look_at; /* … or then */
+    bool ended;       /* nothing is watched any more */
+    bool gives_up;    /* the thread ends the claim */
+    plock_waker *bell;
+    bool renews, watched;
+    plock_ns ttl, renew_at, renewed_until;
+
+    /* The program's. */
+    enum plock__local_operation { PLOCK__IDLE, PLOCK__ACQUIRES, PLOCK__RELEASES, PLOCK__EXTENDS, PLOCK__DOWNGRADES, PLOCK__LEAVES, PLOCK__ADOPTS, PLOCK__RELEASES_OWNED } doing;
+    bool held, contended;
+    char mode;
+    plock_local_terms terms; /* of the operation */
+    plock_ns began_at, deadline, patience_ends;
+    plock_ns span; /* new ttl, or how long the key is kept */
+    int64_t fence;
+    plock_ns acquired_at, valid_until, waited;
+    plock_error error;
+    size_t owner_length;
+    char *brought; /* NULL: the token */
+    char token[PLOCK_TOKEN_LENGTH];
+    size_t key_length;
+    plock__local_name name;
+    char key[];
+};
+
+/* --- local_store.c --- */
+
+/* The map, retained. PLOCK_OK or as plock_local_open. */
+PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map, plock_error *error);
+
+/* Gives up a reference, within a step. */
+void plock__local_store_release(plock_local *store);
+
+/* Into the section of it, and out. PLOCK_AGAIN with a want: it is taken; not past the deadline: then PLOCK_SILENT. */
+PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns deadline, plock_want *want, plock_error *error);
+
+/* --- local_steps.c --- */
+
+/* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
+
+/* The claim is the lease's, and holds. In the section. */
+void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
+void plock__local_date(plock_local_lease *lease, plock_ns now);
+
+/* --- local_attendant.c --- */
+
+/* Makes sure that this process hears of what concerns its claims. PLOCK_OK or the failure. */
+PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
+
+/* With the lock held. */
+void plock__local_register(plock_local_lease *lease);
+void plock__local_unregister(plock_local_lease *lease);
+
+/* The lease heeds this from now on. */
+void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
+
+/* The map is used less. With the lock held. */
+void plock__local_review(plock__local_map *map);
+
+/* --- local_watch.c --- */
+
+/* It holds, since just now. With the lock held. */
+void plock__local_begin_watch(plock_local_lease *lease);
+
+/* The lease holds, or waits; the native thread watches it from now on. */
+void plock__local_employ(plock_local_lease *lease);
+
+/* It does so no more. */
+void plock__local_dismiss(plock_local_lease *lease);
+
+/* The native thread ends the claim, as soon as it can. */
+void plock__local_hand_over(plock_local_lease *lease);
+
+/* Gives up a reference. */
+void plock__local_lease_release(plock_local_lease *lease);
+
+/* Does the claim still say so? */
+static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
+    return atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
+}
+
+#endif

@@ -1,0 +1,261 @@
+#include "local_line.h"
+
+#include <string.h>
+#include <time.h>
+
+int64_t plock__local_wall(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+static int64_t next_fence(plock__local_map *map, int64_t wall) {
+    const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
+    const int64_t fence = last >= wall ? last + 1 : wall;
+    atomic_store_explicit(&map->header->fence, fence, memory_order_relaxed);
+    return fence;
+}
+
+void plock__local_outlives(plock__local_map *map, plock_ns until) {
+    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) < until) atomic_store(&map->header->outlives_until, until);
+}
+
+static plock_local_lease *lease_here(plock__local_map *map, const plock__local_claim *claim) {
+    const uint32_t number = plock__claim_number(map, claim);
+    const bool own = atomic_load_explicit(&claim->process, memory_order_relaxed) == map->process;
+    return own && number != PLOCK__LOCAL_NONE ? map->lease_of[number] : NULL;
+}
+
+static void ring(plock__local_map *map, const plock__local_claim *claim) {
+    const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
+    if (!process || process == map->process) return;
+    if (map->rings_later && map->to_ring_count < sizeof map->to_ring / sizeof *map->to_ring) map->to_ring[map->to_ring_count++] = process;
+    else plock__local_ring(map, process);
+}
+
+static bool any(uint32_t number) {
+    return number != PLOCK__LOCAL_NONE;
+}
+
+/* --- looking --- */
+
+void plock__local_first_looks(plock__local_map *map, const plock__local_key *key) {
+    if (!any(key->first_waiter)) return;
+    plock__local_claim *first = plock__claim(map, key->first_waiter);
+    atomic_store(&first->look, 1);
+    ring(map, first);
+    if (lease_here(map, first)) plock__local_has_to_look(lease_here(map, first));
+}
+
+/* --- letting in --- */
+
+static bool inside_allow(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+    if (!any(key->first_holder)) return true;
+    return mode && plock__claim(map, key->first_holder)->mode == mode && (!limit || key->holders < limit);
+}
+
+bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+    return !any(key->first_waiter) && inside_allow(map, key, mode, limit);
+}
+
+static void date(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
+    const int64_t wall = plock__local_wall();
+    claim->fence = next_fence(map, wall);
+    claim->since = wall;
+    claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
+    atomic_store_explicit(&claim->until, plock_after(now, claim->ttl > claim->at_least ? claim->ttl : claim->at_least), memory_order_relaxed);
+    if (claim->kept_until) plock__local_outlives(map, claim->kept_until);
+    PLOCK__FAULT();
+}
+
+static void grant(plock__local_map *map, plock__local_key *key, uint32_t number, plock_ns now) {
+    plock__local_claim *claim = plock__claim(map, number);
+    ring(map, claim);
+    PLOCK__FAULT();
+    date(map, claim, now);
+    plock__local_unlink_waiter(map, key, number);
+    plock__local_link_holder(map, key, number);
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__HELD));
+    PLOCK__FAULT();
+    if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
+}
+
+static void let_in(plock__local_map *map, plock__local_key *key, plock_ns now) {
+    bool shared = false;
+    while (any(key->first_waiter) && !map->damaged) {
+        const plock__local_claim *first = plock__claim(map, key->first_waiter);
+        if (!inside_allow(map, key, first->mode, first->limit)) break;
+        shared = first->mode != 0;
+        grant(map, key, key->first_waiter, now);
+    }
+    if (shared) plock__local_first_looks(map, key); /* there may be others inside than those that he watches */
+}
+
+/* --- ending --- */
+
+static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
+    plock__local_claim *claim = plock__claim(map, number);
+    const unsigned state = plock__state(claim);
+    plock_local_lease *lease = lease_here(map, claim);
+    if (claim->watched && state == PLOCK__HELD) ring(map, claim);
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__FREE));
+    PLOCK__FAULT();
+    if (state == PLOCK__WAITING) plock__local_unlink_waiter(map, key, number);
+    else plock__local_unlink_holder(map, key, number);
+    PLOCK__FAULT();
+    if (number < map->claim_count) map->lease_of[number] = NULL;
+    plock__local_drop_claim(map, number);
+    if (lease) plock__local_taken_away(lease);
+}
+
+/* Dropped as soon as nobody is on it. */
+static void settle(plock__local_map *map, uint32_t number, plock__local_key *key, plock_ns now) {
+    let_in(map, key, now);
+    if (!any(key->first_holder) && !any(key->first_waiter) && key->length) plock__local_drop_key(map, number);
+}
+
+void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now) {
+    const uint32_t number = plock__claim(map, claim)->key, successor = plock__claim(map, claim)->next;
+    const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
+    plock__local_key *key = plock__key(map, number);
+    if (waited && any(successor)) { /* he watched the one who leaves, and now has to watch who was before that */
+        plock__local_claim *next = plock__claim(map, successor);
+        atomic_store(&next->look, 1);
+        ring(map, next);
+        if (lease_here(map, next)) plock__local_has_to_look(lease_here(map, next));
+    }
+    end(map, key, claim);
+    settle(map, number, key, now);
+}
+
+/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row. */
+static bool alive(plock__local_map *map, uint64_t process) {
+    if (process != map->asked_about) map->lives = plock__local_alive(map, process);
+    map->asked_about = process;
+    return map->lives;
+}
+
+/* By when a holder's claim ends by itself, as far as one knows; its process is looked at. */
+static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
+    const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
+    const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
+    if (!process || alive(map, process)) return until;
+    return claim->kept_until < until ? claim->kept_until : until;
+}
+
+void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
+    plock__local_key *key = plock__key(map, number);
+    uint32_t steps = 0;
+    for (uint32_t at = key->first_holder, next; any(at) && !map->damaged; at = next) {
+        plock__local_claim *claim = plock__claim(map, at);
+        next = claim->next;
+        if (now >= end_of(map, claim)) end(map, key, at);
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    settle(map, number, key, now);
+}
+
+/* Where there is no room: what is over goes. Not often, for it takes long. */
+bool plock__local_sweep(plock__local_map *map, plock_ns now) {
+    static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
+    const uint32_t before = map->header->keys_used;
+    if (map->swept_at && now - map->swept_at < OFTEN) return false;
+    map->swept_at = now;
+    for (uint32_t number = 0; number < map->header->keys_made && number < map->key_count && !map->damaged; number++)
+        if (map->keys[number].length) plock__local_tidy(map, number, now);
+    return map->header->keys_used < before;
+}
+
+/* --- claims --- */
+
+plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wish *wish, bool waits, plock_ns now,
+                                    uint32_t *made, plock_error *error) {
+    plock__local_key *key = plock__key(map, number);
+    const plock_status status = plock__local_make_claim(map, made, error);
+    if (status) {
+        settle(map, number, key, now);
+        return status;
+    }
+    plock__local_claim *claim = plock__claim(map, *made);
+    claim->key = number;
+    claim->ttl = wish->ttl;
+    claim->at_least = wish->at_least;
+    claim->thread = wish->thread;
+    claim->pid = map->processes[map->slot].pid;
+    claim->limit = (uint16_t)wish->limit;
+    claim->mode = wish->mode;
+    claim->watched = wish->watched;
+    atomic_store_explicit(&claim->look, 0, memory_order_relaxed);
+    claim->owner_length = (uint8_t)wish->owner.length;
+    claim->owner_digested = wish->owner_digested;
+    memcpy(claim->owner, wish->owner.bytes, wish->owner.length);
+    claim->label_length = (uint8_t)wish->label.length;
+    if (wish->label.length) memcpy(claim->label, wish->label.bytes, wish->label.length);
+    atomic_store_explicit(&claim->process, map->process, memory_order_relaxed);
+    map->lease_of[*made] = wish->lease;
+    PLOCK__FAULT();
+    if (waits) {
+        claim->since = plock__local_wall();
+        plock__local_link_waiter(map, key, *made, PLOCK__LOCAL_NONE);
+    } else {
+        date(map, claim, now);
+        plock__local_link_holder(map, key, *made);
+    }
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(++map->header->serial, waits ? PLOCK__WAITING : PLOCK__HELD));
+    PLOCK__FAULT();
+    return PLOCK_OK;
+}
+
+/* --- what a waiter has to heed --- */
+
+static void heed(plock__local_outlook *outlook, const plock__local_map *map, uint64_t process) {
+    if (!process || process == map->process) return;
+    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX; i++)
+        if (outlook->processes[i] == process) return;
+    if (outlook->count < PLOCK__LOCAL_WATCHED_MAX) outlook->processes[outlook->count] = process;
+    outlook->count++;
+}
+
+static void heed_holders(plock__local_map *map, const plock__local_key *key, plock__local_outlook *outlook) {
+    uint32_t steps = 0;
+    for (uint32_t at = key->first_holder; any(at) && !map->damaged; at = plock__claim(map, at)->next) {
+        plock__local_claim *holder = plock__claim(map, at);
+        const plock_ns ends = end_of(map, holder);
+        if (ends < outlook->look_at) outlook->look_at = ends;
+        const uint64_t process = atomic_load(&holder->process);
+        if (process && alive(map, process)) heed(outlook, map, process);
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+}
+
+bool plock__local_look(plock__local_map *map, uint32_t number, uint64_t serial, plock_ns now, plock__local_outlook *outlook) {
+    plock__local_claim *claim = plock__claim(map, number);
+    const uint64_t waiting = plock__word(serial, PLOCK__WAITING);
+    *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
+    for (uint32_t steps = 0; steps <= map->claim_count && !map->damaged; steps++) {
+        if (atomic_load(&claim->word) != waiting) return false;
+        atomic_store(&claim->look, 0);
+        plock__local_key *key = plock__key(map, claim->key);
+        if (!any(claim->previous)) {
+            const uint32_t key_number = claim->key;
+            plock__local_tidy(map, key_number, now);
+            if (atomic_load(&claim->word) != waiting) return false;
+            heed_holders(map, key, outlook);
+            return true;
+        }
+        /* Whoever is before him is not inside yet, so what he is given there ends no earlier than this. */
+        const plock__local_claim *before = plock__claim(map, claim->previous);
+        const uint64_t process = atomic_load(&before->process);
+        if (alive(map, process)) {
+            outlook->look_at = plock_after(now, before->ttl);
+            heed(outlook, map, process);
+            return true;
+        }
+        end(map, key, claim->previous);
+    }
+    map->damaged = true;
+    return false;
+}

@@ -1,0 +1,67 @@
+/* Who may hold a key, and in which order. All of it in the section.
+ *
+ * Whoever changes something for another process rings its bell first, and then does it: if he dies in between, the other one comes, finds
+ * him dead in the section, and repairs what he left. Only a holder's own release rings afterwards, outside, for whoever is first in line
+ * watches the process of each holder. */
+#ifndef PLOCK__LOCAL_LINE_H
+#define PLOCK__LOCAL_LINE_H
+
+#include "local_table.h"
+
+/* What somebody asks for. */
+typedef struct plock__local_wish {
+    plock_ns ttl, at_least;
+    char mode;
+    unsigned limit;
+    bool watched;
+    plock_text owner, label; /* an owner of PLOCK__LOCAL_OWNER_MAX bytes at most */
+    bool owner_digested;
+    int64_t thread;
+    plock_local_lease *lease; /* NULL: nothing of it is to be told */
+} plock__local_wish;
+
+/* Microseconds since 1970. */
+int64_t plock__local_wall(void);
+
+/* Ends whatever is over on the key, and lets in whose turn it is. */
+void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
+
+/* The same for all keys. Is there room now? */
+bool plock__local_sweep(plock__local_map *map, plock_ns now);
+
+/* Would he be let in? */
+bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit);
+
+/* A claim on the key that holds at once, or waits behind all others. PLOCK_OK or PLOCK_STORE_FULL. A key that nobody is on is dropped. */
+PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wish *wish, bool waits, plock_ns now,
+                                                   uint32_t *claim, plock_error *error);
+
+/* Ends a claim, whatever it is, and lets in whose turn it is. */
+void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
+
+/* Who is first in line is to look again: something before him is different. Before it is. */
+void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);
+
+/* Remembers until when something is held that no process has to be alive for. */
+void plock__local_outlives(plock__local_map *map, plock_ns until);
+
+enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
+
+/* What a waiter has to heed: when to look next, and the processes whose end concerns him. */
+typedef struct plock__local_outlook {
+    plock_ns look_at;
+    unsigned count; /* more than there is room for: all of them at short intervals */
+    uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
+} plock__local_outlook;
+
+/* Takes out who died before him, and says what he has to heed from now on. False: he does not wait any more. */
+bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now, plock__local_outlook *outlook);
+
+/* --- local_attendant.c: for claims of this process --- */
+
+/* It holds now, it has to look, or it was taken away. */
+void plock__local_granted(plock_local_lease *lease);
+void plock__local_has_to_look(plock_local_lease *lease);
+void plock__local_taken_away(plock_local_lease *lease);
+
+#endif

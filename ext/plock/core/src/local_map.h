@@ -1,0 +1,136 @@
+/* A local store's file as this process has it: mapped, with a place among the processes that use it. */
+#ifndef PLOCK__LOCAL_MAP_H
+#define PLOCK__LOCAL_MAP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "local_layout.h"
+
+typedef struct plock__local_attendant plock__local_attendant;
+
+typedef struct plock__local_map plock__local_map;
+
+struct plock__local_map {
+    /* Under the lock. */
+    plock__local_map *next; /* all of the process */
+    unsigned references;    /* of stores and leases */
+    plock_local_lease *registered; /* that wait or are watched */
+    plock__local_attendant *attendant;
+
+    /* Set once. */
+    unsigned generation;
+    int fd;
+    dev_t device;
+    ino_t inode;
+    char *path;
+    plock__local_title title;
+    unsigned char *bytes;
+    plock__local_header *header;
+    plock__local_process *processes;
+    _Atomic uint32_t *buckets;
+    plock__local_key *keys;
+    plock__local_claim *claims;
+    uint32_t key_count, claim_count, bucket_mask, slot, tag;
+    uint64_t process; /* our id */
+    const char *remade; /* why it was made anew */
+
+    _Atomic plock_ns checked_at; /* that the file is whole and in its place */
+    atomic_bool gone;            /* it is not */
+
+    /* In the section. */
+    bool damaged;                         /* something in it cannot be */
+    uint64_t asked_about;                 /* of whom it is known here whether he lives, so that the kernel is asked once */
+    bool lives;
+    plock_ns swept_at;
+    bool rings_later;                     /* who is let in is told after the section: */
+    unsigned to_ring_count;
+    uint64_t to_ring[4];
+    plock_local_lease **lease_of;         /* by claim: those of this process that wait or are watched */
+    plock__local_key no_key;              /* stand in for what cannot be found: nothing that is written to them matters */
+    plock__local_claim no_claim;
+    int bells[PLOCK__LOCAL_PROCESSES];    /* of other processes; -1: not open */
+    unsigned bells_open;
+    int ears[2]; /* our own: where we listen, and an end that keeps it open; -1: nobody listens */
+};
+
+/* --- local_file.c --- */
+
+/* Maps the file at path, which is made where there is none, and takes a place in it; or the one that this process has mapped already.
+ * PLOCK_OK or as plock_local_open says. */
+PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error);
+
+plock__local_map *plock__local_retain(plock__local_map *map);
+void plock__local_release(plock__local_map *map);
+
+/* Looks whether the file is still what it was, if that was long ago. PLOCK_OK, PLOCK_DISCONNECTED (removed, or another is in its place)
+ * or PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error);
+
+/* Makes sure that there is room in the file system for the record that is made next. PLOCK_OK or PLOCK_STORE_FULL. */
+PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
+PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
+
+void plock__local_in_child(void);
+
+/* --- local_place.c --- */
+
+/* The default place; *path is the caller's to free. PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__local_default_path(char **path, plock_error *error);
+
+/* Opens the folder that the file is in, which is made where there is none, after looking whether it will do. *name: the file's in it. */
+PLOCK_MUST_USE plock_status plock__local_open_folder(const char *path, int *folder, const char **name, plock_error *error);
+
+/* May this file be ours? */
+PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, plock_error *error);
+
+/* --- local_section.c --- */
+
+/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. If one died there, what it
+ * left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is, longer than one should wait here: try again in a moment.
+ * PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
+PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_error *error);
+
+/* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be. */
+PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_error *error);
+
+/* Who was inside at last, for people; 0: nobody. */
+int plock__local_insider(const plock__local_map *map);
+
+/* --- local_process.c --- */
+
+/* A place among the processes, and the lock that goes with it. PLOCK_OK, PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, plock_error *error);
+
+bool plock__local_alive(const plock__local_map *map, uint64_t process);
+bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* whoever it is */
+bool plock__local_used(int fd); /* does any process use the file? */
+
+/* A descriptor that is readable when this process ends; -1 where there is no such. */
+int plock__local_death_of(const plock__local_map *map, uint64_t process);
+
+/* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
+PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error);
+void plock__local_hush(const int ears[2]);
+void plock__local_ring(plock__local_map *map, uint64_t process);
+void plock__local_close_bells(plock__local_map *map);
+
+/* --- local_repair.c --- */
+
+/* Makes everything anew that can be made from the records. In the section. */
+void plock__local_repair(plock__local_map *map);
+
+/* --- fault points --- */
+
+#ifdef PLOCK_TESTING
+/* Ends the process at the n-th point from now; 0: at none. Returns how many there were since the last call. */
+unsigned long plock__local_die_at(unsigned long n);
+void plock__local_fault(void);
+/* What statfs is to say instead of the truth; 0: the truth. */
+void plock__local_pretend_file_system(long magic);
+#define PLOCK__FAULT() plock__local_fault()
+#else
+#define PLOCK__FAULT() ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,201 @@
+#include "local_map.h"
+
+#include "failure.h"
+#include "memory.h"
+#include "platform.h"
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef PLOCK__PIDFD
+#include <sys/syscall.h>
+#endif
+
+enum {
+    FIRST_BYTE = 4096, /* of those that are locked; what is written there has nothing to do with it */
+    SLOTS = PLOCK__LOCAL_PROCESSES,
+    BELLS_MAX = 256,
+    PATH_ROOM = 1100
+};
+
+/* --- liveness ---
+ *
+ * The kernel gives a lock on bytes back when the last descriptor of the open file is closed, whatever became of the process; without
+ * such locks, the ones of POSIX, which end with the process. */
+
+#ifdef PLOCK__OFD
+enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK };
+#else
+enum { SET = F_SETLK, GET = F_GETLK };
+#endif
+
+static struct flock bytes(off_t first, off_t length) {
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};
+}
+
+static bool locked(int fd, off_t first, off_t length) {
+    struct flock lock = bytes(first, length);
+    return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK; /* what cannot be asked counts as alive: nothing is taken from it */
+}
+
+bool plock__local_used(int fd) {
+    return locked(fd, 0, SLOTS);
+}
+
+bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {
+    return slot == map->slot || locked(map->fd, (off_t)slot, 1);
+}
+
+bool plock__local_alive(const plock__local_map *map, uint64_t process) {
+    if (process == map->process) return true;
+    const uint32_t slot = (uint32_t)(process % SLOTS);
+    return atomic_load(&map->processes[slot].id) == process && slot != map->slot && locked(map->fd, (off_t)slot, 1);
+}
+
+/* --- who a process is --- */
+
+static uint64_t name_space_of_pids(void) {
+    struct stat found;
+    return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
+}
+
+/* In clock ticks since boot; 0: not known. What stands before it in the line is a name, which may have blanks and brackets. */
+static uint64_t start_of(long pid) {
+    char path[64], line[512];
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const ssize_t got = read(fd, line, sizeof line - 1);
+    (void)close(fd);
+    line[got > 0 ? got : 0] = 0;
+    const char *at = strrchr(line, ')');
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+#ifdef PLOCK__PIDFD
+int plock__local_death_of(const plock__local_map *map, uint64_t process) {
+    const plock__local_process *other = &map->processes[process % SLOTS];
+    const int32_t pid = other->pid;
+    if (!other->started || other->pids != map->processes[map->slot].pids) return -1;
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) return -1;
+    /* The number may have been given to another process before we asked. */
+    if (atomic_load(&other->id) == process && start_of(pid) == other->started) return fd;
+    (void)close(fd);
+    return -1;
+}
+#else
+int plock__local_death_of(const plock__local_map *map, uint64_t process) {
+    (void)map, (void)process;
+    return -1;
+}
+#endif
+
+plock_status plock__local_take_place(plock__local_map *map, plock_error *error) {
+    uint32_t slot = 0;
+    for (; slot < SLOTS; slot++) {
+        struct flock lock = bytes((off_t)slot, 1);
+        if (fcntl(map->fd, SET, &lock) == 0) break;
+    }
+    if (slot == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
+    map->slot = slot;
+    plock_status status;
+    do status = plock__local_enter(map, error); /* who died there had this place, or is found out in a moment */
+    while (status == PLOCK_AGAIN && plock_now() < map->checked_at + PLOCK_SECOND);
+    if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for a second: is it stopped?",
+                                                  plock__local_insider(map), map->path);
+    if (status) return status;
+    plock__local_process *own = &map->processes[slot];
+    own->pid = (int32_t)getpid();
+    own->started = start_of((long)getpid());
+    own->pids = name_space_of_pids();
+    const uint64_t id = ++map->header->serial * SLOTS + slot;
+    PLOCK__FAULT();
+    atomic_store(&own->id, id);
+    map->process = id;
+    return plock__local_leave(map, error);
+}
+
+/* --- bells: a pipe with a name for each place --- */
+
+static void name_bell(const plock__local_map *map, uint32_t slot, char path[PATH_ROOM]) {
+    (void)snprintf(path, PATH_ROOM, "%s.%u", map->path, slot);
+}
+
+static int open_bell(const char *path, int flags) {
+    struct stat found;
+    const int fd = open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && found.st_uid == geteuid())) return fd;
+    (void)close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
+plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error) {
+    char path[PATH_ROOM];
+    name_bell(map, map->slot, path);
+    if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST) return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
+    const int out = open_bell(path, O_RDONLY), in = out < 0 ? -1 : open_bell(path, O_WRONLY);
+    if (in < 0) {
+        const int code = errno;
+        if (out >= 0) (void)close(out);
+        return plock__fail_errno(error, PLOCK_CONNECT, "opening the local store's bell", code);
+    }
+    ears[0] = out;
+    ears[1] = in;
+    plock__local_hush(ears); /* what was said to whoever had this place before */
+    return PLOCK_OK;
+}
+
+void plock__local_hush(const int ears[2]) {
+    char heard[512];
+    ssize_t got;
+    do got = read(ears[0], heard, sizeof heard);
+    while (got == (ssize_t)sizeof heard || (got < 0 && errno == EINTR));
+}
+
+/* For reading, too: then writing to one that nobody listens to raises no SIGPIPE. */
+static int bell_of(plock__local_map *map, uint32_t slot, bool *keeps) {
+    char path[PATH_ROOM];
+    *keeps = true;
+    if (map->bells[slot] >= 0) return map->bells[slot];
+    name_bell(map, slot, path);
+    const int fd = open_bell(path, O_RDWR);
+    *keeps = fd >= 0 && map->bells_open < BELLS_MAX;
+    if (*keeps) {
+        map->bells[slot] = fd;
+        map->bells_open++;
+    }
+    return fd;
+}
+
+void plock__local_ring(plock__local_map *map, uint64_t process) {
+    bool keeps;
+    const int fd = bell_of(map, (uint32_t)(process % SLOTS), &keeps);
+    if (fd < 0) return; /* nobody has ever listened there */
+    ssize_t written;
+    do written = write(fd, "", 1);
+    while (written < 0 && errno == EINTR); /* EAGAIN: it has been rung often enough */
+    if (!keeps) (void)close(fd);
+}
+
+void plock__local_close_bells(plock__local_map *map) {
+    for (uint32_t slot = 0; slot < SLOTS && map->bells_open; slot++) {
+        if (map->bells[slot] < 0) continue;
+        (void)close(map->bells[slot]);
+        map->bells[slot] = -1;
+        map->bells_open--;
+    }
+    for (int end = 0; end < 2; end++) {
+        if (map->ears[end] >= 0) (void)close(map->ears[end]);
+        map->ears[end] = -1;
+    }
+}

@@ -1,0 +1,127 @@
+#include "local_lease.h"
+
+#include "failure.h"
+#include "memory.h"
+#include "plock/store.h"
+#include "process.h"
+
+#include <string.h>
+
+plock_status plock_local_open(plock_local **out, const char *path, unsigned keys, plock_error *error) {
+    *out = NULL;
+    if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d", PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
+    plock_status status = plock_initialize();
+    plock_local *store = status ? NULL : plock__allocate(sizeof *store);
+    if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    store->references = 1;
+    store->keys = keys;
+    if (!path) status = plock__local_default_path(&store->path, error);
+    else if (!(store->path = plock__copy(path, strlen(path)))) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    plock__local_map *map = NULL;
+    plock__begin_step();
+    if (!status) status = plock__local_use(store, &map, error);
+    if (map) plock__local_release(map);
+    plock__end_step();
+    if (status) plock_local_close(store);
+    else *out = store;
+    return status;
+}
+
+const char *plock_local_path(const plock_local *store) {
+    return store->path;
+}
+
+const char *plock_local_remade(const plock_local *store) {
+    return store->remade;
+}
+
+/* One that cannot be used any more goes as soon as nothing is held in it. With the lock held. */
+static bool usable(const plock__local_map *map) {
+    if (map->generation != plock__generation()) return false;
+    if (atomic_load_explicit(&map->gone, memory_order_relaxed)) return map->references > 1 + (map->attendant != NULL);
+    return !atomic_load_explicit(&map->header->damaged, memory_order_relaxed) || map->references > 1 + (map->attendant != NULL);
+}
+
+plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
+    plock__enter();
+    plock__local_map *map = store->map, *old = NULL;
+    store->disconnected = false;
+    if (map && usable(map)) {
+        map->references++;
+        plock__leave();
+        *out = map;
+        return plock__local_check(map, plock_now(), error);
+    }
+    old = map;
+    store->map = NULL;
+    plock__leave();
+    if (old) plock__local_release(old);
+    const plock_status status = plock__local_attach(&map, store->path, store->keys, error);
+    *out = map;
+    if (status) return status;
+    plock__enter();
+    old = store->map; /* another thread was quicker */
+    store->map = map;
+    map->references++;
+    if (map->remade) store->remade = map->remade;
+    plock__leave();
+    if (old) plock__local_release(old);
+    return PLOCK_OK;
+}
+
+plock_status plock__local_go_in(plock__local_map *map, plock_ns deadline, plock_want *want, plock_error *error) {
+    const plock_status status = plock__local_enter(map, error);
+    if (status != PLOCK_AGAIN) return status;
+    const plock_ns now = plock_now();
+    if (now >= deadline)
+        return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s and does not go on: is it stopped?",
+                           plock__local_insider(map), map->path);
+    *want = (plock_want){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    return PLOCK_AGAIN;
+}
+
+int plock_local_liveness(plock_local *store, plock_error *error) {
+    plock__local_map *map = NULL;
+    plock__begin_step();
+    const plock_status status = plock__local_use(store, &map, error);
+    const int fd = status ? -1 : map->fd;
+    if (map) plock__local_release(map);
+    plock__end_step();
+    return fd;
+}
+
+void plock_local_disconnect(plock_local *store) {
+    plock__begin_step();
+    plock__enter();
+    plock__local_map *map = store->map;
+    store->map = NULL;
+    store->disconnected = true;
+    plock__leave();
+    if (map) plock__local_release(map);
+    plock__end_step();
+}
+
+bool plock_local_disconnected(const plock_local *store) {
+    plock__enter();
+    const bool yes = store->disconnected;
+    plock__leave();
+    return yes;
+}
+
+void plock__local_store_release(plock_local *store) {
+    plock__enter();
+    const bool last = --store->references == 0;
+    plock__leave();
+    if (!last) return;
+    if (store->map) plock__local_release(store->map);
+    plock__free(store->path);
+    plock__free(store);
+}
+
+void plock_local_close(plock_local *store) {
+    if (!store) return;
+    plock__begin_step();
+    plock__local_store_release(store);
+    plock__end_step();
+}

@@ -1,0 +1,143 @@
+/* What the native thread does for one lease of a local store: renews it, tells of its loss, ends a claim that its owner could not end. */
+#include "local_lease.h"
+
+#include "memory.h"
+#include "notice.h"
+#include "process.h"
+
+/* A third of its time has passed. */
+enum { RENEWALS_PER_TTL = 3 };
+static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
+
+void plock__local_lease_release(plock_local_lease *lease) {
+    plock__enter();
+    const bool last = --lease->references == 0;
+    plock__leave();
+    if (!last) return;
+    if (lease->map) plock__local_release(lease->map);
+    plock__local_store_release(lease->store);
+    plock__free(lease->brought);
+    plock__free(lease);
+}
+
+/* --- renewal --- */
+
+static plock_ns until_of(const plock_local_lease *lease) {
+    return atomic_load(&lease->map->claims[lease->claim].until);
+}
+
+/* PLOCK_OK, PLOCK_NOT_OWNER or PLOCK_AGAIN. */
+static plock_status renew(plock_local_lease *lease, plock_ns ttl, plock_ns latest) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    const plock_ns now = plock_now();
+    plock_status status = plock__local_check(map, now, &ignored);
+    if (!status) status = plock__local_enter(map, &ignored);
+    if (status) return status == PLOCK_AGAIN ? PLOCK_AGAIN : PLOCK_NOT_OWNER;
+    const bool ours = plock__local_still(lease, PLOCK__HELD) && now < until_of(lease);
+    if (ours) {
+        const plock_ns wanted = plock_after(now, ttl), until = wanted < latest ? wanted : latest;
+        if (until > until_of(lease)) atomic_store(&map->claims[lease->claim].until, until);
+    }
+    status = plock__local_leave(map, &ignored);
+    return ours && !status ? PLOCK_OK : PLOCK_NOT_OWNER;
+}
+
+/* With the lock held: it is held from now on. */
+void plock__local_begin_watch(plock_local_lease *lease) {
+    const plock_ns began = until_of(lease) - lease->ttl;
+    lease->renewed_until = lease->terms.max_hold ? plock_after(began, lease->terms.max_hold) : PLOCK_NEVER;
+    lease->renew_at = 0; /* the thread sees to that */
+}
+
+static plock_status watch(plock_local_lease *lease, plock_want *want) {
+    for (;;) {
+        const plock_ns now = plock_now();
+        plock__enter();
+        const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS;
+        const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
+        const plock_ns ttl = lease->ttl, latest = lease->renewed_until;
+        if (lease->place == PLOCK__HOLDS && !lease->renew_at) lease->renew_at = now + ttl / RENEWALS_PER_TTL;
+        const bool renews = lease->renews && now < latest, due = renews && now >= lease->renew_at;
+        *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
+        if (!waits && renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
+        if (lost) lease->ended = true;
+        plock__leave();
+        if (lost) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+        if (ended || lost) return PLOCK_OK;
+        if (waits || !due) return PLOCK_AGAIN;
+        const plock_status status = renew(lease, ttl, latest);
+        const plock_ns then = plock_now();
+        plock__enter();
+        if (status == PLOCK_NOT_OWNER) lease->place = PLOCK__OUSTED;
+        lease->renew_at = status == PLOCK_AGAIN ? then + IN_A_MOMENT : then + ttl / RENEWALS_PER_TTL;
+        plock__leave();
+        if (status == PLOCK_OK) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, then - now);
+    }
+}
+
+/* --- ending --- */
+
+static plock_status end(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    const plock_status status = plock__local_enter(map, &ignored);
+    if (status == PLOCK_AGAIN) {
+        *want = (plock_want){.fd = -1, .deadline = plock_now() + IN_A_MOMENT};
+        return PLOCK_AGAIN;
+    }
+    if (status) return PLOCK_OK;
+    map->lease_of[lease->claim] = NULL;
+    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, plock_now());
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
+    return PLOCK_OK;
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock__enter();
+    const bool gives_up = lease->gives_up;
+    plock__leave();
+    return gives_up ? end(lease, want) : watch(lease, want);
+}
+
+static void put_down(plock_job *job) {
+    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock__enter();
+    lease->employed = false;
+    if (lease->generation == plock__generation() && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
+    plock__leave();
+    plock__local_lease_release(lease);
+}
+
+/* --- what the program says --- */
+
+void plock__local_employ(plock_local_lease *lease) {
+    plock__enter();
+    const bool employs = !lease->employed;
+    if (employs) {
+        lease->employed = true;
+        lease->references++;
+        lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = !lease->gives_up};
+    } else {
+        plock__worker_prod(&lease->job);
+    }
+    plock__leave();
+    if (employs) plock__worker_submit(&lease->job);
+}
+
+void plock__local_dismiss(plock_local_lease *lease) {
+    if (!lease->map || lease->generation != plock__generation()) return;
+    plock__enter();
+    lease->ended = true;
+    plock__local_unregister(lease);
+    if (lease->employed) plock__worker_prod(&lease->job);
+    plock__leave();
+}
+
+void plock__local_hand_over(plock_local_lease *lease) {
+    plock__enter();
+    lease->gives_up = true;
+    plock__leave();
+    plock__local_employ(lease);
+}

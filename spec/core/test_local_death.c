@@ -1,0 +1,337 @@
+/* The embedded store: processes that die, at every step of whatever they do, and those who wait for what they held. */
+#include "local_support.h"
+
+#include "local_map.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 5 * PLOCK_SECOND;
+
+/* What the processes of a test share. */
+typedef struct scene {
+    plock_local *store;
+    _Atomic int stage;
+    _Atomic int64_t at, fence;
+    unsigned long fault;
+    int order[16];
+    _Atomic int served;
+} scene;
+
+static scene *new_scene(void) {
+    scene *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(s != MAP_FAILED);
+    memset(s, 0, sizeof *s);
+    return s;
+}
+
+static bool await_stage(scene *s, int stage) {
+    unsigned rounds = 0;
+    while (atomic_load(&s->stage) < stage)
+        if (!test_patient(&rounds)) return CHECK_INT(s->stage, stage);
+    return true;
+}
+
+static void stay(void) {
+    for (;;) (void)pause();
+}
+
+/* --- a holder that dies --- */
+
+static void hold_and_stay(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    atomic_store(&s->fence, plock_local_lease_fence(lease));
+    atomic_store(&s->stage, 1);
+    stay();
+}
+
+static void wait_and_tell(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    atomic_store(&s->at, plock_now());
+    atomic_store(&s->stage, 2);
+    if (plock_local_lease_fence(lease) <= atomic_load(&s->fence)) _exit(2);
+    plock_local_lease_free(lease);
+}
+
+static void a_dead_holders_lock_passes_on_at_once(void) {
+    static const plock_ns AT_ONCE = 10 * PLOCK_MILLISECOND;
+    plock_ns best = PLOCK_NEVER;
+    for (int round = 0; round < 5; round++) {
+        scene *s = new_scene();
+        s->store = local_open();
+        const pid_t holder = local_child(hold_and_stay, s);
+        CHECK(await_stage(s, 1));
+        const pid_t waiter = local_child(wait_and_tell, s);
+        CHECK(local_await_waiters(s->store, "k", 1));
+        const plock_ns killed = plock_now();
+        CHECK(kill(holder, SIGKILL) == 0);
+        CHECK(await_stage(s, 2));
+        const plock_ns took = atomic_load(&s->at) - killed;
+        if (took < best) best = took;
+        CHECK_INT(local_status_of(waiter), 0);
+        (void)local_status_of(holder);
+        plock_local_close(s->store);
+    }
+    if (!TEST_TSAN) CHECK(best < AT_ONCE); /* the best of some rounds: the machine may be busy with something else */
+}
+
+static void whoever_comes_after_its_death_has_it_without_waiting(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    const pid_t holder = local_child(hold_and_stay, s);
+    CHECK(await_stage(s, 1));
+    plock_local_lease *lease = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
+    CHECK(kill(holder, SIGKILL) == 0);
+    (void)local_status_of(holder);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    CHECK(plock_local_lease_fence(lease) > atomic_load(&s->fence));
+    plock_local_lease_free(lease);
+    plock_local_close(s->store);
+}
+
+static void hold_at_least(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND})) _exit(1);
+    atomic_store(&s->at, plock_local_lease_acquired_at(lease));
+    plock_local_lease *left = local_lease(s->store, "left");
+    if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_local_lease_leave(left) || local_finish(left)) _exit(1);
+}
+
+static void what_is_meant_to_outlive_its_process_does(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    CHECK_INT(local_status_of(local_child(hold_at_least, s)), 0);
+    static const char *const KEYS[] = {"k", "left"};
+    for (int i = 0; i < 2; i++) CHECK_INT(local_holders(s->store, KEYS[i]), 1);
+    for (int i = 0; i < 2; i++) {
+        plock_local_lease *lease = local_lease(s->store, KEYS[i]);
+        CHECK_STATUS(local_acquire(lease, LONG, SOON), PLOCK_OK);
+        CHECK(plock_now() - atomic_load(&s->at) >= 150 * PLOCK_MILLISECOND);
+        CHECK(plock_now() - atomic_load(&s->at) < SOON);
+        plock_local_lease_free(lease);
+    }
+    plock_local_close(s->store);
+}
+
+/* --- children of a holder --- */
+
+static void stay_in_child(void *context) {
+    atomic_store(&((scene *)context)->stage, 2);
+    stay();
+}
+
+static void hold_with_child(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    const pid_t child = local_child(stay_in_child, s);
+    atomic_store(&s->at, child);
+    while (atomic_load(&s->stage) < 2) (void)usleep(1000);
+    atomic_store(&s->stage, 3);
+    stay();
+}
+
+static void a_child_does_not_keep_its_dead_parent_alive(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    const pid_t holder = local_child(hold_with_child, s);
+    CHECK(await_stage(s, 3));
+    plock_local_lease *lease = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
+    CHECK(kill(holder, SIGKILL) == 0);
+    (void)local_status_of(holder);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    CHECK(kill((pid_t)atomic_load(&s->at), SIGKILL) == 0);
+    plock_local_lease_free(lease);
+    plock_local_close(s->store);
+}
+
+/* --- those in line --- */
+
+typedef struct place {
+    scene *s;
+    int number;
+} place;
+
+static void wait_in_line(void *context) {
+    const place *p = context;
+    plock_local_lease *lease = local_lease(p->s->store, "k");
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    p->s->order[atomic_fetch_add(&p->s->served, 1)] = p->number;
+    if (local_release(lease)) _exit(2);
+    plock_local_lease_free(lease);
+}
+
+static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
+    enum { WAITERS = 6 };
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_local_lease *lease = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    pid_t waiters[WAITERS];
+    for (int i = 0; i < WAITERS; i++) {
+        place p = {s, i};
+        waiters[i] = local_child(wait_in_line, &p);
+        CHECK(local_await_waiters(s->store, "k", i + 1));
+    }
+    static const int DEAD[] = {0, 2, 3};
+    for (int i = 0; i < 3; i++) {
+        CHECK(kill(waiters[DEAD[i]], SIGKILL) == 0);
+        (void)local_status_of(waiters[DEAD[i]]);
+    }
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    static const int ALIVE[] = {1, 4, 5};
+    for (int i = 0; i < 3; i++) CHECK_INT(local_status_of(waiters[ALIVE[i]]), 0);
+    for (int i = 0; i < 3; i++) CHECK_INT(s->order[i], ALIVE[i]);
+    plock_local_lease_free(lease);
+    CHECK_INT(local_holders(s->store, "k"), 0);
+    plock_local_close(s->store);
+}
+
+/* --- death at every step --- */
+
+static plock_status take_all(plock_local *store, plock_local_lease *leases[2]) {
+    plock_want want;
+    plock_error error;
+    size_t refused;
+    leases[0] = local_lease(store, "k");
+    leases[1] = local_lease(store, "second");
+    return plock_local_acquire_all(leases, 2, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error);
+}
+
+/* Everything that changes the file, with the key that the others of the test wait for. */
+static void do_everything(plock_local *store) {
+    plock_local_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
+    plock_local_lease *pair[2];
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    if (local_acquire(other, LONG, 0)) _exit(1);
+    if (local_extend(lease, LONG)) _exit(1);
+    if (plock_local_lease_release(other, PLOCK_MILLISECOND) || local_finish(other)) _exit(1);
+    if (local_release(lease)) _exit(1);
+    plock_local_lease_free(other);
+    plock_local_lease_free(lease);
+    if (take_all(store, pair) == PLOCK_OK) (void)(local_release(pair[0]) || local_release(pair[1]));
+    plock_local_lease_free(pair[0]);
+    plock_local_lease_free(pair[1]);
+    plock_local_lease *writer = local_lease(store, "shared"), *reader = local_lease(store, "shared");
+    if (local_acquire_as(writer, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w'})) _exit(1);
+    if (plock_local_lease_downgrade(writer) || local_finish(writer)) _exit(1);
+    if (local_acquire_as(reader, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'r'})) _exit(1);
+    (void)local_break(store, "shared");
+    plock_local_lease_free(writer);
+    plock_local_lease_free(reader);
+    plock_local_lease *line = local_lease(store, "held by the test");
+    if (local_acquire(line, LONG, PLOCK_MILLISECOND) != PLOCK_TIMED_OUT) _exit(1);
+    plock_local_lease_free(line);
+}
+
+static void die_somewhere(void *context) {
+    const scene *s = context;
+    (void)plock__local_die_at(s->fault);
+    do_everything(s->store);
+}
+
+static void count_faults(void *context) {
+    scene *s = context;
+    (void)plock__local_die_at(0);
+    do_everything(s->store);
+    s->fault = plock__local_die_at(0);
+}
+
+/* The key in the hands of nobody, and its table whole? */
+static void check_usable(plock_local *store, int64_t *fence) {
+    plock_local_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"), *own = local_lease(store, "of its own");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK); /* it may have been kept for a moment */
+    CHECK(plock_local_lease_fence(lease) > *fence);
+    *fence = plock_local_lease_fence(own);
+    plock_local_lease_free(lease);
+    plock_local_lease_free(second);
+    plock_local_lease_free(own);
+}
+
+static void it_may_die_at_every_step(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_local_lease *held = local_lease(s->store, "held by the test");
+    CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+    CHECK_INT(local_status_of(local_child(count_faults, s)), 0);
+    const unsigned long faults = s->fault;
+    int64_t fence = 0;
+    int died = 0;
+    CHECK(faults > 50);
+    for (s->fault = 1; s->fault <= faults; s->fault++) {
+        const int status = local_status_of(local_child(die_somewhere, s));
+        died += WIFSIGNALED(status);
+        CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+        check_usable(s->store, &fence);
+        CHECK(plock_local_lease_valid(held)); /* nobody else's lease is touched */
+    }
+    CHECK(died >= (int)faults - 20); /* a kept key, and such, may save some steps */
+    CHECK_STATUS(local_release(held), PLOCK_OK);
+    plock_local_lease_free(held);
+    plock_local_close(s->store);
+}
+
+/* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's is its last. */
+static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_local_lease *held = local_lease(s->store, "held by the test");
+    CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+    CHECK_INT(local_status_of(local_child(count_faults, s)), 0);
+    const unsigned long faults = s->fault;
+    for (s->fault = 1; s->fault <= faults; s->fault++) {
+        plock_local_lease *lease = local_lease(s->store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        const pid_t first = local_child(die_somewhere, s);
+        unsigned rounds = 0;
+        int status = 0;
+        bool gone = false;
+        while (local_waiters(s->store, "k") < 1 && !(gone = waitpid(first, &status, WNOHANG) == first) && test_patient(&rounds)) continue;
+        const int before = gone ? 0 : 1;
+        place places[2] = {{s, 1}, {s, 2}};
+        atomic_store(&s->served, 0);
+        pid_t others[2];
+        for (int i = 0; i < 2; i++) {
+            others[i] = local_child(wait_in_line, &places[i]);
+            (void)(before ? local_await_waiters(s->store, "k", i + 2) : local_await_waiters(s->store, "k", i + 1));
+        }
+        const plock_ns released = plock_now();
+        CHECK_STATUS(local_release(lease), PLOCK_OK);
+        for (int i = 0; i < 2; i++) CHECK_INT(local_status_of(others[i]), 0);
+        CHECK(plock_now() - released < SOON);
+        CHECK_INT(s->order[0], 1);
+        CHECK_INT(s->order[1], 2);
+        if (!gone) (void)local_status_of(first);
+        plock_local_lease_free(lease);
+    }
+    plock_local_lease_free(held);
+    plock_local_close(s->store);
+}
+
+int main(void) {
+    local_begin();
+    RUN(a_dead_holders_lock_passes_on_at_once);
+    RUN(whoever_comes_after_its_death_has_it_without_waiting);
+    RUN(what_is_meant_to_outlive_its_process_does);
+    RUN(a_child_does_not_keep_its_dead_parent_alive);
+    RUN(the_dead_are_skipped_and_the_others_keep_their_order);
+    RUN(it_may_die_at_every_step);
+    RUN(those_who_wait_are_served_whatever_step_the_first_dies_at);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    local_end();
+    return test_end("local_death");
+}
