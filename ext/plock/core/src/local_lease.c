@@ -88,7 +88,7 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_ter
     lease->generation = plock__generation();
     lease->terms = *terms;
     lease->place = PLOCK__NOBODY;
-    lease->contended = lease->ended = lease->looks = false;
+    lease->contended = lease->queued = lease->ended = lease->looks = false;
     lease->mode = terms->mode;
     lease->ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
     lease->renews = terms->renews;

@@ -38,7 +38,7 @@ struct plock_local_lease {
 
     /* The program's. */
     enum plock__local_operation { PLOCK__IDLE, PLOCK__ACQUIRES, PLOCK__RELEASES, PLOCK__EXTENDS, PLOCK__DOWNGRADES, PLOCK__LEAVES, PLOCK__ADOPTS, PLOCK__RELEASES_OWNED } doing;
-    bool held, contended;
+    bool held, contended, queued; /* queued: in line, as far as he knows */
     char mode;
     plock_local_terms terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;

@@ -97,6 +97,7 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     lease->look_at = PLOCK_NEVER;
     plock__local_register(lease);
     plock__leave();
+    lease->queued = true;
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
@@ -189,9 +190,9 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
 }
 
 static plock_status acquire_step(plock_local_lease *lease, plock_want *want) {
-    if (lease->place == PLOCK__NOBODY) {
+    if (!lease->queued) {
         const plock_status asked = ask(lease, want);
-        if (asked != PLOCK_AGAIN || lease->place == PLOCK__NOBODY) return asked;
+        if (asked != PLOCK_AGAIN || !lease->queued) return asked;
     }
     if (lease->bell) plock__waker_hush_if_rung(lease->bell);
     plock_status status = wait_in_line(lease, want);
