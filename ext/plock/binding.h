@@ -22,6 +22,10 @@ void binding_init_inquiry(VALUE store_class);
 void binding_init_conversation(VALUE store_class);
 void binding_init_notices(void);
 void binding_init_process(void);
+void binding_init_local(void);
+void binding_init_local_hold(void);
+void binding_init_local_take(VALUE store_class);
+void binding_init_local_block(VALUE store_class);
 
 /* --- binding_errors.c --- */
 
@@ -74,6 +78,14 @@ VALUE binding_lease_new(plock_store *store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 
 VALUE binding_seconds(plock_ns span);
+
+/* --- binding_local.c, binding_local_hold.c --- */
+
+plock_local *binding_local(VALUE object);
+
+/* A Plock::LocalHold for the key, with nothing held. */
+VALUE binding_local_hold_new(plock_local *store, VALUE key);
+plock_local_lease *binding_local_lease(VALUE object);
 
 /* --- binding_take.c --- */
 

@@ -24,6 +24,7 @@ void binding_init_errors(void) {
         [PLOCK_KIND_TIMEOUT] = "TimeoutError",
         [PLOCK_KIND_LOST] = "LeaseLost",
         [PLOCK_KIND_UNAVAILABLE] = "UnavailableError",
+        [PLOCK_KIND_FULL] = "StoreFullError",
         [PLOCK_KIND_AUTHENTICATION] = "AuthenticationError",
         [PLOCK_KIND_PERMISSION] = "PermissionError",
         [PLOCK_KIND_PROTOCOL] = "ProtocolError",

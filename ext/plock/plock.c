@@ -48,6 +48,7 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_lease();
     binding_init_notices();
     binding_init_process();
+    binding_init_local();
     rb_set_end_proc(at_exit, Qnil);
     ruby_vm_at_exit(at_vm_exit);
 }

@@ -49,6 +49,10 @@ module Plock
   # out of memory. It may pass by itself; try again.
   class UnavailableError < Error; end
 
+  # Raised when a local store has no room for another key: as many are held or waited for as it was made for. Keys that are freed make
+  # room; a store of another file can be made with more.
+  class StoreFullError < UnavailableError; end
+
   # Raised when a lease turned out not to be ours any more: its time ran out, or somebody took the lock away.
   # Whatever was done since may have been done twice; stop, and check.
   class LeaseLost < Error

@@ -2,6 +2,8 @@
 
 require_relative "client_address"
 require_relative "errors"
+require_relative "events/active_support"
+require_relative "local_store"
 require_relative "locking"
 require_relative "store/adopting"
 require_relative "store/telling"
@@ -142,9 +144,12 @@ module Plock
       #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
       def open(source, **options)
         profile = Locking::Profile.extract(options)
+        local = String === source && LocalStore.opens?(source)
+        keys = options.delete(:keys) if local
         settings = check(options)
         Events::ActiveSupportBridge.attach if defined?(::ActiveSupport::Notifications) && Events.here?
         return open_memory($1, settings, profile) if String === source && MEMORY =~ source
+        return open_local(source, keys, settings, profile) if local
 
         unless String === source
           address = ClientAddress.of(source) or fail_with("cannot take the address of a Redis from this object")
@@ -162,6 +167,11 @@ module Plock
       def open_memory(name, settings, profile)
         fail_with("#{settings.keys.first} is of no use to a store in memory") unless settings.empty?
         Testing::MemoryStore.new(name, profile)
+      end
+
+      def open_local(url, keys, settings, profile)
+        fail_with("#{settings.keys.first} is of no use to a local store") unless settings.empty?
+        LocalStore.open(url, keys, profile)
       end
 
       # Once in each Ractor: there is no other place to remember it that all of them may write to.

@@ -54,7 +54,8 @@ plock_local_lease *local_lease(plock_local *store, const char *key) {
 }
 
 plock_status local_finish(plock_local_lease *lease) {
-    return plock_local_drive(lease, plock_wait_poll, NULL);
+    const plock_operation operation = plock_local_lease_operation(lease);
+    return plock_carry_on(&operation, plock_wait_poll, NULL);
 }
 
 plock_status local_acquire_as(plock_local_lease *lease, const plock_local_terms *terms) {

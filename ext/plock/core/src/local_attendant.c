@@ -240,7 +240,7 @@ static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
 }
 
 static bool needed(const plock__local_attendant *attendant) {
-    return attendant->map->registered || attendant->map->references > 1;
+    return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
 static plock_status step(plock_job *job, plock_want *want) {
@@ -271,7 +271,7 @@ static bool idle(const plock_job *job) {
 /* --- life --- */
 
 void plock__local_review(plock__local_map *map) {
-    if (map->references == 1) prod(map);
+    if (map->references == 1U + map->pinned) prod(map);
 }
 
 static void destroy(plock_job *job) {

@@ -205,20 +205,40 @@ void plock_local_lease_free(plock_local_lease *lease) {
     plock__end_step();
 }
 
+void plock_local_lease_forget(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    if (!lease->held || !own(lease) || lease->watched) return;
+    plock__begin_step();
+    plock__enter();
+    const bool pins = !map->pinned;
+    map->pinned = true;
+    lease->map = NULL;
+    plock__leave();
+    lease->held = false;
+    if (!pins) plock__local_release(map); /* else its reference is the map's own now */
+    plock__end_step();
+}
+
 void plock_local_lease_abandon(plock_local_lease *lease) {
     if (lease && plock_local_lease_valid(lease))
         plock__notice_post(PLOCK_ABANDONED, lease->id, plock__text(lease->key, lease->key_length), lease->fence, 0);
     plock_local_lease_free(lease);
 }
 
-plock_status plock_local_drive(plock_local_lease *lease, plock_wait wait, void *context) {
-    for (;;) {
-        plock_want want;
-        plock_status status = plock_local_lease_step(lease, &want);
-        if (status != PLOCK_AGAIN) return status;
-        status = wait(context, &want);
-        if (status) return status;
-    }
+static plock_status step_any(void *lease, plock_want *want) {
+    return plock_local_lease_step(lease, want);
+}
+
+static void cancel_any(void *lease) {
+    plock_local_lease_cancel(lease);
+}
+
+static void hurry_any(void *lease, plock_ns deadline) {
+    plock_local_lease_hurry(lease, deadline);
+}
+
+plock_operation plock_local_lease_operation(plock_local_lease *lease) {
+    return (plock_operation){.of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
 /* --- what it knows --- */
@@ -281,6 +301,10 @@ plock_ns plock_local_lease_waited(const plock_local_lease *lease) {
 
 plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease) {
     return lease->acquired_at;
+}
+
+char plock_local_lease_mode(const plock_local_lease *lease) {
+    return lease->mode;
 }
 
 const plock_error *plock_local_lease_error(const plock_local_lease *lease) {

@@ -17,6 +17,7 @@ struct plock__local_map {
     unsigned references;    /* of stores and leases */
     plock_local_lease *registered; /* that wait or are watched */
     plock__local_attendant *attendant;
+    bool pinned; /* something is held that no lease stands for: it is kept as long as the process lives, and refers to itself */
 
     /* Set once. */
     unsigned generation;

@@ -36,11 +36,16 @@ const char *plock_local_remade(const plock_local *store) {
     return store->remade;
 }
 
+/* References that are no lease's. With the lock held. */
+static unsigned of_itself(const plock__local_map *map) {
+    return (unsigned)(map->attendant != NULL) + (unsigned)map->pinned;
+}
+
 /* One that cannot be used any more goes as soon as nothing is held in it. With the lock held. */
 static bool usable(const plock__local_map *map) {
     if (map->generation != plock__generation()) return false;
-    if (atomic_load_explicit(&map->gone, memory_order_relaxed)) return map->references > 1 + (map->attendant != NULL);
-    return !atomic_load_explicit(&map->header->damaged, memory_order_relaxed) || map->references > 1 + (map->attendant != NULL);
+    const bool whole = !atomic_load_explicit(&map->gone, memory_order_relaxed) && !atomic_load_explicit(&map->header->damaged, memory_order_relaxed);
+    return whole || map->references > 1 + of_itself(map);
 }
 
 plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {

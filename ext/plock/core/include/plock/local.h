@@ -5,9 +5,10 @@
  *   plock_local_lease *lease;
  *   plock_local_lease_new(&lease, store, "plock:v1:abc", 12);
  *   plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = 3 * PLOCK_SECOND, .wait = PLOCK_SECOND});
- *   status = plock_local_drive(lease, plock_wait_poll, NULL); // PLOCK_OK: held
+ *   plock_operation operation = plock_local_lease_operation(lease);
+ *   status = plock_carry_on(&operation, plock_wait_poll, NULL); // PLOCK_OK: held
  *   plock_local_lease_release(lease, 0);
- *   status = plock_local_drive(lease, plock_wait_poll, NULL);
+ *   status = plock_carry_on(&operation, plock_wait_poll, NULL);
  *   plock_local_lease_free(lease);
  *   plock_local_close(store);
  *
@@ -22,9 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plock/clock.h"
-#include "plock/status.h"
-#include "plock/want.h"
+#include "plock/operation.h"
 
 typedef struct plock_local plock_local;
 typedef struct plock_local_lease plock_local_lease;
@@ -96,7 +95,8 @@ PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_local_lease *l
  * in the way), PLOCK_PROTOCOL (the file is damaged), PLOCK_DESCRIPTORS …: plock_local_lease_error has the words. */
 PLOCK_MUST_USE plock_status plock_local_lease_step(plock_local_lease *lease, plock_want *want);
 
-PLOCK_MUST_USE plock_status plock_local_drive(plock_local_lease *lease, plock_status (*wait)(void *context, const plock_want *want), void *context);
+/* The operation under way, for plock_carry_on. */
+plock_operation plock_local_lease_operation(plock_local_lease *lease);
 
 /* Gives up the operation under way; an acquire leaves nothing behind. */
 void plock_local_lease_cancel(plock_local_lease *lease);
@@ -107,6 +107,9 @@ void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline);
 /* Acquires all, or nothing: one attempt. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
 PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
                                                     plock_want *want, plock_error *error);
+
+/* Leaves what it holds to whoever releases it by its owner; it still ends with this process. */
+void plock_local_lease_forget(plock_local_lease *lease);
 
 /* Frees it; what it holds is released, not so in a forked child. abandon: and that is told (plock/notice.h). NULL is allowed. */
 void plock_local_lease_free(plock_local_lease *lease);
@@ -124,6 +127,7 @@ plock_ns plock_local_lease_ttl(const plock_local_lease *lease);
 plock_ns plock_local_lease_waited(const plock_local_lease *lease);
 plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease);
 plock_ns plock_local_lease_valid_until(const plock_local_lease *lease);
+char plock_local_lease_mode(const plock_local_lease *lease); /* 0: alone */
 const plock_error *plock_local_lease_error(const plock_local_lease *lease);
 
 /* Who is inside, or waits. */

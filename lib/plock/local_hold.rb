@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+module Plock
+  # What a {LocalStore} hands out for a lease; {Lease} is what callers get.
+  #
+  # @api private
+  class LocalHold
+    FORMAT = "local"
+
+    # Leaves the lease to whoever is given the result.
+    #
+    # @return [String] ASCII
+    # @raise [Error] the store could not be used
+    def dump
+      leave
+      [FORMAT, fence, *[key, token].map { |text| [text].pack("m0") }].join(":")
+    end
+
+    # @param dump [String]
+    # @return [Array(String, String, Integer)] key, token and fence
+    # @raise [ArgumentError] not what {#dump} wrote
+    def self.read(dump)
+      format, fence, key, token = String.try_convert(dump)&.split(":", 4)
+      raise ArgumentError, "not the dump of a lease of a local store" unless format == FORMAT && token
+
+      [key.unpack1("m0"), token.unpack1("m0"), Integer(fence, 10)]
+    end
+  end
+end

@@ -1,0 +1,180 @@
+# frozen_string_literal: true
+
+require "etc"
+require_relative "local_hold"
+require_relative "locking"
+require_relative "log"
+
+module Plock
+  # Locks among the processes of one host, in a file that all of them map, and what `local:` opens. There is no server, and nothing to
+  # run; what it does takes microseconds.
+  #
+  # A lease ends with its time as everywhere, and besides with its process: whoever waits has the key as soon as the holder has died.
+  # Only `at_least:`, {Locking#once} and a lease that was handed over end by their time alone.
+  #
+  # @example
+  #   store = Plock::Store.open("local:")                    # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
+  #   store = Plock::Store.open("local:/var/lib/app/locks")  # in a folder of the application's own
+  #   store.acquire("import") { import }
+  #
+  # @!method path
+  #   @return [String] of the file
+  #
+  # @!method close
+  #   Lets go of the file as soon as no lease needs it. A store that is used after that opens it again.
+  #   @return [nil]
+  #
+  # @!method closed?
+  #   @return [Boolean]
+  #
+  # @!method hold(key, ttl_ms, wait, report)
+  #   @see Store#hold
+  #
+  # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
+  #   @see Store#hold_digest
+  #
+  # @!method lock_acquire(key, owner, ttl)
+  #   @see Store#lock_acquire
+  #
+  # @!method lock_release(key, owner)
+  #   @see Store#lock_release
+  class LocalStore
+    include Locking
+
+    SCHEME = "local:"
+    KEYS = (16..1_048_576).freeze
+    MICROSECONDS = 1_000_000.0
+
+    private_constant :SCHEME, :KEYS, :MICROSECONDS
+
+    class << self
+      # @api private
+      # @param url [String]
+      # @return [Boolean]
+      def opens?(url)
+        url.start_with?(SCHEME)
+      end
+
+      # @api private
+      # @param url [String] `local:`, or `local:/path/to/file`, with `?keys=` as it may be
+      # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the file was made for
+      # @param profile [Locking::Profile]
+      # @return [LocalStore]
+      # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be used; the message says why
+      def open(url, keys, profile)
+        path, query = url.delete_prefix(SCHEME).split("?", 2)
+        store = attach(path_in(path.to_s), number(keys || keys_in(query)))
+        store.__send__(:introduce, profile)
+      end
+
+      private
+
+      def path_in(text)
+        return if text.empty?
+        fail_with("the path in #{SCHEME} has to be absolute") unless text.start_with?("/")
+
+        decoded = text.b.gsub(/%(\h\h)/) { $1.hex.chr }
+        fail_with("the path has a NUL byte") if decoded.include?("\0")
+        decoded.force_encoding(text.encoding)
+      end
+
+      def keys_in(query)
+        return if query.nil?
+
+        name, value = query.split("=", 2)
+        fail_with("#{SCHEME} takes no option but keys") unless name == "keys" && value
+        value.match?(/\A\d{1,9}\z/) ? Integer(value, 10) : fail_with("keys must be a number")
+      end
+
+      def number(keys)
+        return if keys.nil?
+
+        KEYS.cover?(keys) && keys.is_a?(Integer) ? keys : fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
+      end
+
+      def fail_with(message)
+        raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
+      end
+    end
+
+    # @return [String]
+    def url
+      "#{SCHEME}#{path}"
+    end
+
+    # @return [Boolean]
+    def unverified?
+      false
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{url}>"
+    end
+
+    private
+
+    def introduce(profile)
+      @profile = profile
+      why = remade
+      Log.warn(profile.logger, "the local store #{path} has been made anew, because #{why}; nothing was held in it") if why
+      self
+    end
+
+    # A key that is to stay taken does so even if this process dies, and so has to be marked when it is taken.
+    def fill(lease, store_key, terms, patience)
+      lease.hold = take_for(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share,
+                            terms.at_least) { |hold| lease.hold = hold }
+    end
+
+    def take(key, ttl, wait, renew, max_hold, label, watch, share, &taken)
+      take_for(key, ttl, wait, renew, max_hold, label, watch, share, 0, &taken)
+    end
+
+    # The same for several. There is one file, so they are never apart, and nothing that fails here passes by itself.
+    def fill_together(pairs, terms, _deadline)
+      mask = Locking::Taking.mask
+      answer = nil
+      begin
+        answer = take_all_for(pairs.map(&:first), terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least) do |holds|
+          answer = holds
+        end
+      ensure
+        Thread.handle_interrupt(mask) { pairs.zip(answer) { |(_, lease), hold| lease.hold = hold } if answer.is_a?(Array) }
+      end
+      answer unless answer.is_a?(Array)
+    end
+
+    def take_all(keys, ttl, renew, max_hold, label, watch, &taken)
+      take_all_for(keys, ttl, renew, max_hold, label, watch, 0, &taken)
+    end
+
+    # Nothing here takes so long that a budget would matter.
+    def release_all(holds, keep, _budget)
+      Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
+    end
+
+    def adopt_hold(dump, renew, max_hold, watch, &taken)
+      key, token, fence = LocalHold.read(dump)
+      adopt_owner(key, token, fence, renew, max_hold, watch, 0, &taken)
+    end
+
+    def examine(key, _shared, _budget = nil)
+      people = ask_people(key)
+      return if people.empty?
+
+      host = Etc.uname[:nodename]
+      waiters, holders = people.partition(&:first)
+      [holders.map { |_, left, fence, since, pid, thread, label, mode| [left, fence, since / MICROSECONDS, host, pid, thread, label, mode] }.sort_by { |facts| facts[1] },
+       waiters.map { |_, _, _, since, pid, thread, label, mode| [host, pid, thread, label, since / MICROSECONDS, mode] }]
+    end
+
+    def each_key(prefix)
+      seen = {}
+      cursor = 0
+      while (cursor, key = ask_next_key(cursor))
+        seen[key] ||= yield(key) || true if key.start_with?(prefix)
+      end
+    end
+  end
+end

@@ -1,0 +1,11 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/store_contract"
+
+RSpec.describe "A local store" do
+  let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+  let(:store) { open_store("local:#{folder}/locks") }
+
+  it_behaves_like "a store"
+end
