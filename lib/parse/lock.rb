@@ -82,11 +82,11 @@ module Parse
         wait = Arguments.wait(wait) unless Float === wait && wait > 0.0 && wait <= MAX_WAIT
 
         store = LockBackend.lock_store
-        store = reachable(store) unless Plock::Store === store
+        store = reachable(store) unless Plock::Store === store || Plock::LocalStore === store
         secret = Secrets.for(SOURCE) { !store } if secret == :auto
 
         # Each of the three calls the block directly: passing it on as an object would cost one.
-        if Plock::Store === store
+        if Plock::Store === store || Plock::LocalStore === store
           result = store.hold_digest(KEY_PREFIX, key, secret, ttl * 1000, wait, Reports) { |token| yield token }
           Plock::Store::UNACQUIRED.equal?(result) ? give_up(key, wait) : result
         elsif store

@@ -36,6 +36,7 @@ module Plock
     # @return [nil]
     def reset!
       CHANGES.synchronize { @store = @configuration = nil }
+      Configuration.reset
       Events.clear
       nil
     end

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "logger"
+require "tmpdir"
 require "stringio"
 
 RSpec.describe Plock do
@@ -15,9 +16,40 @@ RSpec.describe Plock do
   end
 
   describe ".store" do
-    it "raises where none is configured, and says what to set" do
-      expect { described_class.store }.to raise_error(Plock::ConfigurationError, /PLOCK_URL or Plock.configure/)
-      expect { described_class.acquire("k") }.to raise_error(Plock::ConfigurationError)
+    describe "where none is configured" do
+      around do |example|
+        Dir.mktmpdir("plock-default-") do |folder|
+          before = ENV.to_h.slice("XDG_RUNTIME_DIR", "RAILS_ENV", "RACK_ENV", "APP_ENV")
+          ENV.update("XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil)
+          example.run
+        ensure
+          ENV.update({ "XDG_RUNTIME_DIR" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil }.merge(before))
+        end
+      end
+
+      it "is the embedded one, which is warned of once" do
+        heard = warnings do
+          expect(described_class.store).to be_a(Plock::LocalStore)
+          described_class.replace_store(nil)
+          expect(described_class.store.url).to eq("local:#{ENV.fetch("XDG_RUNTIME_DIR")}/plock/locks")
+        end
+        expect(heard).to match([/only processes of this host.*PLOCK_URL/])
+        expect(described_class.acquire("k") { described_class.status("k").held? }).to be(true)
+      end
+
+      it "is not warned of where it is asked for" do
+        ENV["PLOCK_URL"] = "local:"
+        expect(warnings { described_class.acquire("k") { nil } }).to be_empty
+      end
+
+      %w[RAILS_ENV RACK_ENV APP_ENV].each do |variable|
+        it "is refused in production as #{variable} tells it, which says what to set" do
+          ENV[variable] = "production"
+          expect { described_class.acquire("k") }.to raise_error(Plock::ConfigurationError, /#{variable}.*PLOCK_URL.*local:/)
+          ENV["PLOCK_URL"] = "local:"
+          expect(described_class.store).to be_a(Plock::LocalStore)
+        end
+      end
     end
 
     it "is opened once, at what PLOCK_URL names" do

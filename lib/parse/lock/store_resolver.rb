@@ -22,7 +22,7 @@ module Parse
 
       class << self
         # @param source [Object, nil]
-        # @return [Plock::Store, Object, nil] plock's own store; or the source itself, which knows how to lock or how to
+        # @return [Plock::Store, Plock::LocalStore, Object, nil] plock's own store; or the source itself, which knows how to lock or how to
         #   create; or nil: degraded
         # @raise [Plock::ConfigurationError] a URL that cannot be right
         # @raise [Plock::UnsupportedError] a client that plock cannot stand in for
@@ -56,7 +56,7 @@ module Parse
         # False stands for degraded, because nil stands for not known.
         def judge(source)
           case source
-          when Plock::Store then return source
+          when Plock::Store, Plock::LocalStore then return source
           when String then return !process_memory?(source) && store_at(source, {})
           end
           address = Plock::ClientAddress.of(source)

@@ -158,8 +158,8 @@ void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline) {
 
 /* --- its end --- */
 
-/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. */
-static void let_go(plock_local_lease *lease) {
+/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
+static void let_go(plock_local_lease *lease, bool keeps) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
     lease->held = false;
@@ -169,8 +169,11 @@ static void let_go(plock_local_lease *lease) {
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return;
     if (plock__local_still(lease, PLOCK__WAITING) || plock__local_still(lease, PLOCK__HELD)) {
+        plock__local_claim *claim = &map->claims[lease->claim];
+        const plock_ns now = plock_now(), kept_until = keeps && plock__local_still(lease, PLOCK__HELD) ? claim->kept_until : 0;
         map->lease_of[lease->claim] = NULL;
-        plock__local_end_claim(map, lease->claim, plock_now());
+        if (kept_until > now) plock__local_keep(map, claim, kept_until);
+        else plock__local_end_claim(map, lease->claim, now);
     }
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* where it is damaged there is nothing left to end */
 }
@@ -185,7 +188,7 @@ static void give_bell_back(plock_local_lease *lease) {
 
 static void give_up(plock_local_lease *lease) {
     const bool ends = lease->doing == PLOCK__ACQUIRES || lease->doing == PLOCK__RELEASES;
-    if (ends) let_go(lease);
+    if (ends) let_go(lease, false);
     give_bell_back(lease);
     lease->doing = PLOCK__IDLE;
 }
@@ -200,7 +203,7 @@ void plock_local_lease_free(plock_local_lease *lease) {
     if (!lease) return;
     plock__begin_step();
     if (lease->doing) give_up(lease);
-    if (lease->held) let_go(lease);
+    if (lease->held) let_go(lease, true);
     plock__local_lease_release(lease);
     plock__end_step();
 }

@@ -74,6 +74,9 @@ PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
+/* It is released, but its key stays taken until then. In the section. */
+void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
+
 /* --- local_attendant.c --- */
 
 /* Makes sure that this process hears of what concerns its claims. PLOCK_OK or the failure. */

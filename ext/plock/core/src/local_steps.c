@@ -230,7 +230,7 @@ static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) && now < atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-static void keep(plock__local_map *map, plock__local_claim *held, plock_ns until) {
+void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until) {
     plock__local_outlives(map, until);
     plock__local_first_looks(map, plock__key(map, held->key));
     PLOCK__FAULT();
@@ -245,7 +245,7 @@ static void release(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     map->lease_of[lease->claim] = NULL;
     if (lease->span) {
-        keep(map, &map->claims[lease->claim], plock_after(now, lease->span));
+        plock__local_keep(map, &map->claims[lease->claim], plock_after(now, lease->span));
         return;
     }
     map->rings_later = true;

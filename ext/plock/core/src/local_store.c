@@ -42,21 +42,29 @@ static unsigned of_itself(const plock__local_map *map) {
 }
 
 /* One that cannot be used any more goes as soon as nothing is held in it. With the lock held. */
-static bool usable(const plock__local_map *map) {
+static bool usable(const plock__local_map *map, unsigned own_references) {
     if (map->generation != plock__generation()) return false;
     const bool whole = !atomic_load_explicit(&map->gone, memory_order_relaxed) && !atomic_load_explicit(&map->header->damaged, memory_order_relaxed);
-    return whole || map->references > 1 + of_itself(map);
+    return whole || map->references > own_references + of_itself(map);
 }
 
 plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = store->map, *old = NULL;
     store->disconnected = false;
-    if (map && usable(map)) {
+    if (map && usable(map, 1)) {
         map->references++;
         plock__leave();
         *out = map;
-        return plock__local_check(map, plock_now(), error);
+        plock_status checked = plock__local_check(map, plock_now(), error);
+        if (!checked) return PLOCK_OK;
+        plock__enter();
+        const bool needed = usable(map, 2);
+        plock__leave();
+        if (needed) return checked;
+        plock__local_release(map);
+        plock__enter();
+        map = store->map;
     }
     old = map;
     store->map = NULL;

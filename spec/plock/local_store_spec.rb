@@ -1,0 +1,250 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "fileutils"
+require "parse/lock"
+require "tmpdir"
+
+RSpec.describe Plock::LocalStore do
+  let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) if File.exist?(path) }, :call) } }
+  let(:path) { "#{folder}/locks" }
+  let(:store) { open_store("local:#{path}") }
+
+  def local(path, **options) = Plock::Store.open("local:#{path}", **options)
+
+  # A process that holds the key until something is written to it, or it is killed.
+  def holding(key, store = self.store, **options)
+    ready, told = IO.pipe
+    process = fork do
+      lease = store.acquire(key, ttl: 30, **options)
+      told.write("x")
+      sleep
+      lease.release # so that it is not collected before
+    end
+    Support::Backstage.watch(process)
+    ready.read(1)
+    process
+  end
+
+  def kill(process)
+    Process.kill(:KILL, process)
+    Process.wait(process)
+    Support::Backstage.forget(process)
+  end
+
+  describe "Plock::Store.open" do
+    it "makes the file, in a folder that it makes, too, for nobody else to read" do
+      made = discard(local("#{folder}/deeper/locks"), :close)
+      expect(made).to be_a(described_class)
+      expect([File.stat(made.path).mode & 0o777, File.stat("#{folder}/deeper").mode & 0o777]).to eq([0o600, 0o700])
+      expect(made.url).to eq("local:#{folder}/deeper/locks")
+      expect(made).to have_attributes(unverified?: false, closed?: false, inspect: "#<Plock::LocalStore #{made.url}>")
+    end
+
+    it "has a default place: below XDG_RUNTIME_DIR, else in a folder of the user's own below the temporary one" do
+      program = 'require "plock"; puts Plock::Store.open("local:").path'
+      FileUtils.mkdir_p("#{folder}/run")
+      output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run" })
+      expect(output).to eq("#{folder}/run/plock/locks\n")
+      output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
+      expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
+      output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too" })
+      expect(output).to eq("/tmp/plock-#{Process.euid}/locks\n")
+    end
+
+    it "takes percent-encoding, and how many keys there is to be room for" do
+      odd = discard(Plock::Store.open("local:#{folder}/a%20file%3f?keys=16"), :close)
+      expect(odd.path).to eq("#{folder}/a file?")
+      leases = Array.new(16) { |number| odd.acquire("k#{number}") }
+      expect { odd.acquire("one more", wait: 0) }.to raise_error(Plock::StoreFullError, /16 keys/) { |error| expect(error.code).to be(:store_full) }
+      leases.pop.release
+      expect(odd.acquire("one more") { :entered }).to be(:entered)
+      expect { local("#{folder}/a%20file%3f", keys: 32) }.to raise_error(Plock::ConfigurationError, /another number of keys/)
+      expect(discard(local("#{folder}/other", keys: 32), :close)).to be_a(described_class)
+      leases.each(&:release)
+    end
+
+    {
+      "local:relative" => /absolute/, "local:/tmp/x?ttl=5" => /option/, "local:/tmp/x?keys=many" => /keys/, "local:/tmp/x?keys=5" => /keys/,
+      "local:/tmp/a%00b" => /NUL/, "local:/" => /absolute/
+    }.each do |url, message|
+      it "refuses #{url}" do
+        expect { Plock::Store.open(url) }.to raise_error(Plock::ConfigurationError, message)
+      end
+    end
+
+    it "refuses options of stores on a server" do
+      expect { local(path, pool_size: 3) }.to raise_error(Plock::ConfigurationError, /pool_size/)
+      expect { local(path, nonsense: 3) }.to raise_error(ArgumentError, /nonsense/)
+      expect { Plock::Store.open("redis://localhost", keys: 3) }.to raise_error(ArgumentError, /keys/)
+    end
+
+    it "takes namespace, secret, ttl and wait" do
+      other = discard(local(path, namespace: "billing", secret: "s" * 16, ttl: 3, wait: 0.01), :close)
+      other.acquire("k") do |lease|
+        expect([lease.ttl, lease.store_key]).to eq([3.0, Plock.store_key("plock:v1:billing:", "k", "s" * 16)])
+        expect(store.each_lock.to_a).to be_empty
+        expect(other.each_lock.map(&:store_key)).to eq([lease.store_key])
+      end
+    end
+  end
+
+  describe "a file or folder that will not do" do
+    it "is refused where it is a symbolic link" do
+      FileUtils.touch("#{folder}/elsewhere")
+      File.symlink("#{folder}/elsewhere", path)
+      expect { store }.to raise_error(Plock::ConfigurationError, /symbolic link/)
+      Dir.mkdir("#{folder}/real", 0o700)
+      File.symlink("#{folder}/real", "#{folder}/link")
+      expect { local("#{folder}/link/locks") }.to raise_error(Plock::ConfigurationError, /symbolic link/)
+    end
+
+    it "is refused where others can write to it" do
+      store.close
+      File.chmod(0o620, path)
+      expect { local(path) }.to raise_error(Plock::ConfigurationError, /others can write/)
+      File.chmod(0o600, path)
+      [0o770, 0o707, 0o1777].each do |mode|
+        File.chmod(mode, folder)
+        expect { local(path) }.to raise_error(Plock::ConfigurationError, /others can write to the folder/)
+      end
+    ensure
+      File.chmod(0o700, folder)
+    end
+
+    it "is refused where it is another user's" do
+      skip "only root can give files away" unless Process.euid.zero?
+      store.close
+      File.chown(65_534, nil, path)
+      expect { local(path) }.to raise_error(Plock::ConfigurationError, /another user/)
+      File.chown(0, nil, path)
+      File.chown(65_534, nil, folder)
+      expect { local(path) }.to raise_error(Plock::ConfigurationError, /folder belongs to another user/)
+    ensure
+      File.chown(Process.euid, nil, folder)
+    end
+
+    it "is refused where it is no file, or in no folder" do
+      Dir.mkdir(path)
+      expect { store }.to raise_error(Plock::ConfigurationError)
+      expect { local("#{folder}/missing/deeper/locks") }.to raise_error(Plock::ConfigurationError, /making its folder/)
+      File.write("#{folder}/plain", "")
+      expect { local("#{folder}/plain/locks") }.to raise_error(Plock::ConfigurationError)
+    end
+  end
+
+  describe "a holder that dies" do
+    it "passes its lock on at once" do
+      process = holding("k")
+      expect(store.try_acquire("k")).to be_nil
+      waiter = background { store.acquire("k", wait: 20) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+      eventually { store.status("k").waiters.size == 1 }
+      killed = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      kill(process)
+      expect(waiter.value - killed).to be < 0.5
+      expect(store.status("k")).not_to be_held
+    end
+
+    it "keeps what at_least: and once promised, and what it handed over" do
+      store
+      process = fork do
+        store.try_acquire("a", at_least: 20)
+        reader, writer = IO.pipe
+        child = Thread.new { store.once("b", within: 20) { writer.close && sleep } }
+        reader.read
+        store.acquire("c", ttl: 20).dump
+        child.alive? && Process.kill(:KILL, Process.pid)
+      end
+      Process.wait(process)
+      expect(%w[a c].map { |key| store.status(key).held? }).to eq([true, true])
+      expect(store.once("b", within: 20) { nil }).not_to be_ran
+    end
+
+    it "takes its shares with it" do
+      store
+      process = fork do
+        2.times { store.semaphore("s", permits: 3).acquire }
+        Process.kill(:KILL, Process.pid)
+      end
+      Process.wait(process)
+      leases = Array.new(3) { store.semaphore("s", permits: 3).try_acquire }
+      expect(leases.map(&:release)).to eq([true] * 3)
+    end
+  end
+
+  it "tells a holder in another process at once that its lease was broken" do
+    told, tell = IO.pipe
+    store
+    process = fork do
+      store.acquire("k", ttl: 30, on_lost: ->(lease) { tell.write("lost #{lease.lost?}") && tell.close }) { sleep }
+    end
+    Support::Backstage.watch(process)
+    tell.close
+    eventually { store.status("k").held? }
+    expect(store.break("k")).to be(true)
+    expect(told.wait_readable(2) && told.read).to eq("lost true")
+    kill(process)
+  end
+
+  it "is of use again after it was closed" do
+    store.acquire("k") { nil }
+    store.close
+    expect(store).to be_closed
+    expect(store.acquire("k") { store.closed? }).to be(false)
+  end
+
+  describe "a file that" do
+    it "was removed is noticed, and made again" do
+      store.acquire("k") { nil }
+      File.unlink(path)
+      expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true)
+      expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
+    end
+
+    it "was truncated or written over is made anew where nobody uses it, which is said" do
+      [->(file) { File.truncate(file, 0) }, ->(file) { File.truncate(file, 100_000) }, ->(file) { File.write(file, "x" * 5000, 0) }].each do |harm|
+        _, status = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { nil }', "local:#{path}")
+        expect(status).to be_success
+        harm.call(path)
+        output, status = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }', "local:#{path}")
+        expect([output, status.success?]).to match([/has been made anew, because it.* was .*\nentered/m, true])
+      end
+    end
+
+    it "was damaged is not made anew as long as a process uses it" do
+      process = holding("k")
+      File.write(path, "x" * 64, 0)
+      output, = ruby('require "plock"; begin; Plock::Store.open(ARGV[0]); rescue Plock::Error => e; puts e.class, e.message; end', "local:#{path}")
+      expect(output).to match(/ProtocolError.*written over, and other processes use it/m)
+      kill(process)
+      store.close
+      output, = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }', "local:#{path}")
+      expect(output).to match(/made anew.*entered/m)
+    end
+  end
+
+  it "is what Parse::Lock locks in where it is told so" do
+    Parse.synchronize_create_store = store
+    Parse.synchronize_create_secret = "s" * 16
+    token = nil
+    Parse::Lock.acquire("k", ttl: 5, wait: 1) do |given|
+      token = given
+      expect { Parse::Lock.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
+      expect(in_child { Parse::Lock.acquire("k", wait: 0.01) { :entered } rescue :refused }).to be(:refused)
+    end
+    expect(token).to match(/\A\h{8}-/)
+    Parse.synchronize_create_store = "local:#{path}"
+    expect(Parse::Lock.acquire("k") { in_child { store.lock_acquire(Plock.store_key("parse-stack:lock:v1:", "k", "s" * 16), "me", 5) } }).to be(false)
+    expect(Parse::LockBackend.degraded_store?("local:#{path}")).to be(false)
+  ensure
+    Parse.synchronize_create_store = Parse.synchronize_create_secret = nil
+    Parse::LockBackend.reset!
+  end
+
+  it "locks and unlocks for an owner that is named" do
+    expect(store.lock_acquire("raw", "me", 5)).to be(true)
+    expect(store.lock_acquire("raw", "you", 5)).to be(false)
+    expect([store.lock_release("raw", "you"), store.lock_release("raw", "me"), store.lock_release("raw", "me")]).to eq([false, true, false])
+    expect { store.lock_acquire("raw", "", 5) }.to raise_error(ArgumentError)
+  end
+end
