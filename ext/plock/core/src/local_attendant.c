@@ -20,6 +20,7 @@ struct plock__local_attendant {
     plock_job job; /* first, so that both are one address */
     plock__local_map *map;
     unsigned generation;
+    bool heard; /* the bell, and has not looked since: its own */
 
     /* Under the lock. */
     bool all_look;
@@ -235,7 +236,11 @@ static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
         waits = plock__local_look(map, lease->claim, lease->serial, plock_now(), &outlook);
         status = plock__local_leave(map, &ignored);
     }
-    if (waits) heed(attendant, lease, &outlook); /* in a moment where the section was taken */
+    if (status == PLOCK_OK || status == PLOCK_AGAIN) {
+        if (waits) heed(attendant, lease, &outlook); /* in a moment where the section was taken */
+    } else {
+        plock__local_taken_away(lease); /* nobody will ever let him in */
+    }
     plock__local_lease_release(lease);
 }
 
@@ -243,12 +248,23 @@ static bool needed(const plock__local_attendant *attendant) {
     return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
+/* Whoever rings does so before what he rings for. So one waits here until he has left the section, or is found dead in it. */
+static bool can_look(plock__local_attendant *attendant) {
+    plock_error ignored = {.status = PLOCK_OK};
+    if (!attendant->heard) return true;
+    const plock_status status = plock__local_enter(attendant->map, &ignored);
+    if (status == PLOCK_AGAIN) return false;
+    attendant->heard = false;
+    return status || plock__local_leave(attendant->map, &ignored) != PLOCK_AGAIN;
+}
+
 static plock_status step(plock_job *job, plock_want *want) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
     if (job->ready) plock__local_hush(attendant->map->ears);
+    attendant->heard = attendant->heard || job->ready;
     for (;;) {
         const plock_ns now = plock_now();
-        plock_ns at = PLOCK_NEVER;
+        plock_ns at = can_look(attendant) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
         everybody_looks(attendant);
         plock_local_lease *due = review(attendant, now, &at);
