@@ -124,8 +124,9 @@ void plock__local_repair(plock__local_map *map);
 /* --- fault points --- */
 
 #ifdef PLOCK_TESTING
-/* Ends the process at the n-th point from now; 0: at none. Returns how many there were since the last call. */
+/* Ends the process at the n-th point from now, or stops it; 0: at none. Returns how many there were since the last call. */
 unsigned long plock__local_die_at(unsigned long n);
+unsigned long plock__local_stop_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);

@@ -117,16 +117,24 @@ int plock__local_insider(const plock__local_map *map) {
 #ifdef PLOCK_TESTING
 #include <signal.h>
 
-static unsigned long faults, dies_at;
+static atomic_ulong faults, fails_at;
+static atomic_int by;
+
+static unsigned long fail_at(unsigned long n, int signal_number) {
+    atomic_store(&fails_at, n);
+    atomic_store(&by, signal_number);
+    return atomic_exchange(&faults, 0);
+}
 
 unsigned long plock__local_die_at(unsigned long n) {
-    const unsigned long seen = faults;
-    faults = 0;
-    dies_at = n;
-    return seen;
+    return fail_at(n, SIGKILL);
+}
+
+unsigned long plock__local_stop_at(unsigned long n) {
+    return fail_at(n, SIGSTOP);
 }
 
 void plock__local_fault(void) {
-    if (++faults == dies_at) (void)raise(SIGKILL);
+    if (atomic_fetch_add(&faults, 1) + 1 == atomic_load(&fails_at)) (void)kill(getpid(), atomic_load(&by));
 }
 #endif

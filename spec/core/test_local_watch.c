@@ -1,0 +1,290 @@
+/* The embedded store: what the native thread does for leases that are held, and processes that stop where they should not. */
+#include "local_support.h"
+
+#include "local_map.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const plock_ns LONG = 60 * PLOCK_SECOND, SHORT = 120 * PLOCK_MILLISECOND;
+
+/* The next notice of this kind about this lease, which may take some seconds; false: none came. */
+static bool noticed(plock_notice_kind kind, uint64_t id) {
+    const plock_ns deadline = plock_now() + 5 * PLOCK_SECOND;
+    for (;;) {
+        for (plock_notice *notice; (notice = plock_notice_next());) {
+            const bool found = notice->kind == kind && notice->id == id;
+            plock_notice_free(notice);
+            if (found) return true;
+        }
+        struct pollfd polled = {.fd = plock_notice_descriptor(), .events = POLLIN};
+        if (plock_now() >= deadline || poll(&polled, 1, 100) < 0) return false;
+        plock_notice_hush();
+    }
+}
+
+static bool any_notice(void) {
+    plock_notice *notice = plock_notice_next();
+    plock_notice_free(notice);
+    return notice;
+}
+
+static void a_lease_is_renewed_until_it_is_released(void) {
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    plock_notice_renewals(true);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    const plock_ns end = plock_local_lease_valid_until(lease);
+    unsigned rounds = 0;
+    while (plock_now() < end + 2 * SHORT && test_patient(&rounds)) continue;
+    CHECK(plock_local_lease_valid(lease));
+    CHECK(noticed(PLOCK_RENEWED, plock_local_lease_id(lease)));
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_lease_free(lease);
+    plock_notice_renewals(false);
+    while (any_notice()) continue;
+    plock_local_close(store);
+}
+
+static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true, .max_hold = 2 * SHORT}), PLOCK_OK);
+    const plock_ns began = plock_local_lease_acquired_at(lease);
+    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(lease)));
+    CHECK(plock_local_lease_lost(lease) && plock_now() >= began + 2 * SHORT);
+    plock_local_lease_free(lease);
+    CHECK(!any_notice());
+    plock_local_close(store);
+}
+
+static void a_loss_is_told_and_only_to_who_wants_to_hear(void) {
+    plock_local *store = local_open();
+    plock_local_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
+    CHECK_STATUS(local_acquire_as(watched, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(local_acquire(plain, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(local_break(store, "l"), PLOCK_OK);
+    CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
+    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(watched)));
+    CHECK(plock_local_lease_lost(watched) && plock_local_lease_lost(plain));
+    CHECK(!any_notice());
+    plock_local_lease_free(watched);
+    plock_local_lease_free(plain);
+    plock_local_close(store);
+}
+
+static void a_forgotten_lease_is_released_and_told(void) {
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    const uint64_t id = plock_local_lease_id(lease);
+    plock_local_lease_abandon(lease);
+    CHECK(noticed(PLOCK_ABANDONED, id));
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+}
+
+static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
+    plock_local *store = local_open();
+    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
+    plock_want want;
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    unsigned rounds = 0;
+    const plock_ns later = plock_now() + 3 * SHORT; /* its own thread does not come round to it meanwhile */
+    while (plock_now() < later && test_patient(&rounds)) continue;
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_OK);
+    CHECK(plock_local_lease_valid(second));
+    plock_local_lease_free(first);
+    plock_local_lease_free(second);
+    plock_local_close(store);
+}
+
+/* --- between processes --- */
+
+typedef struct scene {
+    plock_local *store;
+    _Atomic int stage;
+    unsigned long point;
+} scene;
+
+static scene *new_scene(void) {
+    scene *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(s != MAP_FAILED);
+    memset(s, 0, sizeof *s);
+    return s;
+}
+
+static bool await_stage(scene *s, int stage) {
+    unsigned rounds = 0;
+    while (atomic_load(&s->stage) < stage)
+        if (!test_patient(&rounds)) return CHECK_INT(s->stage, stage);
+    return true;
+}
+
+static void hold_until_lost(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
+    atomic_store(&s->stage, 1);
+    if (!noticed(PLOCK_LOST, plock_local_lease_id(lease))) _exit(2);
+    plock_local_lease_free(lease);
+}
+
+static void break_it(void *context) {
+    scene *s = context;
+    plock_local_lease *own = local_lease(s->store, "attached");
+    if (local_acquire(own, LONG, 0)) _exit(1);
+    (void)plock__local_stop_at(s->point);
+    if (local_break(s->store, "k")) _exit(2);
+    s->point = plock__local_stop_at(0);
+}
+
+/* Whoever breaks it, or lets in who waits, may be stopped at any step of that, and goes on a moment later: nobody sleeps on. */
+static void it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at(void) {
+    unsigned long points = 0;
+    for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
+        scene *s = new_scene();
+        s->store = local_open();
+        const pid_t holder = local_child(hold_until_lost, s);
+        CHECK(await_stage(s, 1));
+        s->point = point;
+        const pid_t breaker = local_child(break_it, s);
+        int status = 0;
+        if (point) {
+            CHECK(waitpid(breaker, &status, WUNTRACED) == breaker);
+            (void)usleep(3000); /* time to look too early */
+            if (WIFSTOPPED(status)) CHECK(kill(breaker, SIGCONT) == 0);
+        }
+        if (!point || WIFSTOPPED(status)) status = local_status_of(breaker);
+        CHECK_INT(status, 0);
+        if (!point) points = s->point;
+        CHECK_INT(local_status_of(holder), 0);
+        plock_local_close(s->store);
+    }
+    CHECK(points > 5);
+}
+
+static void wait_in_line(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    plock_local_lease_free(lease);
+}
+
+static void release_it(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    atomic_store(&s->stage, 1);
+    while (atomic_load(&s->stage) < 2) (void)usleep(500);
+    (void)plock__local_stop_at(s->point);
+    if (local_release(lease)) _exit(2);
+    s->point = plock__local_stop_at(0);
+    plock_local_lease_free(lease);
+}
+
+static void who_waits_is_let_in_whatever_step_the_holder_is_stopped_at(void) {
+    unsigned long points = 0;
+    for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
+        scene *s = new_scene();
+        s->store = local_open();
+        s->point = point;
+        const pid_t holder = local_child(release_it, s);
+        CHECK(await_stage(s, 1));
+        const pid_t waiter = local_child(wait_in_line, s);
+        CHECK(local_await_waiters(s->store, "k", 1));
+        atomic_store(&s->stage, 2);
+        int status = 0;
+        if (point) {
+            CHECK(waitpid(holder, &status, WUNTRACED) == holder);
+            (void)usleep(3000);
+            if (WIFSTOPPED(status)) CHECK(kill(holder, SIGCONT) == 0);
+        }
+        if (!point || WIFSTOPPED(status)) status = local_status_of(holder);
+        CHECK_INT(status, 0);
+        if (!point) points = s->point;
+        CHECK_INT(local_status_of(waiter), 0);
+        plock_local_close(s->store);
+    }
+    CHECK(points > 5);
+}
+
+/* One that does not go on is in everybody's way; nobody waits for it longer than his call may take, and what it is is said. */
+static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    const pid_t holder = local_child(hold_until_lost, s);
+    CHECK(await_stage(s, 1));
+    s->point = 2;
+    const pid_t breaker = local_child(break_it, s);
+    int status = 0;
+    CHECK(waitpid(breaker, &status, WUNTRACED) == breaker && WIFSTOPPED(status));
+    plock_local_lease *lease = local_lease(s->store, "another");
+    const plock_ns asked = plock_now();
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_SILENT);
+    CHECK(plock_now() - asked < 2 * PLOCK_SECOND);
+    CHECK_HAS(plock_local_lease_error(lease)->message, "stopped?");
+    CHECK(kill(breaker, SIGCONT) == 0);
+    CHECK_INT(local_status_of(breaker), 0);
+    CHECK_INT(local_status_of(holder), 0);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    plock_local_lease_free(lease);
+    plock_local_close(s->store);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 6, ROUNDS = 300 };
+
+static struct {
+    plock_local *store;
+    int inside, sections;
+} shared;
+
+static void *contend(void *unused) {
+    for (int round = 0; round < ROUNDS; round++) {
+        plock_local_lease *lease = local_lease(shared.store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
+        CHECK_INT(++shared.inside, 1); /* guarded by the lease alone */
+        shared.sections++;
+        shared.inside--;
+        CHECK_STATUS(local_release(lease), PLOCK_OK);
+        plock_local_lease_free(lease);
+    }
+    return unused;
+}
+
+static void threads_of_a_process_exclude_one_another(void) {
+    pthread_t threads[THREADS];
+    shared.store = local_open();
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, contend, NULL) == 0);
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK_INT(shared.sections, THREADS * ROUNDS);
+    plock_local_close(shared.store);
+}
+
+int main(void) {
+    local_begin();
+    RUN(a_lease_is_renewed_until_it_is_released);
+    RUN(a_bound_ends_the_renewal_and_the_loss_is_told);
+    RUN(a_loss_is_told_and_only_to_who_wants_to_hear);
+    RUN(a_forgotten_lease_is_released_and_told);
+    RUN(a_waiter_that_is_renewed_is_so_from_when_it_is_let_in);
+    RUN(threads_of_a_process_exclude_one_another);
+    RUN(it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at);
+    RUN(who_waits_is_let_in_whatever_step_the_holder_is_stopped_at);
+    RUN(a_process_that_is_stopped_inside_holds_nobody_up_for_long);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    local_end();
+    return test_end("local_watch");
+}
