@@ -34,6 +34,10 @@ Gem::Specification.new do |spec|
     ext/plock/binding_hold.c
     ext/plock/binding_inquiry.c
     ext/plock/binding_lease.c
+    ext/plock/binding_local.c
+    ext/plock/binding_local_block.c
+    ext/plock/binding_local_hold.c
+    ext/plock/binding_local_take.c
     ext/plock/binding_notices.c
     ext/plock/binding_process.c
     ext/plock/binding_store.c
@@ -48,6 +52,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock/group.h
     ext/plock/core/include/plock/inquiry.h
     ext/plock/core/include/plock/lease.h
+    ext/plock/core/include/plock/local.h
     ext/plock/core/include/plock/notice.h
     ext/plock/core/include/plock/operation.h
     ext/plock/core/include/plock/status.h
@@ -108,6 +113,25 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/lease_facts.c
     ext/plock/core/src/line.c
     ext/plock/core/src/line.h
+    ext/plock/core/src/local_all.c
+    ext/plock/core/src/local_attendant.c
+    ext/plock/core/src/local_file.c
+    ext/plock/core/src/local_inquiry.c
+    ext/plock/core/src/local_layout.h
+    ext/plock/core/src/local_lease.c
+    ext/plock/core/src/local_lease.h
+    ext/plock/core/src/local_line.c
+    ext/plock/core/src/local_line.h
+    ext/plock/core/src/local_map.h
+    ext/plock/core/src/local_place.c
+    ext/plock/core/src/local_process.c
+    ext/plock/core/src/local_repair.c
+    ext/plock/core/src/local_section.c
+    ext/plock/core/src/local_steps.c
+    ext/plock/core/src/local_store.c
+    ext/plock/core/src/local_table.c
+    ext/plock/core/src/local_table.h
+    ext/plock/core/src/local_watch.c
     ext/plock/core/src/memory.c
     ext/plock/core/src/memory.h
     ext/plock/core/src/notice.c
@@ -206,6 +230,8 @@ Gem::Specification.new do |spec|
     lib/plock/events/event.rb
     lib/plock/hold.rb
     lib/plock/lease.rb
+    lib/plock/local_hold.rb
+    lib/plock/local_store.rb
     lib/plock/locking.rb
     lib/plock/locking/arguments.rb
     lib/plock/locking/bunch.rb

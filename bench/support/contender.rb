@@ -25,6 +25,7 @@ module Bench
 
     def enter(key) = tell("enter #{key}")
     def entered = reply(WAIT)
+    def kill = Process.kill(:KILL, @io.pid)
     def leave = tell("leave")
     def left = order("left?", WAIT)
 

@@ -55,7 +55,8 @@ module Bench
       { "pairs" => "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
         "handoff" => "#{@options.handoffs} each", "fairness" => "#{@options.contest} s", "threads" => "#{@options.contest} s",
         "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s",
-        "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each", "permits" => "#{@options.contest} s" }
+        "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each", "permits" => "#{@options.contest} s",
+        "local" => "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention" }
         .slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 

@@ -25,8 +25,8 @@ module Plock
       nil
     end
 
-    # @return [Store] the default store, opened at the first call
-    # @raise [ConfigurationError] none is configured, or wrongly
+    # @return [Store, LocalStore] the default store, opened at the first call
+    # @raise [ConfigurationError] it is configured wrongly, or not at all in production
     def store
       @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
     end

@@ -132,7 +132,9 @@ module Plock
       # @option options [Numeric] :ttl (10) seconds, where {Locking#acquire} is not told
       # @option options [Numeric] :wait (5) seconds, where {Locking#acquire} is not told
       # @option options [#warn] :logger hears what cannot be raised, instead of the standard error stream
-      # @return [Store, Testing::MemoryStore] the latter for `memory:` and `memory:NAME`, which take the last five options only
+      # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to 1_048_576, where it is made (65_536)
+      # @return [Store, LocalStore, Testing::MemoryStore] a {LocalStore} for `local:` and `local:/path`, which take `keys:` and the five before
+      #   it; a {Testing::MemoryStore} for `memory:` and `memory:NAME`, which take those five only
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a URL or a value that cannot be right
       # @raise [UnsupportedError] a client that plock cannot stand in for

@@ -284,6 +284,36 @@ static void a_child_releases_nothing_of_its_parents(void) {
     plock_local_close(store);
 }
 
+/* A call either does what it is to do or says that there is no memory. True: it got through. */
+static bool works_without_one(unsigned long n) {
+    plock_local *store = NULL;
+    plock_local_lease *one = NULL, *two = NULL;
+    plock_error error;
+    (void)plock__fail_allocation(n);
+    plock_status status = plock_local_open(&store, local_path(), 0, &error);
+    if (!status) status = plock_local_lease_new(&one, store, "k", 1);
+    if (!status) status = local_acquire_as(one, &(plock_local_terms){.ttl = LONG, .watched = true, .owner = "me", .owner_length = 2});
+    if (!status) status = plock_local_lease_new(&two, store, "k", 1);
+    const plock_status second = status ? status : local_acquire(two, LONG, 5 * PLOCK_MILLISECOND);
+    CHECK(second == PLOCK_TIMED_OUT || second == PLOCK_NO_MEMORY || second == PLOCK_DESCRIPTORS || second == PLOCK_DISCONNECTED);
+    plock_local_lease_free(two);
+    plock_local_lease_free(one);
+    plock_local_close(store);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    (void)plock__fail_allocation(0);
+    plock_notice_free(plock_notice_next());
+    return second == PLOCK_TIMED_OUT;
+}
+
+static void each_allocation_may_fail_once(void) {
+    unsigned long n = 1;
+    for (int through = 0; through < 8 && n < 100; n++) through = works_without_one(n) ? through + 1 : 0;
+    CHECK(n > 8 && n < 100);
+    plock_local *store = local_open();
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+}
+
 int main(void) {
     const int descriptors = test_open_descriptors();
     local_begin();
@@ -298,6 +328,7 @@ int main(void) {
     RUN(what_is_held_is_listed_once);
     RUN(a_lease_can_be_left_and_adopted);
     RUN(it_can_be_broken);
+    RUN(each_allocation_may_fail_once);
     RUN(a_child_works_and_has_nothing_of_its_parents);
     RUN(a_child_releases_nothing_of_its_parents);
     plock_drain(plock_now() + PLOCK_SECOND);

@@ -3,16 +3,18 @@
 RSpec.describe Plock::Error do
   classes = %i[TimeoutError UnavailableError LeaseLost AuthenticationError PermissionError ProtocolError ConfigurationError
                UnsupportedError]
+  unavailable = %i[StoreFullError]
 
   it "is the root of all errors about locks and stores" do
     expect(described_class.superclass).to be(StandardError)
     expect(classes.map { |name| Plock.const_get(name).superclass }).to all(be(described_class))
+    expect(unavailable.map { |name| Plock.const_get(name).superclass }).to all(be(Plock::UnavailableError))
   end
 
   it "has no other descendants" do
     descendants = Plock.constants.map { |name| Plock.const_get(name) }
                        .select { |constant| constant.is_a?(Class) && constant < described_class }
-    expect(descendants).to match_array(classes.map { |name| Plock.const_get(name) })
+    expect(descendants).to match_array([*classes, *unavailable].map { |name| Plock.const_get(name) })
   end
 
   it "carries a message and the engine's name for what happened" do

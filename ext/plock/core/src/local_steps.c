@@ -62,6 +62,8 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
+    plock__local_dismiss(lease); /* he may have been in line when it was found out that the file is damaged */
+    lease->queued = false;
     forget_map(lease);
     return finish(lease, status);
 }
@@ -219,7 +221,6 @@ static plock_status acquire_step(plock_local_lease *lease, plock_want *want) {
         if (leave_line(leaving, &ignored) == PLOCK_AGAIN) plock__local_hand_over(lease);
         lease->error = error;
     }
-    plock__local_dismiss(lease);
     return fail(lease, status);
 }
 

@@ -1,0 +1,326 @@
+/* The embedded store's file: which one is taken, which is refused, which is made anew, and what harm done to it comes to. */
+#include "local_support.h"
+
+#include "local_map.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const plock_ns LONG = 60 * PLOCK_SECOND;
+
+static plock_status open_at(const char *path, plock_error *error) {
+    plock_local *store = NULL;
+    error->message[0] = 0;
+    const plock_status status = plock_local_open(&store, path, 0, error);
+    plock_local_close(store);
+    return status;
+}
+
+static void check_refused(plock_status expected, const char *why) {
+    plock_error error;
+    CHECK_STATUS(open_at(local_path(), &error), expected);
+    CHECK_HAS(error.message, why);
+    CHECK_HAS(error.message, local_folder());
+}
+
+/* --- which is taken --- */
+
+static void it_is_for_nobody_else(void) {
+    struct stat found;
+    plock_local_close(local_open());
+    CHECK(stat(local_path(), &found) == 0);
+    CHECK_INT(found.st_mode & 0777, 0600);
+    CHECK(chmod(local_path(), 0660) == 0);
+    check_refused(PLOCK_BAD_CONFIG, "others can write");
+    CHECK(chmod(local_path(), 0600) == 0 && chmod(local_folder(), 0777) == 0);
+    check_refused(PLOCK_BAD_CONFIG, "others can write");
+    CHECK(chmod(local_folder(), 0700) == 0);
+    plock_local_close(local_open());
+}
+
+static void another_users_is_refused(void) {
+    enum { NOBODY = 65534 };
+    if (geteuid()) {
+        test_skip("another user's file", "only root can make one");
+        return;
+    }
+    plock_local_close(local_open());
+    CHECK(chown(local_path(), NOBODY, (gid_t)-1) == 0);
+    check_refused(PLOCK_BAD_CONFIG, "another user");
+    CHECK(chown(local_path(), 0, (gid_t)-1) == 0 && chown(local_folder(), NOBODY, (gid_t)-1) == 0);
+    check_refused(PLOCK_BAD_CONFIG, "another user");
+    CHECK(chown(local_folder(), 0, (gid_t)-1) == 0);
+}
+
+static void a_link_or_what_is_no_file_is_refused(void) {
+    char link_path[600];
+    plock_error error;
+    (void)snprintf(link_path, sizeof link_path, "%s/link", local_folder());
+    plock_local_close(local_open());
+    CHECK(symlink(local_path(), link_path) == 0);
+    CHECK_STATUS(open_at(link_path, &error), PLOCK_BAD_CONFIG);
+    CHECK_HAS(error.message, "symbolic link");
+    CHECK(unlink(link_path) == 0 && mkfifo(link_path, 0600) == 0);
+    CHECK_STATUS(open_at(link_path, &error), PLOCK_BAD_CONFIG);
+    CHECK_STATUS(open_at("relative", &error), PLOCK_BAD_CONFIG);
+    CHECK_STATUS(open_at("/", &error), PLOCK_BAD_CONFIG);
+}
+
+static void a_network_file_system_is_refused_with_its_name(void) {
+    static const struct {
+        long magic;
+        const char *name;
+    } REMOTE[] = {{0x6969, "NFS"}, {0x517b, "SMB"}, {(long)0xff534d42, "CIFS"}, {0x01021997, "9P"}, {0x65735546, "FUSE"}};
+#ifdef __linux__
+    for (size_t i = 0; i < sizeof REMOTE / sizeof *REMOTE; i++) {
+        plock__local_pretend_file_system(REMOTE[i].magic);
+        check_refused(PLOCK_BAD_CONFIG, REMOTE[i].name);
+    }
+    plock__local_pretend_file_system(0xef53); /* ext4 */
+    plock_local_close(local_open());
+    plock__local_pretend_file_system(0);
+#else
+    (void)REMOTE;
+    test_skip("network file systems", "their numbers are Linux's");
+#endif
+}
+
+typedef struct meeting {
+    _Atomic int here, all;
+} meeting;
+
+static void open_together(void *context) {
+    meeting *m = context;
+    (void)atomic_fetch_add(&m->here, 1);
+    while (atomic_load(&m->here) < atomic_load(&m->all)) (void)usleep(100);
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    if (local_acquire(lease, LONG, LONG) || local_release(lease)) _exit(1);
+    plock_local_lease_free(lease);
+    plock_local_close(store);
+}
+
+static void many_may_make_it_at_once(void) {
+    enum { PROCESSES = 8 };
+    meeting *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(m != MAP_FAILED);
+    (void)unlink(local_path());
+    atomic_store(&m->here, 0);
+    atomic_store(&m->all, PROCESSES);
+    pid_t children[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) children[i] = local_child(open_together, m);
+    for (int i = 0; i < PROCESSES; i++) CHECK_INT(local_status_of(children[i]), 0);
+}
+
+/* --- which is made anew --- */
+
+/* Changes the title, and makes it look right. */
+static void retitle(void (*change)(plock__local_title *)) {
+    plock__local_title title;
+    const int fd = open(local_path(), O_RDWR);
+    CHECK(fd >= 0 && pread(fd, &title, sizeof title, 0) == (ssize_t)sizeof title);
+    change(&title);
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < offsetof(plock__local_title, check); i++) sum = (sum ^ ((unsigned char *)&title)[i]) * UINT64_C(1099511628211);
+    title.check = sum;
+    CHECK(pwrite(fd, &title, sizeof title, 0) == (ssize_t)sizeof title);
+    (void)close(fd);
+}
+
+static void boot_before(plock__local_title *title) {
+    memcpy(title->boot, "before", 6);
+}
+
+static void older(plock__local_title *title) {
+    title->layout = 0;
+}
+
+static void of_another_clock(plock__local_title *title) {
+    title->clock ^= 1;
+}
+
+/* What was left in it by a process that is gone: a lease that outlives it, or one that does not. */
+static void leave_something(void *context) {
+    const plock_ns at_least = *(const plock_ns *)context;
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "left");
+    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = at_least})) _exit(1);
+}
+
+static void leave(plock_ns at_least) {
+    (void)unlink(local_path());
+    CHECK_INT(local_status_of(local_child(leave_something, &at_least)), 0);
+}
+
+static int64_t fence_now(plock_local *store) {
+    plock_local_lease *lease = local_lease(store, "fence");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    const int64_t fence = plock_local_lease_fence(lease);
+    plock_local_lease_free(lease);
+    return fence;
+}
+
+static void after_a_reboot_it_is_made_anew_without_a_word(void) {
+    leave(LONG);
+    retitle(boot_before);
+    plock_local *store = local_open();
+    CHECK(!plock_local_remade(store));
+    CHECK_INT(local_holders(store, "left"), 0);
+    plock_local_close(store);
+}
+
+static void fences_grow_across_a_new_file(void) {
+    (void)unlink(local_path());
+    plock_local *store = local_open();
+    const int64_t ahead = fence_now(store) + 1000000000; /* the wall clock was wrong then */
+    plock_local_close(store);
+    const int fd = open(local_path(), O_RDWR);
+    CHECK(pwrite(fd, &ahead, sizeof ahead, offsetof(plock__local_header, fence)) == (ssize_t)sizeof ahead);
+    (void)close(fd);
+    retitle(boot_before);
+    store = local_open();
+    CHECK(fence_now(store) > ahead);
+    plock_local_close(store);
+}
+
+static void an_older_layout_is_made_anew_unless_something_is_held(void) {
+    leave(0);
+    retitle(older);
+    plock_local *store = local_open();
+    CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", "another version");
+    plock_local_close(store);
+    leave(LONG);
+    retitle(older);
+    check_refused(PLOCK_PROTOCOL, "kept for some time yet");
+    check_refused(PLOCK_PROTOCOL, "another version");
+}
+
+static void another_clock_is_refused(void) {
+    leave(0);
+    retitle(of_another_clock);
+    check_refused(PLOCK_BAD_CONFIG, "another clock");
+    (void)unlink(local_path());
+}
+
+static void stay(void *context) {
+    plock_local *store = local_open();
+    (void)context;
+    plock_local_lease *lease = local_lease(store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    for (;;) (void)pause();
+}
+
+static void harm_is_refused_as_long_as_a_process_uses_it(void) {
+    static const char *const HARM[] = {"truncated", "written over"};
+    for (int i = 0; i < 2; i++) {
+        (void)unlink(local_path());
+        plock_local *store = local_open();
+        const pid_t other = local_child(stay, NULL);
+        unsigned rounds = 0;
+        while (!local_holders(store, "k") && test_patient(&rounds)) continue;
+        plock_local_close(store);
+        const int fd = open(local_path(), O_RDWR);
+        CHECK(i ? pwrite(fd, "nonsense", 8, 0) == 8 : ftruncate(fd, 1024 * 1024) == 0);
+        (void)close(fd);
+        check_refused(PLOCK_PROTOCOL, "other processes use it");
+        check_refused(PLOCK_PROTOCOL, HARM[i]);
+        CHECK(kill(other, SIGKILL) == 0);
+        (void)local_status_of(other);
+        store = local_open();
+        CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", HARM[i]);
+        plock_local_close(store);
+    }
+}
+
+static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    CHECK(unlink(local_path()) == 0);
+    (void)usleep(150000); /* it is looked at every tenth of a second */
+    plock_local_lease *other = local_lease(store, "l");
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED); /* not while something is held in the one that is gone */
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    plock_local_lease_free(lease);
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
+    CHECK(access(local_path(), F_OK) == 0);
+    plock_local_lease_free(other);
+    plock_local_close(store);
+}
+
+/* --- scribbling --- */
+
+static void use(plock_local *store, unsigned round) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "key %u", round % 40);
+    plock_local_lease *lease = local_lease(store, name), *shared = local_lease(store, "shared");
+    (void)local_acquire(lease, LONG, round % 3 ? 0 : PLOCK_MILLISECOND);
+    (void)local_acquire_as(shared, &(plock_local_terms){.ttl = LONG, .mode = 'r'});
+    (void)local_holders(store, name);
+    (void)local_waiters(store, "shared");
+    if (round % 5 == 0) (void)local_break(store, name);
+    if (round % 2) (void)local_release(lease);
+    plock_local_lease_free(shared);
+    plock_local_lease_free(lease);
+}
+
+/* Whatever is written to it, nothing crashes and nothing goes round in circles: a call ends, in one way or another. */
+static void scribbling_ends_in_an_error_at_worst(void) {
+    enum { ROUNDS = 150, MARKS = 12, LIVE = 40 };
+    for (unsigned seed = 1; seed <= (TEST_TSAN ? 10 : 100); seed++) {
+        (void)unlink(local_path());
+        srand(seed);
+        plock_local *store = local_open_keys(64);
+        plock_local_lease *held[LIVE];
+        char name[32];
+        for (int i = 0; i < LIVE; i++) {
+            (void)snprintf(name, sizeof name, "key %d", i);
+            held[i] = local_lease(store, name);
+            CHECK_STATUS(local_acquire(held[i], LONG, 0), PLOCK_OK);
+        }
+        struct stat found;
+        const int fd = open(local_path(), O_RDWR);
+        CHECK(fd >= 0 && fstat(fd, &found) == 0);
+        const bool spares_header = seed % 4; /* else it is hit, too: the lock, counts, heads of lists */
+        const off_t from = spares_header ? PLOCK__LOCAL_PAGE + 64 * PLOCK__LOCAL_PROCESSES : (off_t)offsetof(plock__local_header, outlives_until);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            for (int mark = 0; mark < MARKS; mark++) {
+                const unsigned char bytes[4] = {(unsigned char)rand(), (unsigned char)rand(), (unsigned char)rand(), (unsigned char)rand()};
+                const off_t room = spares_header ? found.st_size - from - 4 : 256;
+                CHECK(pwrite(fd, bytes, (size_t)(1 + rand() % 4), from + rand() % room) > 0);
+            }
+            use(store, round);
+            plock_error error;
+            plock_want want;
+            if (plock_local_break(store, "k", 1, &want, &error) == PLOCK_PROTOCOL || round > 60) break;
+        }
+        (void)close(fd);
+        for (int i = 0; i < LIVE; i++) plock_local_lease_free(held[i]);
+        plock_local_close(store);
+    }
+}
+
+int main(void) {
+    local_begin();
+    RUN(it_is_for_nobody_else);
+    RUN(another_users_is_refused);
+    RUN(a_link_or_what_is_no_file_is_refused);
+    RUN(a_network_file_system_is_refused_with_its_name);
+    RUN(many_may_make_it_at_once);
+    RUN(after_a_reboot_it_is_made_anew_without_a_word);
+    RUN(fences_grow_across_a_new_file);
+    RUN(an_older_layout_is_made_anew_unless_something_is_held);
+    RUN(another_clock_is_refused);
+    RUN(harm_is_refused_as_long_as_a_process_uses_it);
+    RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
+    RUN(scribbling_ends_in_an_error_at_worst);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    local_end();
+    return test_end("local_file");
+}
