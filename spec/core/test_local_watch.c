@@ -95,12 +95,12 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     plock_local *store = local_open();
     plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = 3 * SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
     plock_want want;
     CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
-    const plock_ns later = plock_now() + 3 * SHORT; /* its own thread does not come round to it meanwhile */
+    const plock_ns later = plock_now() + 9 * SHORT; /* its own thread does not come round to it meanwhile */
     while (plock_now() < later && test_patient(&rounds)) continue;
     CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_OK);
     CHECK(plock_local_lease_valid(second));
