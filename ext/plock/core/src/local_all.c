@@ -4,7 +4,7 @@
 #include "failure.h"
 #include "process.h"
 
-static const plock_ns PATIENCE = 250 * PLOCK_MILLISECOND;
+static const plock_ns PATIENCE = PLOCK_SECOND;
 
 typedef struct party {
     plock_local_lease *const *leases;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const plock_ns PATIENCE = 250 * PLOCK_MILLISECOND;
+static const plock_ns PATIENCE = PLOCK_SECOND;
 
 /* Into the section, for a call that is repeated where it is taken: how long it has been is told by `since`, of the calling thread. */
 static plock_status go_in(plock_local *store, plock__local_map **map, plock_want *want, plock_error *error) {

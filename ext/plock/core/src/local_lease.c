@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-/* How long an operation may find the section taken. */
-static const plock_ns SECTION_PATIENCE = 250 * PLOCK_MILLISECOND;
+/* How long an operation may find the section taken, if its own patience is not longer. Who is inside may wait for a disk: where the file
+ * is not in memory only, the system writes its pages back from time to time, and has whoever touches one of them then wait. */
+static const plock_ns SECTION_PATIENCE = PLOCK_SECOND;
 
 /* Beyond those of leases on servers, so that a notice is never taken for another lease's; and still a small number for Ruby. */
 static const uint64_t FIRST_ID = UINT64_C(1) << 60;
@@ -101,7 +102,9 @@ plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_loc
     if (status) return status;
     const plock_ns now = plock_now();
     lease->patience_ends = plock_after(now, terms->wait);
-    return begin(lease, PLOCK__ACQUIRES, now);
+    (void)begin(lease, PLOCK__ACQUIRES, now);
+    if (lease->deadline < lease->patience_ends) lease->deadline = lease->patience_ends;
+    return PLOCK_OK;
 }
 
 static bool adoptable(const plock_local_terms *terms) {
