@@ -165,6 +165,7 @@ static void nor_one_that_hears_nothing(void) {
 /* --- waiting --- */
 
 static const char PLACE[] = FAKE_PLACE(5000, 0, FAKE_TICKET, 1);
+static const char SOON[] = FAKE_PLACE(400, 0, FAKE_TICKET, 1);
 static const char HELD_BEFORE_OTHERS[] = "*2\r\n" FAKE_HELD ":400\r\n";
 
 static const char *refuses_first(const char *command, unsigned nth) {
@@ -259,6 +260,64 @@ static void who_waits_behind_looks_when_anybodys_time_is_over(void) {
     end();
 }
 
+static const char *answer;
+
+static const char *answers_in_line(const char *command, unsigned nth) {
+    char ticket[FAKE_COMMAND_ROOM];
+    (void)nth;
+    if (strncmp(command, "EVALSHA shared_acquire", 22)) return NULL;
+    return *fake_word(command, 15, ticket) == 0 ? FAKE_REFUSED : answer;
+}
+
+/* Of two that wait here one is let in, and nobody waited then; the other was refused after that, and heard of it before. */
+static void who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_in(void) {
+    plock_lease *other;
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
+    begin_natively(answers_in_line, "s2");
+    other = fake_lease(store);
+    CHECK_STATUS(plock_lease_share(other, "s2"), PLOCK_OK);
+    answer = PLACE;
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    answer = SOON;
+    wait_in_line(other);
+    fake_await("EVALSHA shared_acquire", 3);
+    answer = FAKE_HELD;
+    (void)fake_command("EVALSHA shared_acquire", 1, command);
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    CHECK(fake_publish(message));
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    fake_native_pass(390 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 4);
+    fake_native_pass(20 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 5);
+    CHECK_STATUS(fake_await_end(other), PLOCK_OK);
+    plock_lease_free(other);
+    end();
+}
+
+/* Two wait; one is to look in 400 ms, because one who waits before him keeps him out, the other not before 5 s. */
+static void who_is_refused_for_longer_does_not_put_off_the_others(void) {
+    plock_lease *other;
+    begin_natively(answers_in_line, "r");
+    other = fake_lease(store);
+    CHECK_STATUS(plock_lease_share(other, "w"), PLOCK_OK);
+    answer = SOON;
+    wait_in_line(lease);
+    fake_await("EVALSHA shared_acquire", 2);
+    answer = PLACE;
+    wait_in_line(other);
+    fake_await("EVALSHA shared_acquire", 3);
+    answer = FAKE_HELD;
+    fake_native_pass(390 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 3);
+    fake_native_pass(20 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA shared_acquire", 4);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    plock_lease_free(other);
+    end();
+}
+
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_share_is_one_of_three_kinds);
@@ -274,5 +333,7 @@ int main(void) {
     RUN(who_gives_up_leaves_with_his_share);
     RUN(a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock);
     RUN(who_waits_behind_looks_when_anybodys_time_is_over);
+    RUN(who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_in);
+    RUN(who_is_refused_for_longer_does_not_put_off_the_others);
     return test_end("share");
 }

@@ -67,12 +67,23 @@ static plock_line *leave_line(plock_waiter *waiter) {
     return NULL;
 }
 
+static bool is_shared(const plock_waiter *waiter) {
+    return *waiter->subject.share != 0;
+}
+
+/* Where several hold a lock, what one of its waiters was told does not become untrue by what another is. */
+static void schedule(plock_line *line, const plock_waiter *waiter, const plock_place *place) {
+    const plock_ns before = line->looks ? PLOCK_NEVER : line->look_at; /* those who do not queue yet look often */
+    plock__line_schedule(line, place, plock_now());
+    if (is_shared(waiter) && before < line->look_at) line->look_at = before;
+}
+
 /* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. */
 static plock_line *served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {.free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->line) {
-        waiter->line->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
-        plock__line_schedule(waiter->line, &place, plock_now());
+        if (!is_shared(waiter)) waiter->line->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
+        schedule(waiter->line, waiter, &place);
     }
     return leave_line(waiter);
 }
@@ -81,10 +92,9 @@ static void refused(plock_waiter *waiter, const plock_place *place) {
     waiter->place = *place;
     waiter->due = !waiter->queues;
     waiter->unanswered_since = 0;
-    const plock_ns now = plock_now();
-    if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, now);
+    if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, plock_now());
     if (!waiter->line) return;
-    plock__line_schedule(waiter->line, place, now);
+    schedule(waiter->line, waiter, place);
     plock__keeper_tell(plock__keeper_of(waiter->store), waiter->line->look_at);
 }
 
