@@ -248,6 +248,21 @@ static void a_release_answered_to_nobody_is_a_release(void) {
     end();
 }
 
+static void what_lives_on_different_nodes_is_released_one_by_one(void) {
+    static const char CROSSSLOT[] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+    char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
+    begin();
+    const char *const answers[] = {HELD, CROSSSLOT, FAKE_DONE, FAKE_NOT_OURS, FAKE_DONE};
+    for (unsigned i = 0; i < 5; i++) fake_peers[0].answers[i] = answers[i];
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 2 c plock:1:{c}:queue %.40s 0 500", value_of(2, value));
+    CHECK_TEXT(fake_peers[0].commands[5], expected);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
 static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     begin();
     fake_peers[0].answers[0] = HELD;
@@ -353,6 +368,7 @@ int main(void) {
     RUN(one_request_releases_all);
     RUN(each_learns_whether_it_was_ours);
     RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(what_lives_on_different_nodes_is_released_one_by_one);
     RUN(a_release_that_is_given_up_goes_on_in_the_background);
     RUN(a_release_without_time_goes_on_in_the_background);
     RUN(a_server_that_makes_no_sense_is_not_believed);

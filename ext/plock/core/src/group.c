@@ -25,6 +25,9 @@ struct plock_group {
     plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
     size_t places[PLOCK_GROUP_MAX];           /* where they stand among the leases */
     size_t releasing;
+    plock_ns keep, release_by;
+    bool apart;                               /* they live on different nodes, and are released one by one … */
+    size_t at;                                /* … and this is the one */
     bool hurried;                             /* the release has less time than it would take by itself */
     bool released[PLOCK_GROUP_MAX];
     plock_text texts[PLOCK__GROUP_TEXTS], undo[PLOCK__GROUP_TEXTS];
@@ -191,13 +194,32 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
         plock__lease_drop_watch(lease);
     }
     group->doing = ALL_RELEASING;
-    group->hurried = false;
+    group->hurried = group->apart = false;
+    group->at = 0;
+    group->keep = keep;
+    group->release_by = plock_after(plock_now(), group->store->config->release_timeout);
     group->generation = plock__generation();
     const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
-    plock__errand_begin(&group->errand, group->store, &request, plock_after(plock_now(), group->store->config->release_timeout), true);
+    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
     group->errand.read = read_released;
     group->errand.context = group;
     return PLOCK_OK;
+}
+
+static void release_single(plock_group *group) {
+    const plock_request request = plock__release_request(group->subjects[group->at], 0, group->keep);
+    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
+}
+
+/* PLOCK_AGAIN, or the end. */
+static plock_status release_apart(plock_group *group, plock_want *want) {
+    for (;;) {
+        const plock_status status = plock__errand_step(&group->errand, want, &group->error);
+        if (status && status != PLOCK_NOT_OWNER) return status;
+        group->released[group->places[group->at]] = status == PLOCK_OK || group->errand.doubt;
+        if (++group->at == group->releasing) return PLOCK_OK;
+        release_single(group);
+    }
 }
 
 static void go_on_in_background(plock_group *group) {
@@ -205,7 +227,13 @@ static void go_on_in_background(plock_group *group) {
 }
 
 static plock_status release_step(plock_group *group, plock_want *want) {
-    const plock_status status = plock__errand_step(&group->errand, want, &group->error);
+    plock_status status = PLOCK_CROSSSLOT;
+    if (!group->apart) status = plock__errand_step(&group->errand, want, &group->error);
+    if (status == PLOCK_CROSSSLOT) {
+        if (!group->apart) release_single(group);
+        group->apart = true;
+        status = release_apart(group, want);
+    }
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status && group->hurried) go_on_in_background(group);
     return finish(group, status);
@@ -261,6 +289,7 @@ void plock_group_hurry(plock_group *group, plock_ns deadline) {
     if (deadline < group->deadline) group->deadline = deadline;
     if (deadline < group->exchange.deadline) group->exchange.deadline = deadline;
     if (deadline < group->errand.deadline) group->hurried = true;
+    if (deadline < group->release_by) group->release_by = deadline;
     plock__errand_hurry(&group->errand, deadline);
 }
 
