@@ -26,9 +26,10 @@ static const char *fall_silent(const char *command, unsigned nth) {
     return grant(command, nth);
 }
 
-/* No channel is to be had. */
-static const char *grant_without_a_channel(const char *command, unsigned nth) {
-    return strncmp(command, "SUBSCRIBE", 9) ? grant(command, nth) : FAKE_SILENCE;
+/* The holder's time is nearly over, and with the next look it is granted. */
+static const char *grant_soon(const char *command, unsigned nth) {
+    if (strncmp(command, "EVALSHA acquire", 15)) return NULL;
+    return nth == 0 ? "*2\r\n:0\r\n:50\r\n" : FAKE_HELD;
 }
 
 static void begin(const char *(*says)(const char *command, unsigned nth)) {
@@ -279,11 +280,13 @@ static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(v
 
 /* Without a channel nobody queues, but it is looked at from time to time: what is got like that is given back all the same. */
 static void who_gives_up_what_he_got_without_having_queued_gives_it_back(void) {
-    begin(grant_without_a_channel);
-    granted_from = 1;
+    char word[FAKE_COMMAND_ROOM];
+    begin(grant_soon);
+    fake_redis.subscriptions[0] = FAKE_SILENCE;
     fake_await_turn(lease, 10 * PLOCK_SECOND);
     fake_native_pass(100 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 2);
+    CHECK_TEXT(fake_ticket(1, word), "");
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     check_leave("EVALSHA", 1, "1");
