@@ -86,6 +86,23 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
     end();
 }
 
+/* Nobody knows whether the server has done it. */
+static void so_is_one_that_may_have_been_shortened(void) {
+    plock_want want;
+    begin();
+    fake_watch(lease, &(plock_patience){.ttl = 30 * PLOCK_SECOND, .renews = true});
+    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    CHECK_STATUS(plock_lease_extend(lease, 300 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, 300 * PLOCK_MILLISECOND));
+    atomic_store(&fake_to_extend, NULL);
+    fake_native_pass(100 * PLOCK_MILLISECOND);
+    renewals(3);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 30 * PLOCK_SECOND));
+    end();
+}
+
 static void one_that_is_only_watched_lasts_as_long_as_the_program_says(void) {
     begin();
     fake_watch(lease, &WATCHED);
@@ -332,6 +349,7 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(the_next_renewal_asks_for_the_new_time);
     RUN(one_that_is_shortened_is_renewed_in_time);
+    RUN(so_is_one_that_may_have_been_shortened);
     RUN(one_that_is_only_watched_lasts_as_long_as_the_program_says);
     RUN(while_a_renewal_is_under_way_the_programs_dates_count);
     RUN(so_they_do_while_both_are_under_way);
