@@ -132,17 +132,11 @@ module Plock
     end
 
     # The same for several. There is one file, so they are never apart, and nothing that fails here passes by itself.
-    def fill_together(pairs, terms, _deadline)
-      mask = Locking::Taking.mask
-      answer = nil
-      begin
-        answer = take_all_for(pairs.map(&:first), terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least) do |holds|
-          answer = holds
-        end
-      ensure
-        Thread.handle_interrupt(mask) { pairs.zip(answer) { |(_, lease), hold| lease.hold = hold } if answer.is_a?(Array) }
-      end
-      answer unless answer.is_a?(Array)
+    def fill_together(names, bunch, terms, _deadline)
+      bunch.asks_for(names)
+      bunch.answered(take_all_for(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least) do |holds|
+        bunch.granted = holds
+      end)
     end
 
     def take_all(keys, ttl, renew, max_hold, label, watch, &taken)
@@ -151,7 +145,7 @@ module Plock
 
     # Nothing here takes so long that a budget would matter.
     def release_all(holds, keep, _budget)
-      Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
+      holds.map { |hold| hold.release(keep) }
     end
 
     def adopt_hold(dump, renew, max_hold, watch, &taken)

@@ -88,8 +88,9 @@ module Plock
     #
     # @example
     #   store.acquire_all(["account:1", "account:2"], ttl: 10) { |from, to| transfer(from.fence, to.fence) }
-    def acquire_all(keys, **options, &block)
-      terms = terms(block, **options)
+    def acquire_all(keys, ttl: profile.ttl, wait: profile.wait, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
+                    &block)
+      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
       asking_for_all(keys, terms, block) do |key, store_key, count|
         raise_timeout("#{key.inspect}, one of #{count} keys,", key, store_key, terms.wait)
       end

@@ -25,96 +25,86 @@ module Plock
       def asking_for_all(keys, terms, block)
         started = Clock.now if Events.listening
         alarm = LossAlarm.new if terms.raises?
-        leases = distinct(keys).transform_values { |key| Lease.new(key, terms, alarm) }
-        bunch = Bunch.new(leases.values, terms) { |holds, keep, budget| release_all(holds, keep, budget) }
+        bunch = Bunch.new(leases_on(keys, terms, alarm), terms, self)
         taking(bunch, bunch.leases, terms, alarm, block) do
-          missing = fill_all(leases.sort_by(&:first), bunch, terms)
-          tell_of_asking_for_all(leases, missing, terms, Clock.now - started) if started
-          return yield(leases[missing].key, missing, leases.size) if missing
+          missing = fill_all(bunch, terms)
+          tell_of_asking_for_all(bunch, missing, terms, Clock.now - started) if started
+          return yield(bunch[missing].key, missing, bunch.size) if missing
         end
       end
 
-      # @return [Hash{String => String, Symbol}] names in the store, with the keys as they were named first
-      def distinct(keys)
+      # @return [Hash{String => Lease}] by names in the store; a key that is named again is the one named first
+      def leases_on(keys, terms, alarm)
         raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})" unless keys.is_a?(Enumerable)
 
-        names = keys.each_with_object({}) { |key, found| found[profile.store_key(key).freeze] ||= key }
-        return names if names.size.between?(1, KEYS_MAX)
+        leases = {}
+        keys.each { |key| leases[profile.store_key(key).freeze] ||= Lease.new(key, terms, alarm) }
+        return leases if leases.size.between?(1, KEYS_MAX)
 
-        raise ArgumentError, "keys must be from 1 to #{KEYS_MAX} different ones (got #{names.size})"
+        raise ArgumentError, "keys must be from 1 to #{KEYS_MAX} different ones (got #{leases.size})"
       end
 
-      # @param pairs [Array<Array(String, Lease)>] by their names in the store, in order
       # @return [String, nil] the name of one that could not be had
-      def fill_all(pairs, bunch, terms)
+      def fill_all(bunch, terms)
         deadline = now + terms.wait
-        loop do
-          outcome = fill_in_order(pairs, terms, deadline)
-          return outcome unless outcome == :late
-
-          lost = lost_meanwhile(pairs, terms)
-          return if lost.empty? || fill_together(lost, terms, deadline).nil?
-          return lost.first.first unless left_until(deadline).positive?
+        while (outcome = fill_in_order(bunch, terms, deadline)) == :late
+          lost = lost_meanwhile(bunch, terms)
+          return if lost.empty? || fill_together(lost, bunch, terms, deadline).nil?
+          return lost.first unless left_until(deadline).positive?
 
           bunch.give_back
         end
+        outcome
       end
 
       # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name of one that could not be had
-      def fill_in_order(all, terms, deadline)
-        pairs = all
-        while pairs.any?
+      def fill_in_order(bunch, terms, deadline)
+        names = bunch.names
+        while names.any?
           refused = nil
-          first = pairs
-          while first.any? && (index = fill_together(first, terms, deadline))
-            return fill_one_by_one(first, terms, deadline) || :late if index == :apart
+          first = names
+          while first.any? && (index = fill_together(first, bunch, terms, deadline))
+            return fill_one_by_one(first, bunch, terms, deadline) || :late if index == :apart
 
             refused = first[index]
-            return refused.first unless left_until(deadline).positive?
+            return refused unless left_until(deadline).positive?
 
             first = first.first(index)
           end
-          return (:late unless pairs.equal?(all)) unless refused
-          return refused.first if fill_one_by_one([refused], terms, deadline)
+          return (:late unless names.equal?(bunch.names)) unless refused
+          return refused unless fill(bunch[refused], refused, terms, left_until(deadline))
 
-          pairs = pairs.drop(first.size + 1)
+          names = names.drop(first.size + 1)
         end
         :late
       end
 
       # One attempt. Where the store fails, it may do better a moment later: the attempt counts as refused as long as there is patience.
       #
+      # @param names [Array<String>] in the store, in order
       # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have; `:apart`: the store cannot take them at once
-      def fill_together(pairs, terms, deadline)
-        mask = Taking.mask
-        answer = :apart
-        begin
-          answer = take_all(pairs.map(&:first), terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?) do |holds|
-            answer = holds
-          end
-        rescue *Taking::STORE_FAILURES
-          raise unless left_until(deadline).positive?
+      def fill_together(names, bunch, terms, deadline)
+        bunch.asks_for(names)
+        bunch.answered(take_all(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?) { |holds| bunch.granted = holds })
+      rescue *Taking::STORE_FAILURES
+        raise unless left_until(deadline).positive?
 
-          answer = 0
-        ensure
-          Thread.handle_interrupt(mask) { pairs.zip(answer) { |(_, lease), hold| lease.hold = hold } if answer.is_a?(Array) }
-        end
-        answer.nil? ? :apart : (answer unless answer.is_a?(Array))
+        0
       end
 
       # @return [String, nil] the name of the one that could not be had
-      def fill_one_by_one(pairs, terms, deadline)
-        pairs.find { |store_key, lease| !fill(lease, store_key, terms, left_until(deadline)) }&.first
+      def fill_one_by_one(names, bunch, terms, deadline)
+        names.find { |name| !fill(bunch[name], name, terms, left_until(deadline)) }
       end
 
       # Leases that are old already, or were there before another one had to be waited for, get their full time again.
       #
-      # @return [Array<Array(String, Lease)>] those that are not ours any more
-      def lost_meanwhile(pairs, terms)
-        holds = pairs.map { |_, lease| lease.hold }
+      # @return [Array<String>] the names of those that are not ours any more
+      def lost_meanwhile(bunch, terms)
+        holds = bunch.leases.map(&:hold)
         since = [Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)].max
-        lost = pairs.reject { |_, lease| lease.hold.acquired_at >= since || lease.hold.extend(terms.ttl) }
-        lost.each { |_, lease| lease.hold = nil }
+        lost = bunch.names.reject { |name| (hold = bunch[name].hold).acquired_at >= since || hold.extend(terms.ttl) }
+        lost.each { |name| bunch[name].hold = nil }
       end
 
       def left_until(deadline)
@@ -126,10 +116,8 @@ module Plock
         Clock.now
       end
 
-      def tell_of_asking_for_all(leases, missing, terms, waited)
-        leases.each do |store_key, lease|
-          tell_of_asking(lease, store_key, terms, waited) if missing.nil? || missing == store_key
-        end
+      def tell_of_asking_for_all(bunch, missing, terms, waited)
+        (missing ? [missing] : bunch.names).each { |name| tell_of_asking(bunch[name], name, terms, waited) }
       end
     end
   end

@@ -45,7 +45,7 @@ static plock_status format(plock_command *command, unsigned count, const plock_t
         return PLOCK_NO_MEMORY;
     }
     command->length = (size_t)length;
-    if (count > PLOCK__WORDS_MAX) return PLOCK_OK;
+    if (count > PLOCK__SHAPE_MAX) return PLOCK_OK;
     command->count = count;
     memcpy(command->lengths, lengths, count * sizeof *lengths);
     find_places(command);
@@ -63,7 +63,7 @@ plock_status plock__command_write(plock_commands *commands, unsigned count, cons
     if (command) {
         for (unsigned i = 0; i < count; i++) memcpy(command->bytes + command->places[i], words[i].bytes, words[i].length);
     } else {
-        const bool large = count > PLOCK__WORDS_MAX;
+        const bool large = count > PLOCK__SHAPE_MAX;
         if (!large) commands->newest = (commands->newest + 1) % PLOCK__SHAPES;
         command = large ? &commands->large : &commands->shapes[commands->newest];
         const plock_status status = format(command, count, words);

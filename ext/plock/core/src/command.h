@@ -6,13 +6,18 @@
 #include "plock/status.h"
 #include "text.h"
 
-enum { PLOCK__WORDS_MAX = 11, PLOCK__LIST_MAX = 336, PLOCK__SHAPES = 4 /* what goes to and fro on a connection: acquire, the same of one who waits, release, leave */ };
+enum {
+    PLOCK__WORDS_MAX = 11,  /* about one key */
+    PLOCK__LIST_MAX = 336,  /* about several */
+    PLOCK__SHAPE_MAX = 54,  /* words: about ten keys; each larger command is formatted anew */
+    PLOCK__SHAPES = 6       /* what goes to and fro on a connection: acquire, the same of one who waits, release, leave; of several, too */
+};
 
 typedef struct plock_command {
     char *bytes;
     size_t length;
     unsigned count;
-    size_t lengths[PLOCK__WORDS_MAX], places[PLOCK__WORDS_MAX]; /* of the words, in bytes */
+    size_t lengths[PLOCK__SHAPE_MAX], places[PLOCK__SHAPE_MAX]; /* of the words, in bytes */
 } plock_command;
 
 typedef struct plock_commands {

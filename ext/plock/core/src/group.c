@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-_Static_assert(PLOCK__GROUP_TEXTS + 3 <= PLOCK__LIST_MAX, "what is asked of a group is a command");
+_Static_assert(PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX) + 3 <= PLOCK__LIST_MAX, "what is asked of a group is a command");
 _Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "and what is answered a reply");
 
 struct plock_group {
@@ -30,7 +30,7 @@ struct plock_group {
     size_t at;                                /* … and this is the one */
     bool hurried;                             /* the release has less time than it would take by itself */
     bool released[PLOCK_GROUP_MAX];
-    plock_text texts[PLOCK__GROUP_TEXTS], undo[PLOCK__GROUP_TEXTS];
+    plock_text *texts; /* of the request under way, behind the leases */
     plock_lease *leases[];
 };
 
@@ -41,8 +41,9 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *leases, size
     if (count == 0 || count > PLOCK_GROUP_MAX) return PLOCK_MISUSE;
     for (size_t i = 0; i < count; i++)
         if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || leases[i]->subject.owner.brought) return PLOCK_MISUSE;
-    plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases);
+    plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases + PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
     if (!group) return PLOCK_NO_MEMORY;
+    group->texts = (plock_text *)(void *)(group->leases + count);
     memcpy(group->leases, leases, count * sizeof *leases);
     group->count = count;
     group->store = plock__store_retain(leases[0]->store);
@@ -64,7 +65,8 @@ static size_t list_all(plock_group *group) {
 
 /* None is held: what may have been granted is given back, behind the request on its own connection and once more on others. */
 static void give_back(plock_group *group, bool doubt) {
-    const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, group->undo);
+    plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
+    const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, texts);
     plock__exchange_cancel(&group->exchange, &undo);
     for (size_t i = 0; i < group->count; i++) {
         plock_lease *lease = group->leases[i];

@@ -89,9 +89,12 @@ void plock__owner_number(plock_owner *owner) {
 /* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as SecureRandom.uuid has it. A
  * small length is written with 5 added. */
 static plock_text marshal(plock_owner *owner) {
-    const int length = snprintf(owner->marshalled, sizeof owner->marshalled, "\x04\bI\"%c%.*s\x06:\x06" "EF", PLOCK_TOKEN_LENGTH + 5,
-                                PLOCK_TOKEN_LENGTH, owner->token);
-    return plock__text(owner->marshalled, (size_t)length);
+    static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5}, after[] = {6, ':', 6, 'E', 'F'};
+    char *at = owner->marshalled;
+    memcpy(at, before, sizeof before);
+    memcpy(at += sizeof before, owner->token, PLOCK_TOKEN_LENGTH);
+    memcpy(at += PLOCK_TOKEN_LENGTH, after, sizeof after);
+    return plock__text(owner->marshalled, sizeof before + PLOCK_TOKEN_LENGTH + sizeof after);
 }
 
 plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding) {

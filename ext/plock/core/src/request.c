@@ -97,13 +97,15 @@ plock_request plock__undo_request(const plock_subject *s) {
 
 /* --- of several locks --- */
 
-plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text texts[PLOCK__GROUP_TEXTS]) {
-    plock_text *to = texts;
-    for (size_t i = 0; i < count; i++) {
-        *to++ = subjects[i]->key;
-        *to++ = subjects[i]->companion;
-        *to++ = subjects[i]->queue;
-    }
+static plock_text *put_keys(plock_text *to, plock_subject *const *subjects, size_t count) {
+    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->key;
+    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->queue;
+    return to;
+}
+
+plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text *texts) {
+    plock_text *to = put_keys(texts, subjects, count);
+    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->companion;
     *to++ = write_ttl(subjects[0], ttl);
     for (size_t i = 0; i < count; i++) {
         *to++ = subjects[i]->owner.value;
@@ -112,12 +114,8 @@ plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t 
     return (plock_request){.script = PLOCK__ACQUIRE_ALL, .keys = 3 * (unsigned)count, .arguments = 1 + 2 * (unsigned)count, .list = texts};
 }
 
-plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text texts[PLOCK__GROUP_TEXTS]) {
-    plock_text *to = texts;
-    for (size_t i = 0; i < count; i++) {
-        *to++ = subjects[i]->key;
-        *to++ = subjects[i]->queue;
-    }
+plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text *texts) {
+    plock_text *to = put_keys(texts, subjects, count);
     *to++ = keep > 0 ? write_ttl(subjects[0], keep) : plock__text("", 0);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
     return (plock_request){.script = PLOCK__RELEASE_ALL, .keys = 2 * (unsigned)count, .arguments = 1 + (unsigned)count, .list = texts};

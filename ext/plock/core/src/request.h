@@ -54,9 +54,9 @@ plock_request plock__release_request(plock_subject *subject, plock_ns window, pl
 /* Out of the queue. doubt: the lock itself may be ours. */
 plock_request plock__leave_request(const plock_subject *subject, bool doubt);
 /* Of several locks, up to PLOCK_GROUP_MAX; the requests refer to the texts. */
-enum { PLOCK__GROUP_TEXTS = 5 * PLOCK_GROUP_MAX + 1 };
-plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text texts[PLOCK__GROUP_TEXTS]);
-plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text texts[PLOCK__GROUP_TEXTS]);
+#define PLOCK__GROUP_TEXTS(count) (5 * (count) + 1) /* at most */
+plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text *texts);
+plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text *texts);
 
 /* Takes back what the acquire with this very record may have got. */
 plock_request plock__undo_request(const plock_subject *subject);
