@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What bin/test runs: Rake tasks, one after the other, to the last one whatever fails. A check without its tools is
-# skipped by name.
+# skipped by name. How a check that failed ended is said once more at the end, where whoever looks at a log looks first.
 
 require "terminal-table"
 require "timeout"
@@ -9,6 +9,12 @@ require_relative "toolchain"
 
 module Checks
   TIME_LIMIT_S = 900
+
+  # Of the output of a check that failed: how many of the last lines are repeated, and what at most of each.
+  LAST_LINES = 60
+  LINE_WIDTH = 300
+
+  SHOWN_WITHIN_S = 2
 
   Check = Struct.new(:task, :title, :missing, keyword_init: true) do
     def self.all
@@ -42,13 +48,36 @@ module Checks
       return "skipped: no #{missing}" if missing
 
       puts "", "== #{task}: #{title}"
-      pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task, in: File::NULL, pgroup: true)
+      hears, says = IO.pipe(binmode: true)
+      pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task, in: File::NULL, out: says, err: says, pgroup: true)
+      says.close
+      showing = Thread.new { show(hears) }
       status = Timeout.timeout(TIME_LIMIT_S) { Process.wait2(pid).last }
       status.success? ? "passed" : "FAILED"
     rescue Timeout::Error
       "FAILED: cut off"
     ensure
       Process.kill(:KILL, -pid) if pid && status.nil?
+      showing&.join(SHOWN_WITHIN_S) # a process that the check has left behind may have its output open
+    end
+
+    # @return [Array<String>] how the output ended
+    def ending = @ending || []
+
+    private
+
+    # As it comes: dots, too, are to be seen while they are few.
+    def show(output)
+      @ending = []
+      rest = "".b
+      loop do
+        part = output.readpartial(65_536)
+        $stdout.write(part)
+        *lines, rest = (rest << part).split("\n", -1)
+        @ending = (@ending + lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }).last(LAST_LINES)
+      end
+    rescue EOFError
+      @ending << rest unless rest.to_s.empty?
     end
   end
 
@@ -63,8 +92,13 @@ module Checks
       start = now
       [check.task, check.title, check.run, format("%.1f s", now - start)]
     end
+    repeat(chosen.zip(rows).filter_map { |check, row| check if row[2].start_with?("FAILED") })
     summarize(rows)
     rows.none? { |_, _, outcome| outcome.start_with?("FAILED") }
+  end
+
+  def repeat(failed)
+    failed.each { |check| puts "", "== #{check.task} failed, and ended so:", check.ending }
   end
 
   def summarize(rows)
