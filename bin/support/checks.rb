@@ -8,7 +8,7 @@ require "timeout"
 require_relative "toolchain"
 
 module Checks
-  TIME_LIMIT_S = 900
+  TIME_LIMIT_S = 1800
 
   # Of the output of a check that failed: how many of the last lines are repeated, and what at most of each.
   LAST_LINES = 60

@@ -227,14 +227,14 @@ RSpec.describe Plock::LocalStore do
     Parse.synchronize_create_store = store
     Parse.synchronize_create_secret = "s" * 16
     token = nil
-    Parse::Lock.acquire("k", ttl: 5, wait: 1) do |given|
+    Parse::Lock.acquire("k", ttl: 60, wait: 1) do |given|
       token = given
       expect { Parse::Lock.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
       expect(in_child { Parse::Lock.acquire("k", wait: 0.01) { :entered } rescue :refused }).to be(:refused)
     end
     expect(token).to match(/\A\h{8}-/)
     Parse.synchronize_create_store = "local:#{path}"
-    expect(Parse::Lock.acquire("k") { in_child { store.lock_acquire(Plock.store_key("parse-stack:lock:v1:", "k", "s" * 16), "me", 5) } }).to be(false)
+    expect(Parse::Lock.acquire("k", ttl: 60) { in_child { store.lock_acquire(Plock.store_key("parse-stack:lock:v1:", "k", "s" * 16), "me", 5) } }).to be(false)
     expect(Parse::LockBackend.degraded_store?("local:#{path}")).to be(false)
   ensure
     Parse.synchronize_create_store = Parse.synchronize_create_secret = nil

@@ -154,7 +154,7 @@ RSpec.describe Plock::Locking do
     it "raises the TimeoutError where what was taken cannot be given back besides, and warns" do
       lease = store.acquire(keys[2])
       failing[:release_all] = failure
-      heard = warnings { expect { store.acquire_all(keys, wait: 0.01) }.to raise_error(Plock::TimeoutError) }
+      heard = warnings { expect { store.acquire_all(keys, wait: 0.3) }.to raise_error(Plock::TimeoutError) }
       expect(heard).to match([/could not be released/])
       failing.clear
       lease.release

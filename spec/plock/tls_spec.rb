@@ -171,7 +171,7 @@ RSpec.describe "TLS" do
     end
 
     context "because the other side hangs up" do
-      subject(:store) { open_store(hostile_server(:closes_on_request).url(scheme: "rediss"), **ca) }
+      subject(:store) { open_store(hostile_server(:closes_on_request).url(scheme: "rediss"), attempt_timeout: 5, **ca) }
 
       it "is a typed error" do
         expect(attempt_failure(store).code).to eq(:disconnected)

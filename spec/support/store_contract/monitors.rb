@@ -61,7 +61,7 @@ RSpec.shared_examples "a store for monitors" do
       expect(Array.new(3) { served.pop }).to eq([0, 1, 2])
     end
 
-    it "belongs to the fiber, not to its thread" do
+    it "belongs to the fiber, not to its thread", :fibers do
       monitor.synchronize do
         said = Fiber.new do
           raised = begin

@@ -233,7 +233,7 @@ RSpec.shared_examples "a store of readers and writers" do
         lock.read(ttl: long) { expect(store.read_write_lock("#{key}'").write { :entered }).to be(:entered) }
       end
 
-      it "is not the other fibers of the thread" do
+      it "is not the other fibers of the thread", :fibers do
         lock.read(ttl: long) do
           Fiber.new { expect([lock.try_write, lock.try_read { |lease| lease }]).to match([nil, a_kind_of(Plock::Lease)]) }.resume
         end
