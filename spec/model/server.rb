@@ -36,7 +36,7 @@ module Model
       elsif lock.nil? # the last holder died, or was not plock's
         enqueue(value, ticket) if ticket&.positive?
         return grant(value) unless pass(value)
-      elsif ticket && lock.value == value # my turn, or an earlier request of mine has got it
+      elsif ticket && lock.value == value && !lock.kept # my turn, or an earlier request of mine has got it
         queue.reject! { |_, other| other == value }
         return grant(value)
       end
@@ -47,7 +47,7 @@ module Model
     end
 
     def release(value)
-      return tell_nothing(:release, value) if lock.nil? || lock.baton || lock.value != value
+      return tell_nothing(:release, value) unless theirs?(value)
 
       if queue.any? && window_open?
         tell { "server releases #{name(value)} and leaves the lock free until the window ends" }
@@ -62,7 +62,7 @@ module Model
 
     # at_least: the lock stays taken for some time, though the lease is over.
     def keep(value)
-      return tell_nothing(:keep, value) if lock.nil? || lock.baton || lock.value != value
+      return tell_nothing(:keep, value) unless theirs?(value)
 
       tell { "server keeps the lock taken for #{KEEP} more" }
       lock.left = KEEP
@@ -75,7 +75,7 @@ module Model
     def leave(value, doubt)
       first = queue.first&.last == value
       queue.reject! { |_, other| other == value }
-      unless lock && lock.value == value && (lock.baton || doubt)
+      unless lock && lock.value == value && (lock.baton || (doubt && !lock.kept))
         tell { "server: #{name(value)} is not in the queue any more" }
         tell_to_look(time_left) if first && queue.any? && rules[:replace_watch]
         return
@@ -86,7 +86,7 @@ module Model
     end
 
     def extend_lease(value)
-      return [:lost] if lock.nil? || lock.baton || lock.value != value
+      return [:lost] unless theirs?(value)
 
       tell { "server prolongs the lease of #{name(value)}" }
       lock.left = scenario.ttl
@@ -110,6 +110,9 @@ module Model
     end
 
     private
+
+    # A lease, and no turn; nor a lock that is kept, whose value nothing knows any more.
+    def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
     # Addresses the lock to the first waiter whose process still listens, and tells the next one to stand by. False: nobody,
     # or it would have been `mine`.

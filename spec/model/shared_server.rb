@@ -89,12 +89,13 @@ module Model
       place_of(value) || (rules[:claim_place] ? remove(value, true) : baton_of(value))
     end
 
-    def place_of(value) = inside.find { |place| place.value == value && !place.baton }
+    # One that is kept has a value that nothing knows any more.
+    def place_of(value) = inside.find { |place| place.value == value && !place.baton && !place.kept }
 
     def baton_of(value) = inside.find { |place| place.value == value && place.baton }
 
     def put(place)
-      inside.reject! { |other| other.value == place.value && other.baton == place.baton }
+      inside.reject! { |other| other.value == place.value && other.baton == place.baton && other.kept == place.kept }
       inside.push(place.freeze)
     end
 
@@ -204,7 +205,7 @@ module Model
     end
 
     def keep_taken(value, span)
-      put(place_of(value).dup.tap { |place| [place.left = span, place.kept = true] })
+      put(remove(value, false).dup.tap { |place| [place.left = span, place.kept = true] })
       outlast
       tell_two(time_until_change) if rules[:tell_kept]
       nil

@@ -86,6 +86,17 @@ RSpec.shared_examples "a store of shared locks" do
         expect_free(lock)
       end
 
+      it "is prolonged by nothing that comes after its release" do
+        dump = take(ttl: long, at_least: 20).dump
+        late = kept(store.adopt(dump))
+        store.adopt(dump).release
+        expect { late.extend(ttl: 60) }.to raise_error(Plock::LeaseLost)
+        expect(lock.status).to have_attributes(held?: true, remaining: be_between(15, 20.1))
+        expect(late.release).to be(false)
+        lock.break
+        expect_free(lock)
+      end
+
       { "renew:" => { renew: true }, "on_lost:" => { on_lost: ->(_) {} } }.each do |way, options|
         it "tells a holder with #{way} when it is broken" do
           lease = kept(take(ttl: long, **options))

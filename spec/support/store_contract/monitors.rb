@@ -168,7 +168,7 @@ RSpec.shared_examples "a store for monitors" do
     end
 
     it "takes the other options that a lock has" do
-      monitor_of(label: "why", renew: false, at_least: 20).synchronize { expect(store.status(key).label).to eq("why") }
+      monitor_of(label: "why", at_least: 20).synchronize { expect(store.status(key).label).to eq("why") }
       expect(store.status(key).remaining).to be_between(15, 20.1)
       store.break(key)
     end

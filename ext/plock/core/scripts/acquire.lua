@@ -44,7 +44,7 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     end
     call('PEXPIRE', queue, math.max(left, 0) + 600000)
     local holder, noted = call('GET', lock), call('GET', companion)
-    local ours = not holder or is_baton(holder) or (noted and string.sub(noted, -#holder) == holder)
+    local ours = not holder or stands_for(holder) or (noted and string.sub(noted, -#holder) == holder)
     return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
   end
 end

@@ -13,7 +13,9 @@ if not waited_for and not ARGV[2] then return ours and 1 or 0 end
 -- include parts/share
 sweep(lock, companion)
 if ours and ARGV[2] then
-  call('ZADD', lock, now + ARGV[2], value)
+  local note = call('HGET', companion, value)
+  remove(lock, companion, value)
+  put(lock, companion, kept(value), ARGV[2], note or '')
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))
   return 1

@@ -7,7 +7,10 @@ local function free(lock, queue, value, window, keep)
     local left = tonumber(keep) or left_to_polling(window)
     if left > 0 then
       look_again(lock, queue, left)
-      if keep then return redis.call('PEXPIRE', lock, left) end
+      if keep then
+        redis.call('SET', lock, kept(value), 'PX', left)
+        return 1
+      end
     elseif pass(lock, queue) then
       return 2
     end

@@ -7,8 +7,14 @@ local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
-local function is_baton(holder)
-  return string.find(holder, '%x:%x%x%x%x:%x%x%x%x:%x')
+-- What stands where a lock, or a place, is to stay taken after its release: a renewal that comes late does not know it.
+local function kept(value)
+  return (string.gsub(value, '-', '.'))
+end
+
+-- Is it one of these two?
+local function stands_for(holder)
+  return string.find(holder, '%x([:.])%x%x%x%x%1%x%x%x%x%1%x')
 end
 
 -- Tells the one who left this record, and returns its value where its process heard.
