@@ -79,11 +79,13 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return objects;
 }
 
-/* adopt_owner(key, owner, fence, renew, max_hold, watch, at_least) -> a hold, or nil: it was not that owner's any more. */
-static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE fence, VALUE renew, VALUE max_hold, VALUE watch, VALUE at_least) {
+/* adopt_owner(key, owner, fence, renew, max_hold, watch, at_least, ttl) -> a hold, or nil: it was not that owner's any more.
+ * ttl in seconds from now on, or nil: its end stays the same. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE fence, VALUE renew, VALUE max_hold, VALUE watch, VALUE at_least, VALUE ttl) {
     StringValue(owner);
     const plock_local_terms terms = {.renews = RTEST(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
-                                     .at_least = binding_span(at_least), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner)};
+                                     .at_least = binding_span(at_least), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner),
+                                     .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
     VALUE object = binding_local_hold_new(binding_local(self), key);
     plock_local_lease *lease = binding_local_lease(object);
     plock_status status = plock_local_lease_adopt(lease, NUM2LL(fence), &terms);
@@ -134,7 +136,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
 void binding_init_local_take(VALUE store_class) {
     rb_define_private_method(store_class, "take_for", store_take, 9);
     rb_define_private_method(store_class, "take_all_for", store_take_all, 7);
-    rb_define_private_method(store_class, "adopt_owner", store_adopt, 7);
+    rb_define_private_method(store_class, "adopt_owner", store_adopt, 8);
     rb_define_method(store_class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(store_class, "lock_release", store_lock_release, 2);
 }

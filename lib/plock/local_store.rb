@@ -148,9 +148,9 @@ module Plock
       holds.map { |hold| hold.release(keep) }
     end
 
-    def adopt_hold(dump, renew, max_hold, watch, &taken)
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &taken)
       key, token, fence = LocalHold.read(dump)
-      adopt_owner(key, token, fence, renew, max_hold, watch, 0, &taken)
+      adopt_owner(key, token, fence, renew, max_hold, watch, 0, ttl, &taken)
     end
 
     def examine(key, _shared, _budget = nil)

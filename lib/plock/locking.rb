@@ -161,9 +161,10 @@ module Plock
         Once.not_run
     end
 
-    # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence, the same end.
+    # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence.
     #
     # @param dump [String]
+    # @param ttl [Numeric, nil] seconds that it has from now on, as for {#acquire}; by default what it had
     # @param renew [Boolean] as for {#acquire}, and so are the others
     # @param max_hold [Numeric, nil]
     # @param on_lost [#call, :raise, nil]
@@ -173,14 +174,15 @@ module Plock
     # @raise [LeaseLost] its time was over, or somebody has broken it
     # @raise [ArgumentError] not the dump of a lease, or another argument that cannot be right
     # @raise [Error] as for {#acquire}
-    def adopt(dump, renew: false, max_hold: nil, on_lost: nil, label: nil, &block)
+    def adopt(dump, ttl: nil, renew: false, max_hold: nil, on_lost: nil, label: nil, &block)
       key, keep, rest = Lease.read(dump)
+      span = ttl && Arguments.ttl(ttl)
       terms = terms(block, renew: renew, max_hold: max_hold, at_least: keep, on_lost: on_lost, label: label)
       terms.used = true # by whoever gave it away
       alarm = LossAlarm.new if terms.raises?
       lease = Lease.new(key, terms, alarm)
       taking(lease, lease, terms, alarm, block) do
-        lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?) { |hold| lease.hold = hold }
+        lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?, span) { |hold| lease.hold = hold }
         raise LeaseLost.new("the lease on #{key.inspect} was lost before it was adopted", code: :not_owner) unless lease.hold
       end
     end

@@ -232,6 +232,31 @@ static void a_lease_can_be_left_and_adopted(void) {
     plock_local_close(store);
 }
 
+static void it_can_be_adopted_for_another_time(void) {
+    const plock_ns spans[] = {PLOCK_SECOND, LONG * 2};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        plock_local *store = local_open();
+        plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+        CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
+        size_t length;
+        const char *owner = plock_local_lease_owner(one, &length);
+        plock_local_terms terms = {.owner = owner, .owner_length = length, .ttl = PLOCK_TTL_MAX + 1};
+        CHECK_STATUS(plock_local_lease_leave(one), PLOCK_OK);
+        CHECK_STATUS(local_finish(one), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one), &terms), PLOCK_MISUSE);
+        terms.ttl = spans[i];
+        const plock_ns before = plock_now();
+        CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one), &terms), PLOCK_OK);
+        CHECK_STATUS(local_finish(two), PLOCK_OK);
+        const plock_ns until = plock_local_lease_valid_until(two);
+        CHECK(until >= before + spans[i] && until <= plock_now() + spans[i]);
+        plock_local_lease_free(one);
+        CHECK_STATUS(local_release(two), PLOCK_OK);
+        plock_local_lease_free(two);
+        plock_local_close(store);
+    }
+}
+
 static void it_can_be_broken(void) {
     plock_local *store = local_open();
     plock_local_lease *one = local_lease(store, "k");
@@ -327,6 +352,7 @@ int main(void) {
     RUN(keys_of_any_length_are_told_apart);
     RUN(what_is_held_is_listed_once);
     RUN(a_lease_can_be_left_and_adopted);
+    RUN(it_can_be_adopted_for_another_time);
     RUN(it_can_be_broken);
     RUN(each_allocation_may_fail_once);
     RUN(a_child_works_and_has_nothing_of_its_parents);

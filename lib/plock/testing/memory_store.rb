@@ -159,7 +159,7 @@ module Plock
         end
       end
 
-      def adopt_hold(dump, renew, max_hold, watch)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
         key, token = MemoryHold.read(dump)
         Dispatcher.start
         @world.with(key) do |lock, now|
@@ -167,8 +167,8 @@ module Plock
           next if given.nil? || given.ended == :released
 
           given.ended = :given
-          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, given.ttl, now, share: given.share,
-                            renew: renew, max_hold: max_hold, watch: watch, expires_at: given.expires_at)
+          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, ttl || given.ttl, now, share: given.share,
+                            renew: renew, max_hold: max_hold, watch: watch, expires_at: ttl ? now + ttl : given.expires_at)
           lock.replace(given, grant)
           MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
         end

@@ -51,6 +51,22 @@ RSpec.shared_examples "a store that hands leases over" do
       expect_free
     end
 
+    it "give it another span where that is asked for, shorter or longer, and renew by that" do
+      [Support::StoreContract::SHORT, 5_000].each do |ttl|
+        store.adopt(store.acquire(key, ttl: 1_000).dump, ttl: ttl, renew: true) do |lease|
+          expect(lease).to have_attributes(ttl: ttl, remaining: be_between(ttl * 0.5, ttl))
+          expect(store.status(key).remaining).to be_between(ttl * 0.5, ttl)
+          over = [lease.valid_until + ttl, Plock::Clock.now + 1].min
+          eventually { Plock::Clock.now > over }
+          expect(lease).to be_valid
+        end
+        expect_free
+      end
+      dump = store.acquire(key, ttl: long).dump
+      expect { store.adopt(dump, ttl: 0) }.to raise_error(ArgumentError, /ttl:/)
+      store.break(key)
+    end
+
     it "do not renew it in the giver's process any more" do
       dump = store.acquire(key, ttl: Support::StoreContract::SHORT, renew: true).dump
       eventually { free? }

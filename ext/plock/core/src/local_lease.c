@@ -108,7 +108,7 @@ plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_loc
 }
 
 static bool adoptable(const plock_local_terms *terms) {
-    return terms->owner && terms->owner_length && terms->at_least >= 0 && terms->max_hold >= 0;
+    return terms->owner && terms->owner_length && (terms->ttl == 0 || is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
 }
 
 plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms) {

@@ -261,14 +261,19 @@ static void end_if_over(plock_local_lease *lease, plock_ns now) {
     plock__local_end_claim(lease->map, lease->claim, now);
 }
 
+/* When the key is to stay taken for longer, kept_until says it by now. */
+static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
+    atomic_store(&held->until, until);
+    held->ttl = ttl;
+    held->at_least = 0;
+}
+
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns until = plock_after(now, lease->span);
     if (until < atomic_load(&held->until)) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
-    atomic_store(&held->until, until);
-    held->ttl = lease->span;
-    held->at_least = 0; /* kept_until says it by now */
+    give_span(held, lease->span, until);
     lease->valid_until = until;
     plock__enter();
     lease->ttl = lease->span;
@@ -359,6 +364,8 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_ns now) {
     PLOCK__FAULT();
     map->lease_of[number] = lease->watched ? lease : NULL;
     atomic_store(&held->process, map->process);
+    PLOCK__FAULT();
+    if (lease->terms.ttl) give_span(held, lease->terms.ttl, plock_after(now, lease->terms.ttl));
     PLOCK__FAULT();
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
     plock__local_has_claim(lease, number);

@@ -83,8 +83,8 @@ PLOCK_MUST_USE plock_status plock_local_lease_extend(plock_local_lease *lease, p
 PLOCK_MUST_USE plock_status plock_local_lease_downgrade(plock_local_lease *lease); /* from 'w' to 'r', letting no other 'w' in */
 PLOCK_MUST_USE plock_status plock_local_lease_leave(plock_local_lease *lease);     /* to whoever knows owner and fence: it ends by its time */
 
-/* Takes over what was left by plock_local_lease_leave: the same owner, fence and end. Of the terms at_least, max_hold, renews, watched
- * and owner count. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+/* Takes over what was left by plock_local_lease_leave: the same owner and fence, and the same end where the terms' ttl is 0. Of the terms
+ * at_least, max_hold, renews, watched and owner count besides. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms);
 
 /* Releases what this owner holds, whoever acquired it. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
