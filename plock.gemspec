@@ -228,6 +228,18 @@ Gem::Specification.new do |spec|
     lib/plock/events.rb
     lib/plock/events/active_support.rb
     lib/plock/events/event.rb
+    lib/plock/guard.rb
+    lib/plock/guard/asking.rb
+    lib/plock/guard/backoff.rb
+    lib/plock/guard/collision.rb
+    lib/plock/guard/errors.rb
+    lib/plock/guard/held.rb
+    lib/plock/guard/key.rb
+    lib/plock/guard/options.rb
+    lib/plock/guard/push.rb
+    lib/plock/guard/run.rb
+    lib/plock/guard/ticket.rb
+    lib/plock/guard/work.rb
     lib/plock/hold.rb
     lib/plock/lease.rb
     lib/plock/local_hold.rb
@@ -250,6 +262,13 @@ Gem::Specification.new do |spec|
     lib/plock/read_write_lock.rb
     lib/plock/record.rb
     lib/plock/semaphore.rb
+    lib/plock/sidekiq.rb
+    lib/plock/sidekiq/client_middleware.rb
+    lib/plock/sidekiq/disposal.rb
+    lib/plock/sidekiq/payload.rb
+    lib/plock/sidekiq/pushes.rb
+    lib/plock/sidekiq/server_middleware.rb
+    lib/plock/sidekiq/work.rb
     lib/plock/status.rb
     lib/plock/store.rb
     lib/plock/store/adopting.rb

@@ -14,7 +14,10 @@ RSpec.describe "sig/plock.rbs" do
   # Keywords are compared where Ruby code names them; C and "**" do not.
   def keywords(method) = method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 
-  before { require "parse/lock" }
+  before do
+    require "parse/lock"
+    require "plock/sidekiq"
+  end
 
   names.each do |name|
     { build_instance: :instance_method, build_singleton: :method }.each do |build, lookup|

@@ -52,7 +52,7 @@ module Plock
     # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well: `acquire.plock`, `lost.plock` …
     #
     # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`, `:timeout`, `:release`, `:lost`,
-    #   `:renew`; nil: all
+    #   `:renew`, and what becomes of guarded jobs (see {Events::Event}); nil: all
     # @yieldparam event [Events::Event]
     # @return [Object] for {unsubscribe}
     #

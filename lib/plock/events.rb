@@ -12,7 +12,8 @@ module Plock
   module Events
     autoload :ActiveSupportBridge, File.expand_path("events/active_support", __dir__)
 
-    NAMES = %i[acquire contended timeout release lost renew].freeze
+    NAMES = %i[acquire contended timeout release lost renew
+               job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
 
     # Somebody who listens; what {Plock.unsubscribe} wants back.
     class Subscription

@@ -14,6 +14,10 @@ module Plock
     # | `:release` | how long it was held | `fence`, `released:` false where it was not ours any more |
     # | `:lost` | from acquiring it until the loss was learnt | `fence` |
     # | `:renew` | how long the renewal took | `fence` |
+    # | `:job_rescheduled` | until that was known | `job:` its class, `job_id:`, `holder:` the label of who has the key, `delay:` seconds |
+    # | `:job_discarded`, `:job_handled` | the same | `job:`, `job_id:`, `holder:` |
+    # | `:job_refused` | until {Guard::Conflict} was raised | `job:`, `job_id:`, `holder:` |
+    # | `:job_unguarded` | until the job went without its key | `job:`, `job_id:`, `error:` the name of its class |
     #
     # Those of a {ReadWriteLock} have `mode:` besides, `:read` or `:write`.
     #

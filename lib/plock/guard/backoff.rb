@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+module Plock
+  module Guard
+    # How long a job is put off that met with a conflict: a second at first, twice as long each time, a minute at most, and each
+    # job a little longer by chance, so that those who were refused together do not come back together.
+    #
+    # @api private
+    module Backoff
+      MOST = 60.0
+      JITTER = 0.25
+
+      # @param times [Integer] conflicts before this one
+      # @return [Float] seconds
+      def self.delay(times)
+        longest = MOST / (1 + JITTER)
+        [2.0**[times, 10].min, longest].min * (1 + (rand * JITTER))
+      end
+    end
+  end
+end

@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+require_relative "asking"
+
+module Plock
+  module Guard
+    # One run of a guarded job: who holds what at which moment.
+    #
+    # *:running* The run acquires the key with a token of its own, renews it, and releases it on every way out. Killed at any moment,
+    # it leaves a key that is free one `ttl:` later.
+    #
+    # *:queued* The key has been held since the push, with the token in the ticket. The run ends that lease, then the job starts.
+    # Killed before that, the key is free when `queued_ttl:` is over.
+    #
+    # *:queued_and_running* The key has been held since the push, and goes on being held under the same token:
+    # 1. The run takes a lock on the job's id, for nothing else keeps two runs of one job from using one token: a queue may have
+    #    pushed the job back while its old run has still to end. Killed here, the key is free when `queued_ttl:` is over.
+    # 2. It adopts the lease, and gives it the span `ttl:`. From now on, killed at any moment, it leaves a key that is free one `ttl:`
+    #    later.
+    # 3. The job is done: the lease is released, then the lock on the id. The job has failed, or has been pushed back: the lease
+    #    gets the span of a queued job again, and belongs to whoever has the job's ticket, which is the same as ever. Who buries,
+    #    deletes or starts the job next ends it.
+    # Where the lease was lost while the job was queued, it is run as one that is guarded while it runs, from there on.
+    #
+    # @api private
+    class Run
+      include Asking
+
+      IGNORE = ->(_lease) {}
+      UNDISTURBED = { Object => :never }.freeze
+      private_constant :IGNORE, :UNDISTURBED
+
+      # @param work [Work]
+      def initialize(work)
+        @work = work
+        @guard = work.guard
+        @ticket = work.ticket
+        @began = Clock.now
+      end
+
+      # @yield the job
+      # @return [Object] the job's value; nil where it has not run
+      # @raise [Conflict]
+      # @raise [InvalidKey]
+      # @raise [Error] the store failed
+      def call(&job)
+        return started(&job) unless @guard&.runs?
+
+        @ticket.lease ? carried_on(&job) : afresh(&job)
+      end
+
+      private
+
+      def started(&job)
+        error, status = end_queueing
+        return job.call unless error
+        return collide(status) if error.is_a?(TimeoutError)
+
+        go_without(error) if @guard
+        without_store(&job)
+      end
+
+      # One that was put off when it was pushed has never had its key: it must be free once.
+      def end_queueing
+        if @ticket.lease
+          error = refusal { give_back }
+          error && [error, nil]
+        elsif @ticket.put_off && @guard
+          refusal_for_good { Held.acquire(@work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0, label: @work.label) { nil } }
+        end
+      end
+
+      def afresh(&job)
+        value = nil
+        error, status = refusal_for_good do |entered|
+          Held.acquire(@work.key, @guard.limit, **terms, wait: @guard.wait, at_least: @guard.at_least, renew: true) do
+            entered.call
+            value = job.call
+          end
+        end
+        return value unless error
+        return collide(status) if error.is_a?(TimeoutError)
+
+        go_without(error)
+        job.call
+      end
+
+      def carried_on(&job)
+        value = nil
+        error = refusal do |entered|
+          alone do
+            Held.adopt(@ticket.lease, **terms) do |lease|
+              entered.call
+              value = hold(lease, &job)
+            end
+          end
+        end
+        case error
+        when nil then value
+        when TimeoutError then Collision.new(@work, error.status, Clock.now - @began).wait_for_old_run && nil
+        when LeaseLost, ArgumentError then lost_in_queue(error, &job)
+        else
+          go_without(error)
+          without_store(&job)
+        end
+      end
+
+      # The lease that it got when it was pushed is still there. Once the job is done nobody would end it.
+      def without_store
+        value = yield
+        error = refusal { give_back }
+        @work.log(:warn, "#{@work.label} is done; its key stays taken until its time in the queue is over: #{error.message}") if error
+        value
+      end
+
+      def give_back
+        Held.give_back(@ticket, @guard ? @guard.at_least : Held::MOST)
+      end
+
+      def alone(&block)
+        Plock.acquire(@work.run_key, ttl: @guard.ttl, wait: @guard.wait, renew: true, on_lost: IGNORE, label: @work.label, &block)
+      end
+
+      def lost_in_queue(error, &job)
+        @ticket.lease = nil
+        @work.log(:warn, "#{@work.label} had lost its lease before it started, and asks for another: #{error.message}")
+        afresh(&job)
+      end
+
+      def hold(lease)
+        done = false
+        value = yield
+        done = true
+        value
+      ensure
+        Thread.handle_interrupt(UNDISTURBED) { done && !@ticket.passed_on ? finish(lease) : pass_on(lease) }
+      end
+
+      def finish(lease)
+        @ticket.lease = nil
+        Held.settle(lease, @ticket.left_to_keep(@guard.at_least))
+      rescue LeaseLost
+        nil # on_lost has been told
+      rescue *FAILURES => e
+        @work.log(:warn, "#{@work.label} is done; its key is free within #{@guard.ttl} s: #{e.message}")
+      end
+
+      def pass_on(lease)
+        @ticket.left = true
+        Held.leave(lease, @work.queued_span(@work.due_again))
+      rescue LeaseLost
+        nil # on_lost has been told
+      rescue *FAILURES => e
+        @work.log(:warn, "#{@work.label} may lose its key before it is run again: #{e.message}")
+      end
+
+      def collide(status)
+        Collision.new(@work, status, Clock.now - @began).at_start
+        nil
+      end
+
+      def terms
+        { ttl: @guard.ttl, label: @work.label, on_lost: @guard.on_lost == :log ? method(:log_loss) : @guard.on_lost }
+      end
+
+      def log_loss(lease)
+        @work.log(:error, "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) after " \
+                          "#{lease.held_for.round(3)} s, while it runs: somebody else may run at the same time")
+      end
+    end
+  end
+end

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require "sidekiq"
+require "sidekiq/api" # deleted jobs give back what they hold
+require_relative "errors"
+require_relative "guard"
+require_relative "sidekiq/client_middleware"
+require_relative "sidekiq/disposal"
+require_relative "sidekiq/payload"
+require_relative "sidekiq/pushes"
+require_relative "sidekiq/server_middleware"
+
+module Plock
+  # Guarded Sidekiq jobs: `require "plock/sidekiq"` is all the set-up. See {Guard}.
+  #
+  # The server's middleware comes first, so that a key is taken before everything else and released after it: what another one does
+  # around the job, a transaction for example, is done within. The client's comes last, so that a push that another one has
+  # stopped takes no key.
+  module Sidekiq
+    OLDEST = "7.3"
+    private_constant :OLDEST
+
+    if Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST)
+      raise UnsupportedError.new("plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})", code: :unsupported)
+    end
+
+    class << self
+      # @api private
+      # @return [Boolean]
+      def jobs?(job_class)
+        job_class.include?(::Sidekiq::Job)
+      end
+
+      # @api private
+      # Everything is in the middleware.
+      def guard(_job_class); end
+
+      # @api private
+      # @return [void]
+      def install(config)
+        config.client_middleware.add(ClientMiddleware)
+        config.server_middleware.prepend(ServerMiddleware)
+        config.death_handlers << Disposal::DEATH
+        config.error_handlers.unshift(Payload::SCRUB)
+        ::Sidekiq::Client.prepend(Pushes::Client)
+        Disposal.attach
+      end
+    end
+
+    install(::Sidekiq.default_configuration)
+    Guard.fronts << self
+  end
+end

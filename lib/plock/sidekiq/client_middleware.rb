@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "../guard/push"
+require_relative "payload"
+require_relative "pushes"
+require_relative "work"
+
+module Plock
+  module Sidekiq
+    # Gives a job that is guarded in its queue its key, when it is first pushed. The poller's pushes of scheduled jobs and of retries,
+    # which come through here as well, leave such a job as it is; but one that was put off for a conflict tries again.
+    #
+    # Where the job does not go to Redis, nothing is taken: in Sidekiq::Testing, and for `perform_inline`.
+    class ClientMiddleware
+      include ::Sidekiq::ClientMiddleware
+
+      # @return [Hash, false] the job; false where it is not to be pushed
+      # @raise [Guard::Conflict]
+      # @raise [Guard::InvalidKey]
+      # @raise [Error] the store failed
+      def call(job_class, item, _queue, _pool)
+        guard = guard_of(job_class)
+        return yield unless guard&.queued? && (pushes = Pushes.current) && !testing?
+
+        work = Work.new(guard, item, item["class"], rescheduler: method(:schedule))
+        return yield unless pushes.again ? work.ticket.put_off : work.ticket.empty?
+
+        outcome = take(work, item, pushes)
+        %i[go rescheduled].include?(outcome) && yield
+      end
+
+      private
+
+      # A class that this process does not have is guarded where it runs.
+      def guard_of(job_class)
+        if job_class.is_a?(String)
+          return unless job_class.match?(/\A(?:::)?[A-Z]/) && Object.const_defined?(job_class)
+
+          job_class = Object.const_get(job_class)
+        end
+        job_class.plock_guard if job_class.respond_to?(:plock_guard)
+      end
+
+      def testing?
+        defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
+      end
+
+      # What JSON does not know is refused before a key is taken.
+      def take(work, item, pushes)
+        work.arguments
+        due = item["at"] ? item["at"] - Time.now.to_f : 0.0
+        outcome = Guard::Push.new(work, due: [due, 0.0].max, again: pushes.again).call
+        work.stamp
+        pushes.note(work) if work.ticket.lease || work.ticket.put_off
+        outcome
+      end
+
+      def schedule(work, delay)
+        work.schedule_for(Time.now.to_f + delay)
+      end
+    end
+  end
+end

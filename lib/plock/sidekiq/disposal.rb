@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+require "securerandom"
+require_relative "../guard/held"
+require_relative "payload"
+
+module Plock
+  module Sidekiq
+    # Gives back what jobs hold that will not be run: those that die, and those that somebody deletes through Sidekiq's own classes or
+    # its web pages. It needs no more than their tickets, so the classes of the jobs may be gone.
+    #
+    # @api private
+    module Disposal
+      # Called by Sidekiq for each job that dies.
+      DEATH = ->(item, _error) { Disposal.of(item) }
+
+      # A set or queue that is being cleared is called so until it is gone, seconds at most.
+      CLEARED = "plock:cleared:"
+      CLEARED_TTL = 3600
+      PAGE = 500
+
+      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, of which the second has a `delete` of its own.
+      module Deleted
+        def delete
+          super.tap { |deleted| Disposal.of(item) if deleted && deleted != 0 }
+        end
+      end
+
+      # In front of Sidekiq::DeadSet. Those whom nobody is told of die, too.
+      module Killed
+        def kill(message, options = {})
+          super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
+        end
+      end
+
+      # In front of Sidekiq::Queue. Jobs that a worker has fetched meanwhile are the worker's: what is cleared is set aside first.
+      module Cleared
+        def clear
+          Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }
+        end
+      end
+
+      # In front of Sidekiq::JobSet.
+      module ClearedSet
+        def clear
+          Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
+        end
+      end
+
+      class << self
+        # @return [void]
+        def attach
+          ::Sidekiq::JobRecord.prepend(Deleted)
+          ::Sidekiq::SortedEntry.prepend(Deleted)
+          ::Sidekiq::DeadSet.prepend(Killed)
+          ::Sidekiq::Queue.prepend(Cleared)
+          ::Sidekiq::JobSet.prepend(ClearedSet)
+        end
+
+        # @param item [Hash] what Sidekiq keeps of a job
+        # @return [void]
+        def of(item)
+          Payload.tickets(item).each { |ticket| Guard::Held.give_back(ticket) }
+        rescue Error => e
+          ::Sidekiq.logger.warn("plock: job #{item["jid"]} is gone; its key stays taken until its time in the queue is over: " \
+                                "#{e.class}: #{e.message}")
+        end
+
+        # @param text [String] the same, as it stands in Redis
+        # @return [void]
+        def of_text(text)
+          of(::Sidekiq.load_json(text)) if text.include?(Payload::MARK)
+        rescue JSON::ParserError
+          nil # Sidekiq calls that a dead job, too
+        end
+
+        # @param key [String] in Sidekiq's Redis
+        # @param read [#call] is given connection, key, first and last index
+        # @return [Object] the block's value
+        def aside(key, read)
+          renamed = "#{CLEARED}#{SecureRandom.hex(8)}"
+          there = ::Sidekiq.redis { |redis| set_aside(redis, key, renamed) }
+          value = yield
+          release_all(renamed, read) if there
+          value
+        end
+
+        private
+
+        def set_aside(redis, key, renamed)
+          redis.call("RENAME", key, renamed)
+          redis.call("EXPIRE", renamed, CLEARED_TTL)
+          true
+        rescue RedisClient::CommandError => e
+          raise unless e.message.include?("no such key")
+
+          false
+        end
+
+        def release_all(key, read)
+          (0..).step(PAGE) do |from|
+            texts = ::Sidekiq.redis { |redis| read.call(redis, key, from, from + PAGE - 1) }
+            texts.each { |text| of_text(text) }
+            break if texts.size < PAGE
+          end
+          ::Sidekiq.redis { |redis| redis.unlink(key) }
+        end
+      end
+    end
+  end
+end

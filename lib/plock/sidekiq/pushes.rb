@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require_relative "../guard/held"
+
+module Plock
+  module Sidekiq
+    # What one call of Sidekiq::Client has taken for the jobs that it pushes. A job that does not reach Redis — another middleware
+    # stops it, its arguments are no JSON, Redis is away — gives back what it has.
+    #
+    # @api private
+    class Pushes
+      CURRENT = :plock_sidekiq_pushes
+      private_constant :CURRENT
+
+      # In front of Sidekiq::Client.
+      module Client
+        # A job that was pushed before has got what the first push gives to each.
+        def push(item)
+          Pushes.around(item.is_a?(Hash) && item.key?("created_at")) { super }
+        end
+
+        def push_bulk(items)
+          Pushes.around(false) { super }
+        end
+
+        private
+
+        # Sidekiq looks at the first of several jobs only, whether they are scheduled.
+        def raw_push(payloads)
+          pushes = Pushes.current
+          return super unless pushes&.any?
+
+          scheduled, immediate = payloads.partition { |item| item.key?("at") }
+          [immediate, scheduled].each do |part|
+            next if part.empty?
+
+            super(part)
+            pushes.arrived(part)
+          end
+          true
+        end
+      end
+
+      class << self
+        # @return [Pushes, nil]
+        def current
+          Thread.current[CURRENT]
+        end
+
+        # @param again [Boolean] were the jobs pushed before?
+        # @return [Object] the block's value
+        def around(again)
+          outer = current
+          pushes = Thread.current[CURRENT] = new(again)
+          yield
+        ensure
+          Thread.current[CURRENT] = outer
+          pushes&.close
+        end
+      end
+
+      # @return [Boolean] were the jobs pushed before, so that they cannot be refused any more?
+      attr_reader :again
+
+      def initialize(again)
+        @again = again
+        @works = {}
+      end
+
+      # @param work [Work] has a lease, or is to be scheduled in the place of another time
+      # @return [void]
+      def note(work)
+        @works[work.id] = work
+      end
+
+      # @return [Boolean]
+      def any?
+        !@works.empty?
+      end
+
+      # @param items [Array<Hash>]
+      # @return [void]
+      def arrived(items)
+        items.each { |item| @works.delete(item["jid"]) }
+      end
+
+      # @return [void]
+      def close
+        @works.each_value do |work|
+          Guard::Held.give_back(work.ticket, 0.0)
+        rescue Error => e
+          work.log(:warn, "#{work.label} was not pushed; its key stays taken until its time in the queue is over: #{e.message}")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+require "stringio"
+require "support/redis_server"
+
+module Support
+  # Sidekiq in the suite's own process, on a Redis of its own that holds its queues and the locks: jobs run one at a time, when an
+  # example says so, and nothing has to be waited for.
+  module SidekiqJobs
+    # Its processor, without a manager: what a thread of a real process does for one job.
+    class Worker
+      attr_reader :processor
+
+      def initialize(capsule)
+        @processor = Sidekiq::Processor.new(capsule) { |*| nil }
+      end
+
+      # Runs the next job; the exception that it ended with, or nil.
+      def work
+        @processor.__send__(:process_one)
+        nil
+      rescue StandardError => e # whatever the job raised
+        e
+      end
+    end
+
+    class << self
+      # Loaded by the first example that needs it.
+      def server
+        @server ||= RedisServer.start(:plain).tap do |server|
+          require "sidekiq"
+          require "sidekiq/api"
+          require "sidekiq/processor"
+          require "sidekiq/scheduled"
+          Sidekiq.default_configuration.logger = Logger.new(IO::NULL)
+          Sidekiq.default_configuration.redis = { url: server.unix_url }
+          require "plock/sidekiq"
+        end
+      end
+    end
+
+    def jobs_redis
+      need(RedisServer::PROGRAM)
+      SidekiqJobs.server
+    end
+
+    # A class of jobs. The block is its perform; so is `done`, the list of what has run.
+    def job_class(name = "SomeJob", sidekiq: {}, **guard, &perform)
+      ran = done
+      perform ||= ->(*arguments) { ran << [name, *arguments] }
+      stub_const(name, Class.new do
+        include Sidekiq::Job
+        include Plock::Guard
+        sidekiq_options(sidekiq)
+        guard_with(**guard)
+        define_method(:perform, &perform)
+      end)
+    end
+
+    def done = @done ||= []
+
+    # Runs what is in the queue; the exceptions that the jobs ended with.
+    def work_all
+      errors = []
+      errors << Worker.new(capsule).work until queue.size.zero?
+      errors.compact
+    end
+
+    def capsule = Sidekiq.default_configuration.default_capsule
+
+    def queue = Sidekiq::Queue.new
+
+    def scheduled = Sidekiq::ScheduledSet.new
+
+    def retries = Sidekiq::RetrySet.new
+
+    def dead = Sidekiq::DeadSet.new
+
+    # What is scheduled, or to be tried again, is due now, and Sidekiq's poller comes by.
+    def poll
+      %w[schedule retry].each do |set|
+        jobs_redis.call("ZRANGE", set, "0", "-1").each { |job| jobs_redis.call("ZADD", set, "XX", "0", job) }
+      end
+      Sidekiq::Scheduled::Enq.new(Sidekiq.default_configuration).enqueue_jobs
+    end
+
+    # In how many seconds the only job of a set is due.
+    def due_in(set)
+      expect(set.size).to eq(1)
+      set.first.at.to_f - Time.now.to_f
+    end
+
+    # A worker in a thread of its own, with the job that is next; it is in perform when this returns. The job must say so: see
+    # `rest`.
+    def in_thread
+      worker = Worker.new(capsule)
+      thread = background { worker.processor.__send__(:process_one) }
+      resting.pop
+      [worker.processor, thread]
+    end
+
+    # For jobs: tells that they run, and stays until it is told to go on.
+    def rest
+      told, wait = resting, going
+      -> { (told << true) && wait.pop }
+    end
+
+    # The same, the first time that it is called.
+    def rest_once
+      runs, rest = [], self.rest
+      -> { (runs << true).one? ? rest.call : nil }
+    end
+
+    def resting = @resting ||= Queue.new
+
+    def going = @going ||= Queue.new
+
+    # The labels of all that is held.
+    def held = Plock.each_lock.map(&:label).sort
+
+    def log = @log.string
+
+    def events = @events ||= []
+  end
+end
+
+RSpec.shared_context "with Sidekiq" do
+  include Support::SidekiqJobs
+
+  before do
+    jobs_redis.call("FLUSHALL") # it is these specs' own
+    %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) } # of the chains as they are now
+    @log = StringIO.new
+    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(@log, level: :info, formatter: Sidekiq::Logger::Formatters::Pretty.new)
+    Plock.reset!
+    Plock.configure do |c|
+      c.url = jobs_redis.unix_url
+      c.logger = Sidekiq.default_configuration.logger
+    end
+    Plock.subscribe(/job|lost/) { |event| events << event }
+  end
+
+  after do
+    Plock.store.close
+    Plock.reset!
+    raise "there is a lease in the log" if log.match?(/plock1:|\h{8}-\h{4}-\h{4}-\h{4}-\h{12}/)
+  end
+end
