@@ -189,6 +189,10 @@ Gem::Specification.new do |spec|
     lib/parse/lock/store_resolver.rb
     lib/parse/lock_backend.rb
     lib/plock.rb
+    lib/plock/active_job.rb
+    lib/plock/active_job/adapter.rb
+    lib/plock/active_job/guarded.rb
+    lib/plock/active_job/work.rb
     lib/plock/cli.rb
     lib/plock/cli/bell.rb
     lib/plock/cli/break_command.rb

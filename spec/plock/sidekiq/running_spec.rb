@@ -89,7 +89,7 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
 
   it "renews its lease, however long it takes and whatever holds the GVL" do
     test = self
-    job_class(key: "k", ttl: 0.2) { test.hold_gvl(0.7) }
+    job_class(key: "k", ttl: 0.1) { test.hold_gvl(0.4) }
     SomeJob.perform_async
     expect(work_all).to be_empty
     expect(events).to be_empty

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+module Plock
+  module ActiveJob
+    # What is to be known of a queue adapter.
+    #
+    # @api private
+    module Adapter
+      INLINE = "ActiveJob::QueueAdapters::InlineAdapter"
+      TEST = "ActiveJob::QueueAdapters::TestAdapter"
+      SIDEKIQ = "ActiveJob::QueueAdapters::SidekiqAdapter"
+      private_constant :INLINE, :TEST, :SIDEKIQ
+
+      class << self
+        # @return [Boolean] does it only note what it is given?
+        def pretends?(adapter)
+          adapter.class.name == TEST
+        end
+
+        # @return [Boolean] can a job be put off?
+        def schedules?(adapter)
+          return false if adapter.class.name == INLINE
+
+          !(pretends?(adapter) && (adapter.perform_enqueued_jobs || adapter.perform_enqueued_at_jobs))
+        end
+
+        # @return [Boolean] does it run a job again that has raised?
+        def retries?(adapter)
+          adapter.class.name == SIDEKIQ
+        end
+
+        # @return [Boolean] is the job enqueued when open transactions have been committed?
+        def waits_for_commit?(job_class, adapter)
+          return false unless defined?(::ActiveRecord) && ::ActiveRecord.respond_to?(:after_all_transactions_commit)
+
+          case job_class.enqueue_after_transaction_commit
+          when :always, true then true
+          when :default then adapter.enqueue_after_transaction_commit?
+          else false
+          end
+        end
+      end
+    end
+  end
+end

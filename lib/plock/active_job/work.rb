@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require_relative "../guard/work"
+require_relative "adapter"
+
+module Plock
+  module ActiveJob
+    # An ActiveJob.
+    #
+    # @api private
+    class Work < Guard::Work
+      # In what order the names of a Hash stand there does not count.
+      NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
+      private_constant :NAMES
+
+      # @param job [Guarded]
+      # @param rescheduler [#call, nil] is given the delay; nil: here nothing can be rescheduled
+      def initialize(job, rescheduler: nil)
+        super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id)
+        @job = job
+        @rescheduler = rescheduler
+      end
+
+      # @return [Array]
+      def arguments
+        @job.arguments
+      end
+
+      # @return [Array] with the global id in the place of what has one
+      def plain_arguments
+        in_order(::ActiveJob::Arguments.serialize(@job.arguments))
+      end
+
+      # @return [Boolean]
+      def reschedule(delay)
+        @rescheduler ? @rescheduler.call(delay) : false
+      end
+
+      # @return [Float]
+      def due_again
+        ticket.passed_on || 0.0
+      end
+
+      # @return [void]
+      def log(severity, message)
+        ::ActiveJob::Base.logger&.public_send(severity, "plock: #{message}")
+      end
+
+      private
+
+      def in_order(value)
+        case value
+        when Array then value.map { |item| in_order(item) }
+        when Hash then value.to_h { |name, item| [name, NAMES.include?(name) ? item.sort : in_order(item)] }
+        else value
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+module Support
+  # ActiveJob, in processes of its own: it changes much. A program says what it sees by `see what, is, expected`.
+  module ActiveJobs
+    PRELUDE = <<~'RUBY'
+      $VERBOSE = nil
+      require "logger"
+      require "stringio"
+      require "active_job"
+      LOG = StringIO.new
+      ActiveJob::Base.logger = Logger.new(LOG)
+      if ENV["ADAPTER"] == "sidekiq"
+        require "sidekiq"
+        module Sidekiq::ActiveJob
+          # Sidekiq has it in a file that wants all of Rails.
+          class Wrapper
+            include Sidekiq::Job
+            def perform(data) = ::ActiveJob::Base.execute(data.merge("provider_job_id" => jid))
+          end
+        end
+      end
+      ActiveJob::Base.queue_adapter = ENV["ADAPTER"].to_sym
+      require "plock/active_job"
+      Plock.configure { |c| c.logger = ActiveJob::Base.logger }
+
+      DONE = Queue.new
+      REST = Queue.new
+      GO = Queue.new
+
+      def held = Plock.each_lock.map(&:label).sort
+
+      def remaining(key) = Plock.status(key).remaining.to_f
+
+      def done = Array.new(DONE.size) { DONE.pop }
+
+      def see(what, is, expected)
+        return if expected === is
+
+        abort "#{what}: #{is.inspect}, not #{expected.inspect}\n#{LOG.string}\n#{caller(1, 1)}"
+      end
+
+      def eventually(what = "not in time")
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
+        until yield
+          abort "#{what}\n#{LOG.string}\n#{caller(1, 1)}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          sleep 0.002
+        end
+      end
+
+      def raised
+        yield
+        nil
+      rescue StandardError => e
+        e
+      end
+
+      class Guarded < ActiveJob::Base
+        include Plock::Guard
+
+        def perform(*) = DONE << held.size
+      end
+
+      class OnceFailed < StandardError; end
+    RUBY
+
+    def run_jobs(adapter, program, url: "memory:", **env)
+      output, status = ruby(PRELUDE + program, env: { "ADAPTER" => adapter.to_s, "PLOCK_URL" => url, **env })
+      expect([output, status.success?]).to eq(["", true])
+    end
+  end
+end
+
+RSpec.shared_context "with ActiveJob" do
+  include Support::ActiveJobs
+
+  before do
+    Gem::Specification.find_by_name("activejob")
+  rescue Gem::MissingSpecError
+    skip "activejob not installed"
+  end
+end
