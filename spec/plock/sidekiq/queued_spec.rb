@@ -109,7 +109,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "tells when it loses its lease" do
       rest = self.rest
       lost = Queue.new
-      job_class(key: "k", during: :queued_and_running, on_lost: ->(lease) { lost << lease.label }) { rest.call }
+      job_class(key: "k", during: :queued_and_running, ttl: 0.6, on_lost: ->(lease) { lost << lease.label }) { rest.call }
       jid = SomeJob.perform_async
       _, thread = in_thread
       Plock.break("k")
