@@ -71,7 +71,7 @@ module Plock
 
       def plock_enqueue
         first = plock_ticket.empty?
-        return unless !first || plock_take
+        return if first && !plock_take
 
         yield
         plock_pass_on unless first

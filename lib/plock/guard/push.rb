@@ -15,6 +15,9 @@ module Plock
     class Push
       include Asking
 
+      UNDISTURBED = { Object => :never }.freeze
+      private_constant :UNDISTURBED
+
       # @param work [Work]
       # @param due [Float] seconds until the job is due
       # @param again [Boolean] is it a job that was pushed before, so that it cannot be refused any more?
@@ -47,8 +50,8 @@ module Plock
       def take
         guard, ticket = @work.guard, @work.ticket
         lease = Held.acquire(@work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0, label: @work.label)
+        Thread.handle_interrupt(UNDISTURBED) { ticket.lease = lease.dump }
         ticket.keep_until = Process.clock_gettime(Process::CLOCK_REALTIME) + guard.at_least if guard.at_least.positive?
-        ticket.lease = lease.dump
         ticket.put_off = false
       end
 

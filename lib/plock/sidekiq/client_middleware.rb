@@ -48,10 +48,10 @@ module Plock
       # What JSON does not know is refused before a key is taken.
       def take(work, item, pushes)
         work.arguments
+        pushes.note(work)
         due = item["at"] ? item["at"] - Time.now.to_f : 0.0
         outcome = Guard::Push.new(work, due: [due, 0.0].max, again: pushes.again).call
         work.stamp
-        pushes.note(work) if work.ticket.lease || work.ticket.put_off
         outcome
       end
 

@@ -58,20 +58,22 @@ module Plock
         end
 
         # @param item [Hash] what Sidekiq keeps of a job
-        # @return [void]
+        # @return [Boolean] could the store be asked?
         def of(item)
           Payload.tickets(item).each { |ticket| Guard::Held.give_back(ticket) }
+          true
         rescue Error => e
           ::Sidekiq.logger.warn("plock: job #{item["jid"]} is gone; its key stays taken until its time in the queue is over: " \
                                 "#{e.class}: #{e.message}")
+          false
         end
 
         # @param text [String] the same, as it stands in Redis
-        # @return [void]
+        # @return [Boolean]
         def of_text(text)
-          of(::Sidekiq.load_json(text)) if text.include?(Payload::MARK)
+          text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError
-          nil # Sidekiq calls that a dead job, too
+          true # Sidekiq calls that a dead job, too
         end
 
         # @param key [String] in Sidekiq's Redis
@@ -92,16 +94,16 @@ module Plock
           redis.call("EXPIRE", renamed, CLEARED_TTL)
           true
         rescue RedisClient::CommandError => e
-          raise unless e.message.include?("no such key")
-
+          unless e.message.include?("no such key")
+            ::Sidekiq.logger.warn("plock: what the jobs of #{key} hold stays taken until their time in the queue is over: #{e.message}")
+          end
           false
         end
 
         def release_all(key, read)
           (0..).step(PAGE) do |from|
             texts = ::Sidekiq.redis { |redis| read.call(redis, key, from, from + PAGE - 1) }
-            texts.each { |text| of_text(text) }
-            break if texts.size < PAGE
+            break unless texts.all? { |text| of_text(text) } && texts.size == PAGE
           end
           ::Sidekiq.redis { |redis| redis.unlink(key) }
         end

@@ -67,7 +67,7 @@ module Plock
         @works = {}
       end
 
-      # @param work [Work] has a lease, or is to be scheduled in the place of another time
+      # @param work [Work] is about to get a lease, or to be put off
       # @return [void]
       def note(work)
         @works[work.id] = work
@@ -84,13 +84,15 @@ module Plock
         items.each { |item| @works.delete(item["jid"]) }
       end
 
+      # Where the store is away, once is enough to have asked.
+      #
       # @return [void]
       def close
-        @works.each_value do |work|
-          Guard::Held.give_back(work.ticket, 0.0)
-        rescue Error => e
-          work.log(:warn, "#{work.label} was not pushed; its key stays taken until its time in the queue is over: #{e.message}")
-        end
+        left = @works.each_value.select { |work| work.ticket.lease }
+        left.each { |work| Guard::Held.give_back(work.ticket, 0.0) }
+      rescue Error => e
+        ::Sidekiq.logger.warn("plock: #{left.map(&:label).join(", ")} not pushed; what they hold stays taken until their time in the " \
+                              "queue is over: #{e.class}: #{e.message}")
       end
     end
   end

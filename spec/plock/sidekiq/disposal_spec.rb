@@ -133,6 +133,29 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     expect(log).to match(/WARN: plock: job #{jid} is gone; its key stays taken .* away/)
   end
 
+  it "says so where Sidekiq's Redis does not let it, and is cleared all the same" do
+    pushed
+    jobs_redis.call("ACL", "SETUSER", "default", "-rename")
+    expect(queue.clear).to be(true)
+    expect([queue.size, held.size]).to eq([0, 1])
+    expect(log).to match(/WARN: plock: what the jobs of queue:default hold stays taken/)
+  ensure
+    jobs_redis.call("ACL", "SETUSER", "default", "+@all")
+  end
+
+  it "asks a store that is away only once for all" do
+    job_class(during: :queued)
+    SomeJob.perform_bulk(Array.new(20) { |n| [n] })
+    asked = done
+    allow(Plock).to receive(:adopt) { asked << true && raise(Plock::UnavailableError, "away") }
+    queue.clear
+    expect(asked.size).to eq(1)
+    pool = Sidekiq::RedisConnection.create(url: "redis://127.0.0.1:1", timeout: 0.2)
+    expect { Sidekiq::Client.via(pool) { SomeJob.perform_bulk([[100], [101]]) } }.to raise_error(RedisClient::CannotConnectError)
+    expect(asked.size).to eq(2)
+    expect(log).to match(/WARN: plock: SomeJob \h{24}, SomeJob \h{24} not pushed/)
+  end
+
   it "is none of plock's business without a guard" do
     stub_const("Plain", Class.new { include Sidekiq::Job })
     Plain.perform_async({ "plock" => { "lease" => "nonsense" } })
