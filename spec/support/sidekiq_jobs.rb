@@ -116,7 +116,7 @@ module Support
     def going = @going ||= Queue.new
 
     # The labels of all that is held.
-    def held = Plock.each_lock.map(&:label).sort
+    def held = Plock.each_lock.flat_map { |status| status.holders.map(&:label) }.sort
 
     def log = @log.string
 

@@ -24,9 +24,7 @@ module Plock
 
       # @return [Boolean] does this very job have the key already?
       def own?
-        return false unless @status
-
-        @status.label == @work.label
+        !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
       end
 
       # Where the job was to start.

@@ -19,9 +19,7 @@ module Plock
         # @param options [Hash] as for {Locking#acquire}
         # @return [Object, Lease]
         def acquire(key, limit, **options, &block)
-          return Plock.acquire(key, **options, &block) if limit == 1
-
-          Plock.semaphore(key, permits: limit).acquire(**options, &block)
+          limit == 1 ? Plock.acquire(key, **options, &block) : Plock.semaphore(key, permits: limit).acquire(**options, &block)
         end
 
         # @return [Status]
@@ -30,8 +28,8 @@ module Plock
         end
 
         # @return [String] the key in the store
-        def store_key(key, _limit)
-          Plock.store.__send__(:locate, key).last
+        def store_key(key, limit)
+          Plock.store.__send__(:profile).store_key(key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE)
         end
 
         # Takes over what was handed over with a long span, and gives it the span of what is renewed.

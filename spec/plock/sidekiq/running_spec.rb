@@ -89,7 +89,7 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
 
   it "renews its lease, however long it takes and whatever holds the GVL", :timing do
     test = self
-    job_class(key: "k", ttl: 0.3) { test.hold_gvl(0.8) }
+    job_class(key: "k", ttl: 0.5) { test.hold_gvl(0.5) }
     SomeJob.perform_async
     expect(work_all).to be_empty
     expect(events).to be_empty
