@@ -176,6 +176,9 @@ Gem::Specification.new do |spec|
     ext/plock/depend
     ext/plock/extconf.rb
     ext/plock/plock.c
+    lib/generators/plock/install/install_generator.rb
+    lib/generators/plock/install/templates/initializer.rb.tt
+    lib/generators/plock/install/templates/plock.yml.tt
     lib/parse/lock.rb
     lib/parse/lock/application.rb
     lib/parse/lock/arguments.rb
@@ -263,6 +266,9 @@ Gem::Specification.new do |spec|
     lib/plock/loss_alarm.rb
     lib/plock/monitor.rb
     lib/plock/once.rb
+    lib/plock/railtie.rb
+    lib/plock/railtie/log_subscriber.rb
+    lib/plock/railtie/settings.rb
     lib/plock/read_write_lock.rb
     lib/plock/record.rb
     lib/plock/semaphore.rb
@@ -274,6 +280,7 @@ Gem::Specification.new do |spec|
     lib/plock/sidekiq/server_middleware.rb
     lib/plock/sidekiq/work.rb
     lib/plock/status.rb
+    lib/plock/status/table.rb
     lib/plock/store.rb
     lib/plock/store/adopting.rb
     lib/plock/store/telling.rb

@@ -36,3 +36,5 @@ module Plock
 
   autoload :Testing, File.expand_path("plock/testing", __dir__)
 end
+
+require_relative "plock/railtie" if defined?(Rails::Railtie)

@@ -16,9 +16,15 @@ module Plock
     @lock = Mutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
-    @thread = @pid = nil
+    @thread = @pid = @surroundings = nil
 
     class << self
+      # What everything is told within: is given a block, and calls it. An application that loads code anew, or keeps things for each
+      # thread, wants to know what runs. nil: nothing.
+      #
+      # @return [#call, nil]
+      attr_accessor :surroundings
+
       # @return [Boolean] is this the Ractor that hears? In another one nothing here can be seen.
       def here?
         Ractor.current.equal?(MAIN)
@@ -91,7 +97,7 @@ module Plock
         loop do
           Plock.await_notices
           while (notice = next_notice)
-            guarded { handle(notice) }
+            guarded { @surroundings ? @surroundings.call { handle(notice) } : handle(notice) }
           end
         end
       end

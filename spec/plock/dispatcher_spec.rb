@@ -20,6 +20,22 @@ RSpec.describe Plock::Dispatcher do
     expect(heard).to match([/NotImplementedError: not a StandardError/])
   end
 
+  it "runs it within its surroundings, where there are such" do
+    described_class.surroundings = lambda do |&block|
+      Thread.current[:surrounded] = true
+      block.call
+    ensure
+      Thread.current[:surrounded] = nil
+    end
+    ran = Queue.new
+    described_class.start
+    described_class.post(-> { ran << Thread.current[:surrounded] })
+    described_class.flush
+    expect(ran.pop).to be(true)
+  ensure
+    described_class.surroundings = nil
+  end
+
   it "can be asked to flush from its own thread" do
     done = Queue.new
     described_class.start

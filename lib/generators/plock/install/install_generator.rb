@@ -1,0 +1,30 @@
+# frozen_string_literal: true
+
+require "rails/generators/base"
+
+module Plock
+  module Generators
+    # `bin/rails generate plock:install`
+    class InstallGenerator < ::Rails::Generators::Base
+      source_root File.expand_path("templates", __dir__)
+      desc "Writes config/plock.yml and config/initializers/plock.rb, which say where the locks of this application live."
+
+      # @return [void]
+      def write_settings
+        template "plock.yml.tt", "config/plock.yml"
+      end
+
+      # @return [void]
+      def write_initializer
+        template "initializer.rb.tt", "config/initializers/plock.rb"
+      end
+
+      private
+
+      # What keeps this application's keys apart from others'.
+      def namespace
+        ::Rails.application.class.module_parent_name.to_s.underscore.tr("/", "-")[0, 32]
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require "active_support/log_subscriber"
+
+module Plock
+  class Railtie
+    # What happens to leases, in the application's log. A lease is called by its `label:`; one that has none, by the beginning of the
+    # digest that stands for its key in the store, since events do not know more.
+    #
+    #     Plock acquired import:42 in 0.4 ms, fence 1763761234567890
+    #     Plock released import:42 after 1204.1 ms, fence 1763761234567890
+    #
+    # The daily round is said at the level `debug`, somebody's waiting in vain at `info`, a loss at `error`.
+    #
+    # @api private
+    class LogSubscriber < ActiveSupport::LogSubscriber
+      DIGITS = 12
+      private_constant :DIGITS
+
+      # @return [void]
+      def acquire(event)
+        debug { "Plock acquired #{name(event)} in #{span(event)}#{fence(event)}" }
+      end
+      subscribe_log_level :acquire, :debug
+
+      # @return [void]
+      def contended(event)
+        debug { "Plock waited #{span(event)} for #{name(event)}, which somebody else had" }
+      end
+      subscribe_log_level :contended, :debug
+
+      # @return [void]
+      def timeout(event)
+        info { "Plock gave up #{name(event)} after #{span(event)}" }
+      end
+      subscribe_log_level :timeout, :info
+
+      # @return [void]
+      def release(event)
+        debug do
+          late = ", which was not ours any more" if event.payload[:released] == false
+          "Plock released #{name(event)} after #{span(event)}#{fence(event)}#{late}"
+        end
+      end
+      subscribe_log_level :release, :debug
+
+      # @return [void]
+      def lost(event)
+        error { "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: somebody else may have it now" }
+      end
+      subscribe_log_level :lost, :error
+
+      private
+
+      def name(event)
+        label = event.payload[:label]
+        label ? label.inspect[1...-1] : "key #{event.payload[:key_digest][0, DIGITS]}"
+      end
+
+      def span(event)
+        "#{event.duration.round(1)} ms"
+      end
+
+      def fence(event)
+        number = event.payload[:fence]
+        ", fence #{number}" if number
+      end
+    end
+  end
+end

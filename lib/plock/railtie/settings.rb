@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Plock
+  class Railtie
+    # What an application says of the default store, in `config/plock.yml` for each environment and in `config.plock`, which goes
+    # before the file. Both have the names that {Configuration} has; what is nil is as good as absent.
+    #
+    # @example config/plock.yml
+    #   shared:
+    #     namespace: billing
+    #   development:
+    #     url: redis://localhost:6379/1
+    #   production:
+    #     url: <%= ENV["LOCKS_URL"] %>
+    #     ttl: 30
+    #     options:
+    #       pool_size: 4
+    #
+    # @api private
+    class Settings
+      FILE = "plock.yml"
+      NAMES = %i[url secret namespace ttl wait logger options].freeze
+      # Options whose values YAML has no way to write as they are.
+      SYMBOLS = %i[verify encoding].freeze
+
+      private_constant :FILE, :NAMES, :SYMBOLS
+
+      # @param app [Rails::Application]
+      def initialize(app)
+        @app = app
+        @applied = {}
+      end
+
+      # @return [void]
+      # @raise [ConfigurationError] a name that there is not; the default store is in use already
+      def apply
+        @applied = from_application
+        configure({ logger: ::Rails.logger }.merge(from_file, @applied))
+      end
+
+      # What `config.plock` says otherwise since then.
+      #
+      # @return [void]
+      # @raise [ConfigurationError] as {apply}
+      def apply_changes
+        configure(from_application.reject { |name, value| @applied[name] == value })
+      end
+
+      private
+
+      def configure(settings)
+        return if settings.empty?
+
+        Plock.configure do |configuration|
+          settings.each { |name, value| configuration.public_send(:"#{name}=", value) }
+        end
+      end
+
+      def from_application
+        check(@app.config.plock.to_h, "config.plock")
+      end
+
+      def from_file
+        path = @app.paths["config"].existent.map { |folder| File.join(folder, FILE) }.find { |file| File.exist?(file) } or return {}
+        settings = @app.config_for(Pathname(path)) || {}
+        fail_with("#{path} must have names and values for #{::Rails.env}") unless settings.is_a?(Hash)
+        check(settings.to_h, path)
+      end
+
+      def check(settings, place)
+        settings = settings.compact
+        unknown = settings.keys - NAMES
+        fail_with("#{place} has no #{unknown.first}; there are #{NAMES.join(", ")}") if unknown.any?
+        settings[:options] = options(settings[:options], place) if settings.key?(:options)
+        settings
+      end
+
+      def options(options, place)
+        fail_with("options in #{place} must have names and values") unless options.is_a?(Hash)
+        options.to_h.to_h { |name, value| [name, SYMBOLS.include?(name) && value.is_a?(String) ? value.to_sym : value] }
+      end
+
+      def fail_with(message)
+        raise ConfigurationError.new(message, code: :bad_config)
+      end
+    end
+  end
+end

@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+require "support/rails_application"
+
+RSpec.shared_context "with an application of Rails" do
+  before do
+    missing = Support::RailsApplication.missing
+    skip "#{missing} not installed" if missing
+  end
+
+  let(:app) { discard(Support::RailsApplication.generate, :remove) }
+
+  # What the program prints in the application; it must succeed.
+  def told(program, **options)
+    output, status = app.runner(program, **options)
+    expect(status).to be_success, output
+    output
+  end
+end

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "rbconfig"
+require "securerandom"
+require "socket"
+require "timeout"
+require_relative "backstage"
+
+module Support
+  # An application as `rails new` makes it, without what locks have nothing to do with, and with plock in its Gemfile.
+  #
+  #   app = RailsApplication.generate
+  #   app.write("config/plock.yml", "test:\n  url: memory:\n")
+  #   output, status = app.runner("puts Plock.store.url")
+  class RailsApplication
+    ROOT = File.expand_path("../..", __dir__)
+    GEMS = %w[railties actionpack puma spring].freeze
+    GEMFILE = <<~RUBY
+      gem "railties"
+      gem "actionpack"
+      gem "plock", path: #{ROOT.inspect}
+      gem "puma", require: false
+      gem "spring", require: false
+    RUBY
+    LEFT_OUT = %w[--minimal --api --skip-active-record --skip-bundle --skip-git --skip-test --no-rc --quiet].freeze
+    DEADLINE = 60.0
+    READ_BYTES = 65_536
+
+    class << self
+      # Names what is missing of the gems that it takes; nil: nothing.
+      def missing
+        GEMS.find { |name| Gem::Specification.find_all_by_name(name).empty? }
+      end
+
+      # A copy of the one that is made once.
+      def generate
+        folder = File.join(Backstage.folder, "shop-#{SecureRandom.hex(4)}")
+        FileUtils.cp_r(pattern.folder, folder)
+        new(folder)
+      end
+
+      private
+
+      def pattern
+        @pattern ||= new(File.join(Backstage.folder, "shop")).tap(&:make)
+      end
+    end
+
+    attr_reader :folder
+
+    def initialize(folder)
+      @folder = folder
+      @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
+               "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
+               "XDG_RUNTIME_DIR" => folder }
+    end
+
+    def make
+      program = "load Gem.bin_path('railties', 'rails')"
+      succeed([RbConfig.ruby, "-e", program, "--", "new", folder, *LEFT_OUT], env: { "BUNDLE_GEMFILE" => nil }, chdir: ROOT)
+      write("config/application.rb", read("config/application.rb").gsub(/^require "(?!action_controller)\w+\/(railtie|engine)"$/, '# \0'))
+      write("Gemfile", GEMFILE)
+      succeed([RbConfig.ruby, "-S", "bundle", "lock", "--local"])
+    end
+
+    def path(name) = File.join(folder, name)
+
+    def write(name, text)
+      FileUtils.mkdir_p(File.dirname(path(name)))
+      File.write(path(name), text)
+    end
+
+    def read(name) = File.read(path(name))
+
+    # In front of what config/application.rb says of itself.
+    def configure(line)
+      write("config/application.rb", read("config/application.rb").sub(/^( +)config\.load_defaults.*\n/) { "#{$&}#{$1}#{line}\n" })
+    end
+
+    # [output with errors, Process::Status] of `bin/rails` with these arguments.
+    def rails(*arguments, env: {}, input: "") = execute([RbConfig.ruby, path("bin/rails"), *arguments], env: env, input: input)
+
+    def runner(program, environment: "test", env: {}) = rails("runner", "-e", environment, program, env: env)
+
+    def log(environment = "test") = read("log/#{environment}.log")
+
+    # Its pid. It is killed at the end of the suite, if nobody stopped it before.
+    def spawn(*command, env: {})
+      pid = Process.spawn(@env.merge(env), *command, chdir: folder, in: File::NULL, %i[out err] => path("log/#{File.basename(command.last)}.out"))
+      Backstage.watch(pid)
+      pid
+    end
+
+    def execute(command, env: {}, input: "", chdir: folder)
+      output = File.join(File.dirname(folder), "out-#{SecureRandom.hex(6)}")
+      asked, asks = IO.pipe
+      pid = Process.spawn(@env.merge(env), *command, chdir: chdir, in: asked, %i[out err] => output, pgroup: true)
+      asked.close
+      Backstage.watch(pid)
+      asks.write(input)
+      asks.close
+      status = Timeout.timeout(DEADLINE) { Process.wait2(pid).last }
+      [File.read(output), status]
+    rescue Timeout::Error
+      raise "#{command.join(" ")} did not end:\n#{File.read(output)}"
+    ensure
+      Process.kill(:KILL, -pid) && Process.wait(pid) if pid && !status
+      Backstage.forget(pid) if pid
+    end
+
+    def remove = FileUtils.rm_rf(folder)
+
+    private
+
+    def succeed(command, **options)
+      output, status = execute(command, **options)
+      raise "#{command.join(" ")} failed:\n#{output}" unless status.success?
+    end
+  end
+end
