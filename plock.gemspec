@@ -266,6 +266,7 @@ Gem::Specification.new do |spec|
     lib/plock/loss_alarm.rb
     lib/plock/monitor.rb
     lib/plock/once.rb
+    lib/plock/parse_stack.rb
     lib/plock/railtie.rb
     lib/plock/railtie/log_subscriber.rb
     lib/plock/railtie/settings.rb

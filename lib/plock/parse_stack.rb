@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+require_relative "../plock"
+
+module Plock
+  # Parse Stack's locks on plock's engine: `require "plock/parse_stack"` after `parse-stack-next` is all.
+  #
+  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's, also for the lock of the gem's own `first_or_create!` and
+  # `create_or_update!`, which asks for it as before. Stores and secrets are those that the application has configured for the gem; a
+  # `Parse::Cache::Redis` has its address, TLS settings and database taken over. Processes that still run the gem's own implementation
+  # exclude those that run this one, and the other way round.
+  #
+  # @example Gemfile
+  #   gem "parse-stack-next"
+  #   gem "plock", git: "https://git.example/plock.git", require: "plock/parse_stack"
+  module ParseStack
+    # The first one whose find-or-create lock is made of a LockBackend.
+    OLDEST = "5.1"
+    OURS = File.expand_path("../parse", __dir__)
+    ERRORS = %i[TimeoutError UnavailableError].freeze
+
+    private_constant :OLDEST, :OURS, :ERRORS
+
+    class << self
+      # Puts plock's implementation in the place of the gem's, which is left with nothing to load it by.
+      #
+      # @api private
+      # @return [void]
+      # @raise [UnsupportedError] the gem is not there, or too old
+      def install
+        check
+        ::Parse.const_get(:CreateLock) # has the gem load its own LockBackend now, and not over ours later
+        replace_lock unless ours?(:Lock, :acquire)
+        replace_backend unless ours?(:LockBackend, :try_acquire)
+      end
+
+      private
+
+      def check
+        raise UnsupportedError.new("require parse-stack-next before plock/parse_stack", code: :unsupported) unless defined?(::Parse::Stack::VERSION)
+
+        version = ::Parse::Stack::VERSION
+        return if Gem::Version.new(version) >= Gem::Version.new(OLDEST)
+
+        raise UnsupportedError.new("plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})", code: :unsupported)
+      end
+
+      # One that is still to be loaded is nobody's yet.
+      def ours?(name, method)
+        return false if ::Parse.autoload?(name) || !::Parse.const_defined?(name, false)
+
+        ::Parse.const_get(name, false).method(method).source_location.first.start_with?("#{OURS}/")
+      end
+
+      # Who rescues an error by a constant that he has looked up before is to go on rescuing it.
+      def replace_lock
+        theirs = ::Parse.const_get(:Lock, false) unless ::Parse.autoload?(:Lock)
+        ::Parse.__send__(:remove_const, :Lock)
+        if theirs
+          ::Parse.const_set(:Lock, Module.new)
+          ERRORS.each { |name| ::Parse::Lock.const_set(name, theirs.const_get(name, false)) }
+        end
+        require "#{OURS}/lock"
+      end
+
+      # Loaded again where the gem has written its methods over ours.
+      def replace_backend
+        ::Parse.__send__(:remove_const, :LockBackend)
+        load "#{OURS}/lock_backend.rb"
+      end
+    end
+
+    install
+  end
+end

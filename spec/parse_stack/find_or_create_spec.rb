@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require_relative "parse_stack_context"
+
+# The gem's own first_or_create!, over plock's locks, against something that answers as a Parse Server does.
+RSpec.describe "Finding or creating over plock/parse_stack" do
+  include_context "with parse-stack-next"
+
+  processes = 8
+  titles = %w[one two three four five]
+
+  def song(synchronize) = <<~RUBY
+    class Song < Parse::Object
+      property :title
+      property :album
+    end
+    find = ->(title) { Song.first_or_create!({ title: title }, { album: "a" }, synchronize: #{synchronize}) }
+  RUBY
+
+  # What each process got for each title, all starting at once on each.
+  def found(titles, processes, synchronize:, ours: ->(_) { true })
+    pipes = Array.new(processes) do |number|
+      running(<<~RUBY, ours: ours.call(number))
+        #{song(synchronize)}
+        puts "ready"
+        while (title = $stdin.gets)
+          puts find.call(title.chomp).id
+        end
+      RUBY
+    end
+    pipes.each { |pipe| expect(pipe.gets).to eq("ready\n") }
+    titles.map do |title|
+      pipes.each { |pipe| pipe.puts(title) }
+      pipes.map(&:gets)
+    end
+  end
+
+  it "creates one object for all who ask at once" do
+    answers = found(titles, processes, synchronize: "{ wait: 20 }")
+    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
+    expect(parse_server.objects.map { |object| object["title"] }).to eq(titles)
+  end
+
+  it "creates one object, too, where half of them run the gem's own locks" do
+    answers = found(titles, processes, synchronize: "{ wait: 20 }", ours: ->(number) { number.even? })
+    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
+    expect(parse_server.objects.map { |object| object["title"] }).to eq(titles)
+  end
+
+  it "leaves no lock behind" do
+    expect(told(<<~RUBY)).to eq("1\n0\n")
+      #{song("{ wait: 20, ttl: 200 }")}
+      puts Array.new(3) { find.call("again").id }.uniq.size
+      redis = Parse.cache.instance_variable_get(:@pool).pool.with { |store| store.adapter.backend }
+      puts redis.keys("parse-stack:foc:v1:*").size
+    RUBY
+  end
+
+  it "creates several where nobody locks, so that the above means something" do
+    parse_server.gather(processes)
+    answers = found(titles, processes, synchronize: "false")
+    expect(answers.map { |ids| ids.uniq.size }).to eq([processes] * titles.size)
+  end
+end

@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+require "support/nursery"
+require "support/parse_server"
+
+# Programs that use the real gem, each in a process of its own: it changes much. It is loaded once with plock's locks and once without.
+RSpec.shared_context "with parse-stack-next" do
+  before(:context) do
+    skip "parse-stack-next not installed (it takes Ruby 3.2)" if Gem::Specification.find_all_by_name("parse-stack-next").empty?
+
+    secret = { "PARSE_STACK_LOCK_SECRET" => "the secret of all processes" }
+    gem = "require 'parse-stack-next'; require 'moneta'; require 'redis'"
+    @nurseries = { true => Support::Nursery.new("#{gem}; require 'plock/parse_stack'", env: secret),
+                   false => Support::Nursery.new(gem, env: secret) }
+  end
+
+  after(:context) { @nurseries&.each_value(&:stop) }
+
+  let(:secret) { "the secret of all processes" }
+  let(:parse_server) { discard(Support::ParseServer.new, :stop) }
+  let(:cache) { "Parse::Cache::Redis.new(url: #{shared_redis.url(db: 3).inspect})" }
+
+  # What a program begins with; its cache is where it locks.
+  def preamble(cache)
+    <<~RUBY
+      $stderr.reopen(File::NULL) # the gem says what it caches
+      Parse.setup(server_url: #{parse_server.url.inspect}, app_id: "app", api_key: "key", master_key: "master", cache: #{cache})
+      $stderr.reopen($stdout)
+    RUBY
+  end
+
+  # What the program says.
+  def told(program, ours: true, cache: self.cache) = @nurseries.fetch(ours).run(preamble(cache) + program)
+
+  # A program that runs on; it is written to and read from.
+  def running(program, ours:) = discard(@nurseries.fetch(ours).start(preamble(cache) + program), :close)
+end
