@@ -53,7 +53,8 @@ static void a_long_beginning_does_not_hide_an_announcement(void) {
 }
 
 static void what_is_not_the_protocol_is_refused(void) {
-    static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n", "\r\n", "\x15\x03\x01\x02", "OK\r\n", "*1\r\nx\r\n", "?", "=3\r\n", "!5\r\nerror\r\n"};
+    static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n", "\r\n", "\x15\x03\x01\x02", "OK\r\n", "*1\r\nx\r\n", "?", "=3\r\n", "=7\r\ntxt:abc\r\n", "%1\r\n:1\r\n:2\r\n",
+                                         "~1\r\n:1\r\n", ">1\r\n:1\r\n", ",1.5\r\n", "#t\r\n", "(1\r\n", "*1\r\n=3", "!5\r\nerror\r\n"};
     for (unsigned i = 0; i < sizeof GARBAGE / sizeof *GARBAGE; i++) check_refused(GARBAGE[i], strlen(GARBAGE[i]));
     check_refused("\0\0\0\0", 4);
 }

@@ -19,11 +19,19 @@ struct plock_reader {
 
 /* --- hiredis calls these for each value, parents before children; NULL stops it. The objects are our indexes, from 1. --- */
 
+static const char NOT_RESP2[] = "a type that RESP2 does not have";
+
+/* hiredis numbers what RESP3 added after what was there; those who speak RESP2 are never sent that. */
+static bool beyond_resp2(int type) {
+    return type > REDIS_REPLY_ERROR;
+}
+
 static plock_value *add(const redisReadTask *task, plock_type type) {
     plock_reader *reader = task->privdata;
     unsigned depth = 0;
     for (const redisReadTask *parent = task->parent; parent; parent = parent->parent) depth++;
-    if (depth > PLOCK__REPLY_DEPTH_MAX) reader->refused = "arrays nested too deeply";
+    if (beyond_resp2(task->type)) reader->refused = NOT_RESP2;
+    else if (depth > PLOCK__REPLY_DEPTH_MAX) reader->refused = "arrays nested too deeply";
     else if (reader->count == PLOCK__REPLY_VALUES_MAX) reader->refused = "too many values";
     if (reader->refused) return NULL;
     plock_value *value = &reader->values[reader->count++];
@@ -76,10 +84,10 @@ static void free_nothing(void *object) {
     (void)object; /* the values belong to the reader */
 }
 
-#if HIREDIS_MAJOR >= 1 /* it reads what RESP3 adds, too; who speaks RESP2 is never sent that */
+#if HIREDIS_MAJOR >= 1
 static void *refuse(const redisReadTask *task) {
     plock_reader *reader = task->privdata;
-    reader->refused = "a type that RESP2 does not have";
+    reader->refused = NOT_RESP2;
     return NULL;
 }
 
@@ -152,6 +160,11 @@ static bool announces_too_much(const redisReader *hiredis) {
     return false;
 }
 
+/* Neither does it say anything of a type before all of it is there. */
+static bool awaits_beyond_resp2(const redisReader *hiredis) {
+    return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
+}
+
 plock_status plock__reader_next(plock_reader *reader, const plock_value **values, plock_error *error) {
     if (reader->whole) {
         reader->count = reader->text_used = 0;
@@ -164,6 +177,7 @@ plock_status plock__reader_next(plock_reader *reader, const plock_value **values
         return plock__fail(error, PLOCK_PROTOCOL, "an answer that is not the protocol of Redis: %s", reader->hiredis->errstr);
     }
     if (!object) {
+        if (awaits_beyond_resp2(reader->hiredis)) return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s", NOT_RESP2);
         if (announces_too_much(reader->hiredis)) return plock__fail(error, PLOCK_PROTOCOL, "an answer that announces more than %d bytes", PLOCK__REPLY_BYTES_MAX);
         return PLOCK_AGAIN;
     }
