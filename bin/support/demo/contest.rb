@@ -52,9 +52,19 @@ module Demo
     def contend
       @events, events = IO.pipe(binmode: true)
       @witness = File.join(Dir.tmpdir, "#{@key}.witness")
-      WORKERS.times { |number| @workers << Worker.new(number + 1, @lock, @witness, events) }
+      uninterrupted { WORKERS.times { |number| @workers << Worker.new(number + 1, @lock, @witness, events) } }
       events.close
       watch
+    end
+
+    # A worker that is not known yet would go on by itself, and take the lock when all has been cleared away.
+    def uninterrupted
+      heard = nil
+      before = Worker::ENDINGS.to_h { |signal| [signal, trap(signal) { heard = signal }] }
+      yield
+    ensure
+      before.each { |signal, handler| trap(signal, handler) }
+      Process.kill(heard, Process.pid) if heard
     end
 
     def watch

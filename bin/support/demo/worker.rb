@@ -20,6 +20,8 @@ module Demo
 
     GRACE_S = 2
 
+    ENDINGS = %i[INT TERM HUP].freeze
+
     attr_reader :number, :pid
 
     def initialize(number, lock, witness_path, events)
@@ -27,6 +29,7 @@ module Demo
       @lock = lock
       orders, @orders = IO.pipe
       @pid = fork do
+        ENDINGS.each { |signal| trap(signal, "DEFAULT") }
         trap(:INT, "IGNORE") # a terminal sends it to every process; the demo itself tells the workers to stop
         @orders.close
         work(orders, Witness.new(witness_path), events)
