@@ -17,7 +17,7 @@ RSpec.describe "The gem" do
     home = @folder.join("home").to_s
     # Nothing of this process's bundle, and nothing of the checkout.
     @env = { "GEM_HOME" => home, "GEM_PATH" => home, "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil,
-             "MAKEFLAGS" => "-j2" }
+             "BUNDLER_SETUP" => nil, "MAKEFLAGS" => "-j2" }
     @gem = @folder.join("plock.gem")
     @built = run_gem("build", root.join("plock.gemspec").to_s, "--output", @gem.to_s, chdir: root.to_s)
     @installed = run_gem("install", "--local", "--no-document", @gem.to_s, chdir: @folder.to_s)

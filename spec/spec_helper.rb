@@ -7,6 +7,8 @@ root = File.expand_path("..", __dir__)
   $LOAD_PATH.unshift(folder)
 end
 
+ENV.delete("RUBY_FREE_AT_EXIT") # meant for this process, under valgrind: others would say that it is experimental
+
 require "plock"
 require "support/examples"
 

@@ -25,7 +25,6 @@ module Support
     RUBY
     LEFT_OUT = %w[--minimal --api --skip-active-record --skip-bundle --skip-git --skip-test --no-rc --quiet].freeze
     DEADLINE = 60.0
-    READ_BYTES = 65_536
 
     class << self
       # Names what is missing of the gems that it takes; nil: nothing.
@@ -51,7 +50,7 @@ module Support
 
     def initialize(folder)
       @folder = folder
-      @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
+      @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
                "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
                "XDG_RUNTIME_DIR" => folder }
     end
@@ -87,7 +86,8 @@ module Support
 
     # Its pid. It is killed at the end of the suite, if nobody stopped it before.
     def spawn(*command, env: {})
-      pid = Process.spawn(@env.merge(env), *command, chdir: folder, in: File::NULL, %i[out err] => path("log/#{File.basename(command.last)}.out"))
+      log = path("log/#{File.basename(command.last)}.out")
+      pid = Process.spawn(@env.merge(env), *command, chdir: folder, in: File::NULL, %i[out err] => log)
       Backstage.watch(pid)
       pid
     end

@@ -76,8 +76,9 @@ module Torture
       heart.stop
     end
 
-    # What Ruby and its libraries open for themselves at first use is not a leak.
+    # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread on which plock tells of notices.
     def warm_up
+      Plock::Dispatcher.start if @adapter.native?
       Thread.new { Sync { |task| task.async { Timeout.timeout(1) { sleep 0 } } } }.join
       Timeout.timeout(1) { sleep 0 }
     end
