@@ -15,6 +15,7 @@ RSpec.describe "The log of an application of Rails" do
       end
       Plock.acquire("b@example.org") { nil }
       Plock.acquire("c", label: "with\\na line", on_lost: ->(_) {}) { Plock.store.lose!("c") }
+      Plock.read_write_lock("d").read(label: "page") { nil }
     RUBY
     digest = Plock.digest("b@example.org")[0, 12]
     expect(app.log.lines(chomp: true)).to match(
@@ -26,7 +27,8 @@ RSpec.describe "The log of an application of Rails" do
        /\APlock released key #{digest} after \d+\.\d ms, fence \d+\z/,
        /\APlock acquired with\\na line in/,
        /\APlock lost with\\na line after \d+\.\d ms, fence \d+: somebody else may have it now\z/,
-       /\APlock released with\\na line after .*, which was not ours any more\z/]
+       /\APlock released with\\na line after .*, which was not ours any more\z/,
+       /\APlock acquired page to read in /, /\APlock released page to read after /]
     )
     expect(app.log).not_to include("example.org")
   end

@@ -53,8 +53,9 @@ module Plock
       private
 
       def name(event)
-        label = event.payload[:label]
-        label ? label.inspect[1...-1] : "key #{event.payload[:key_digest][0, DIGITS]}"
+        label, mode = event.payload.values_at(:label, :mode)
+        name = label ? label.inspect[1...-1] : "key #{event.payload[:key_digest][0, DIGITS]}"
+        mode ? "#{name} to #{mode}" : name
       end
 
       def span(event)

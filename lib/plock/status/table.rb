@@ -7,15 +7,18 @@ module Plock
     # A status as a table, where pp shows it; so irb does. In the console of Rails it is there, elsewhere
     # `require "plock/status/table"` makes it so.
     #
-    #     "import:42": held, 7.3 s left
-    #              host   pid   thread  label  since                    fence
-    #     holder   web-1  4711  4711    night  2026-11-21 20:14:02.120  1763761234567890
-    #     waits 1  web-2  812   1377    -      2026-11-21 20:14:05.502  -
+    #     "import:42": held
+    #              host   pid   thread  label  since                    fence             left
+    #     holder   web-1  4711  4711    night  2026-11-21 20:14:02.120  1763761234567890  7.3 s
+    #     waits 1  web-2  812   1377    -      2026-11-21 20:14:05.502  -                 -
+    #
+    # Of a lock that is read and written there is a column that says who does what.
     module Table
-      COLUMNS = %i[host pid thread label since fence].freeze
+      COLUMNS = %i[host pid thread label mode since fence remaining].freeze
+      TITLES = { remaining: "left" }.freeze
       NOTHING = "-"
 
-      private_constant :COLUMNS, :NOTHING
+      private_constant :COLUMNS, :TITLES, :NOTHING
 
       # @param printer [PP]
       # @return [void]
@@ -30,33 +33,37 @@ module Plock
       private
 
       def table_lines
-        rows = table_rows
-        return [table_title] if rows.empty?
+        people = table_people
+        return [table_title] if people.empty?
 
-        rows.unshift(["", *COLUMNS.map(&:to_s)])
+        columns = people.values.any?(&:mode) ? COLUMNS : COLUMNS - [:mode]
+        rows = people.map { |role, who| [role, *columns.map { |column| table_cell(who, column) }] }
+        rows.unshift(["", *columns.map { |column| TITLES.fetch(column, column.to_s) }])
         widths = rows.transpose.map { |cells| cells.map(&:length).max }
         [table_title, *rows.map { |cells| cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip }]
       end
 
       def table_title
-        left = ", #{remaining.round(1)} s left" if remaining
-        "#{(key || store_key).inspect}: #{held? ? "held" : "free"}#{left}"
+        what = " (#{kind.to_s.tr("_", "-")})" unless kind == :lock
+        "#{(key || store_key).inspect}#{what}: #{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
       end
 
-      def table_rows
-        holders = held? ? [["holder", *table_cells(self)]] : []
-        holders + waiters.each_with_index.map { |waiter, place| ["waits #{place + 1}", *table_cells(waiter)] }
+      # By what they are.
+      def table_people
+        numbered(holders, "holder", holders.size > 1).merge(numbered(waiters, "waits", true))
       end
 
-      def table_cells(who)
-        COLUMNS.map { |column| table_cell(who.respond_to?(column) ? who.public_send(column) : nil) }
+      def numbered(people, role, numbers)
+        people.each_with_index.to_h { |who, place| [numbers ? "#{role} #{place + 1}" : role, who] }
       end
 
       # A label is its author's, and may have anything in it.
-      def table_cell(value)
+      def table_cell(who, column)
+        value = who[column] if who.members.include?(column)
         case value
         when nil then NOTHING
         when Time then value.strftime("%F %T.%3N")
+        when Float then "#{value.round(1)} s"
         when String then value.inspect[1...-1]
         else value.to_s
         end
