@@ -268,8 +268,10 @@ Gem::Specification.new do |spec|
     lib/plock/once.rb
     lib/plock/parse_stack.rb
     lib/plock/railtie.rb
+    lib/plock/railtie/doctor.rb
     lib/plock/railtie/log_subscriber.rb
     lib/plock/railtie/settings.rb
+    lib/plock/railtie/tasks.rake
     lib/plock/read_write_lock.rb
     lib/plock/record.rb
     lib/plock/semaphore.rb

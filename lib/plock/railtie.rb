@@ -10,7 +10,7 @@ module Plock
   # * What happens to leases is in the application's log, see {LogSubscriber}.
   # * What is called on plock's own thread, `on_lost:` and listeners, runs in the application's executor, as a job does: code is not
   #   reloaded under it, and connections to the database that it used are given back.
-  # * `bin/rails generate plock:install` writes the two files of configuration.
+  # * `bin/rails generate plock:install` writes the two files of configuration; `bin/rails plock:doctor` looks at the store.
   # * In the console a {Status} is shown as a table.
   #
   # A fork needs nothing: stores work by themselves in a worker of Puma and in an application that Spring has forked, and leases that
@@ -46,6 +46,10 @@ module Plock
 
     initializer "plock.executor" do |app|
       Dispatcher.surroundings = app.executor.method(:wrap)
+    end
+
+    rake_tasks do
+      load File.expand_path("railtie/tasks.rake", __dir__)
     end
 
     console do

@@ -69,6 +69,11 @@ module Plock
         store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
 
+      # @return [Boolean] are keys hashed with one?
+      def secret?
+        !@secret.nil?
+      end
+
       # @return [String] without the secret
       def inspect
         "#<#{self.class} #{@prefix.inspect}>"

@@ -56,11 +56,10 @@ module Plock
         NAME = "secret"
 
         def look
-          variable = Locking::Profile::SECRET_VARIABLE
-          return fine("keys are hashed with #{variable}") unless ENV[variable].to_s.empty?
+          return fine("keys are hashed with a secret") if server.store.__send__(:profile).secret?
 
           advice("keys are hashed without a secret: who can read the store can guess them",
-                 "set #{variable} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
+                 "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
         end
       end
     end

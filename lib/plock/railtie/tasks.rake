@@ -1,0 +1,10 @@
+# frozen_string_literal: true
+
+namespace :plock do
+  desc "Say what the application's locks can rely on, and what to do about it (plock:doctor[persistence,…] accepts what is known)"
+  task :doctor, [] => :environment do |_, arguments|
+    require "plock/railtie/doctor"
+    status = Plock::Railtie::Doctor.run(arguments.extras)
+    exit(status) unless status.zero?
+  end
+end
