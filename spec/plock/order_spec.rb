@@ -103,6 +103,7 @@ RSpec.describe "The order among processes" do
     holder = take
     line = line_up(3)
     line.first.signal(:STOP)
+    Process.wait(line.first.pid, Process::WUNTRACED) # until then it could still take its turn
     start = monotonic
     holder.release
     expect(line[1].hear(within: 10)[0] - start).to be_between(0.9, 3.0)
