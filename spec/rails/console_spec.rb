@@ -10,8 +10,8 @@ RSpec.describe "bin/rails console" do
     app.configure("config.plock.url = #{shared_redis.unix_url.inspect}")
     key = "import:#{SecureRandom.hex(4)}"
     store = open_store
-    lease = discard(store.acquire(key, label: "the night's import"), :release)
-    waiter = background { store.acquire(key, wait: 30, label: "too late") { nil } }
+    lease = discard(store.acquire(key, ttl: 120, label: "the night's import"), :release)
+    waiter = background { store.acquire(key, wait: 120, label: "too late") { nil } }
     eventually(5) { store.status(key).waiters.any? }
     output, status = app.rails("console", "-e", "test", "--", "--nocolorize", "--noreadline", input: "Plock.status(#{key.inspect})\n")
     expect(status).to be_success, output
