@@ -25,27 +25,35 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
         #{song(synchronize)}
         puts "ready"
         while (title = $stdin.gets)
-          puts find.call(title.chomp).id
+          puts "found \#{find.call(title.chomp).id}"
         end
       RUBY
     end
     pipes.each { |pipe| expect(pipe.gets).to eq("ready\n") }
     titles.map do |title|
       pipes.each { |pipe| pipe.puts(title) }
-      pipes.map(&:gets)
+      pipes.map { |pipe| answer(pipe) }
     end
+  end
+
+  # An attempt that takes too long on a busy machine is warned of, and made again.
+  def answer(pipe)
+    line = pipe.gets
+    line = pipe.gets while line&.start_with?("[Parse::LockBackend] acquire error (Plock::UnavailableError)")
+    expect(line).to start_with("found ")
+    line
   end
 
   it "creates one object for all who ask at once" do
     answers = found(titles, processes, synchronize: "{ wait: 20 }")
-    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
     expect(parse_server.objects.map { |object| object["title"] }).to eq(titles)
+    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
   end
 
   it "creates one object, too, where half of them run the gem's own locks" do
     answers = found(titles, processes, synchronize: "{ wait: 20 }", ours: ->(number) { number.even? })
-    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
     expect(parse_server.objects.map { |object| object["title"] }).to eq(titles)
+    expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
   end
 
   it "leaves no lock behind" do

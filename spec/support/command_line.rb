@@ -20,7 +20,7 @@ module Support
                "#{ROOT}/exe/plock"].freeze
 
     # Nothing of this process's bundle.
-    ENVIRONMENT = { "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil, "PLOCK_SECRET" => nil }.freeze
+    ENVIRONMENT = { "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil, "PLOCK_SECRET" => nil }.freeze
 
     # A running one.
     class Running

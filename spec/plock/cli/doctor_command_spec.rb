@@ -64,7 +64,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     "a limit, and a policy that drops nothing" =>
       [memory.merge("maxmemory-policy" => "noeviction"), "eviction", "fine", /noeviction, \d+ %/, nil],
     "memory that is nearly full" =>
-      [{ "maxmemory" => "1mb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
+      [{ "maxmemory" => "512kb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
     "a file that is written out every second" =>
       [{ "appendfsync" => "everysec" }, "persistence", "danger", /everysec/, /appendfsync always/],
     "no file" => [{ "appendonly" => "no" }, "persistence", "danger", /restart forgets/, /fences/],
