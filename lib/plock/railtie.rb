@@ -40,6 +40,11 @@ module Plock
       @settings.apply_changes
     end
 
+    # Whichever of them the Gemfile names first: jobs that Sidekiq buries or deletes give back what they hold.
+    initializer "plock.jobs", after: :load_config_initializers do
+      require_relative "sidekiq" if defined?(Plock::ActiveJob) && defined?(::Sidekiq::Job)
+    end
+
     initializer "plock.log" do
       LogSubscriber.attach_to(:plock)
     end

@@ -15,7 +15,7 @@ module Support
   #   output, status = app.runner("puts Plock.store.url")
   class RailsApplication
     ROOT = File.expand_path("../..", __dir__)
-    GEMS = %w[railties actionpack puma spring].freeze
+    GEMS = %w[railties actionpack puma spring activejob activerecord sidekiq sqlite3].freeze
     GEMFILE = <<~RUBY
       gem "railties"
       gem "actionpack"
@@ -60,7 +60,7 @@ module Support
       succeed([RbConfig.ruby, "-e", program, "--", "new", folder, *LEFT_OUT], env: { "BUNDLE_GEMFILE" => nil }, chdir: ROOT)
       write("config/application.rb", read("config/application.rb").gsub(/^require "(?!action_controller)\w+\/(railtie|engine)"$/, '# \0'))
       write("Gemfile", GEMFILE)
-      succeed([RbConfig.ruby, "-S", "bundle", "lock", "--local"])
+      lock_gems
     end
 
     def path(name) = File.join(folder, name)
@@ -71,6 +71,13 @@ module Support
     end
 
     def read(name) = File.read(path(name))
+
+    # Has it use more of Rails, and more gems, which stand last in its Gemfile.
+    def use(*frameworks, gems: [])
+      write("config/application.rb", read("config/application.rb").gsub(/^# (?=require "(?:#{frameworks.join("|")})\/railtie"$)/, ""))
+      write("Gemfile", read("Gemfile") + gems.map { |name| "gem #{name.inspect}\n" }.join)
+      lock_gems
+    end
 
     # In front of what config/application.rb says of itself.
     def configure(line)
@@ -112,6 +119,8 @@ module Support
     def remove = FileUtils.rm_rf(folder)
 
     private
+
+    def lock_gems = succeed([RbConfig.ruby, "-S", "bundle", "lock", "--local"])
 
     def succeed(command, **options)
       output, status = execute(command, **options)

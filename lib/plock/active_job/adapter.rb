@@ -31,11 +31,11 @@ module Plock
 
         # @return [Boolean] is the job enqueued when open transactions have been committed?
         def waits_for_commit?(job_class, adapter)
-          return false unless defined?(::ActiveRecord) && ::ActiveRecord.respond_to?(:after_all_transactions_commit)
+          return false unless job_class.include?(::ActiveJob::EnqueueAfterTransactionCommit)
 
           case job_class.enqueue_after_transaction_commit
           when :always, true then true
-          when :default then adapter.enqueue_after_transaction_commit?
+          when :default then ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit? # to 8.0 it means no
           else false
           end
         end

@@ -95,43 +95,6 @@ RSpec.describe "Guarded ActiveJobs" do
     RUBY
   end
 
-  it "are enqueued, with their keys, when open transactions have been committed, where Rails does that" do
-    run_jobs(:async, <<~'RUBY')
-      # What of ActiveRecord counts here.
-      module ActiveRecord
-        OPEN = []
-        def self.after_all_transactions_commit(&block) = OPEN.empty? ? block.call : OPEN.last << block
-        def self.transaction
-          OPEN << []
-          yield
-          OPEN.pop.each(&:call)
-        rescue StandardError
-          OPEN.pop
-        end
-      end
-      require "active_job/enqueue_after_transaction_commit"
-      ActiveJob::Base.include ActiveJob::EnqueueAfterTransactionCommit
-      class Both < Guarded
-        self.enqueue_after_transaction_commit = :always
-        guard_with key: "both", during: :queued_and_running, on_conflict: :discard
-      end
-      ActiveRecord.transaction do
-        see "answer", Both.perform_later(1), Both
-        see "held before the commit", held, []
-      end
-      eventually { DONE.size == 1 }
-      see "held while it ran", done, [2]
-      eventually { held.empty? }
-
-      ActiveRecord.transaction do
-        Both.perform_later(1)
-        raise "rolled back"
-      end
-      see "held after a rollback", held, []
-      see "run", done, []
-    RUBY
-  end
-
   it "say which ActiveJob they need" do
     output, = ruby(<<~RUBY)
       require "logger"
