@@ -165,8 +165,8 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect([done, held]).to eq([[:again], []])
     end
 
-    it "is not run twice where its old run has ended well after all" do
-      # It is, for Sidekiq promises at least once; but it has its key all the same.
+    it "runs again, with its key, where its old run has ended well after all" do
+      # Sidekiq promises at least once.
       rest, ran = rest_once, done
       job_class(key: "k", during: :queued_and_running) { rest.call || ran << :again }
       SomeJob.perform_async
