@@ -38,12 +38,23 @@ module Plock
       # @api private
       # @return [void]
       def install(config)
-        config.client_middleware.add(ClientMiddleware)
-        config.server_middleware.prepend(ServerMiddleware)
+        [config, *begun(config)].each { |chains| take_part(chains.client_middleware, chains.server_middleware) }
         config.death_handlers << Disposal::DEATH
         config.error_handlers.unshift(Payload::SCRUB)
         ::Sidekiq::Client.prepend(Pushes::Client)
         Disposal.attach
+      end
+
+      private
+
+      def take_part(client, server)
+        client.add(ClientMiddleware)
+        server.prepend(ServerMiddleware)
+      end
+
+      # Where this is loaded late: what has copied the chains already, which Sidekiq does not say.
+      def begun(config)
+        config.capsules.each_value.select { |capsule| %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) } }
       end
     end
 

@@ -39,6 +39,20 @@ RSpec.describe "require \"plock/sidekiq\"" do
     expect([output, status.success?]).to eq(["true\n", true])
   end
 
+  it "may come late, when Sidekiq works already" do
+    output, status = ruby(<<~RUBY)
+      $VERBOSE = nil
+      require "sidekiq"
+      require "sidekiq/capsule"
+      capsule = Sidekiq.default_configuration.default_capsule
+      capsule.server_middleware { |chain| chain.add(Class.new) }
+      Sidekiq.freeze!
+      require "plock/sidekiq"
+      puts capsule.server_middleware.map(&:klass).first, capsule.client_middleware.map(&:klass).last
+    RUBY
+    expect([output, status.success?]).to eq(["Plock::Sidekiq::ServerMiddleware\nPlock::Sidekiq::ClientMiddleware\n", true])
+  end
+
   it "says what it cannot work with" do
     output, status = ruby(<<~RUBY)
       $VERBOSE = nil
