@@ -379,6 +379,12 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     expect([done, held]).to eq([[1], []])
   end
 
+  it "may be another language's, whatever that calls its classes" do
+    names = ["App.Worker", "app:worker", "App::", "RUBY_VERSION::Worker", "worker"]
+    names.each { |name| expect(Sidekiq::Client.push("class" => name, "args" => [])).to be_a(String) }
+    expect(queue.map(&:klass)).to match_array(names)
+  end
+
   it "has its lease put into its iterations, too, and keeps it when one is interrupted" do
     stopping = [true]
     seen = done
