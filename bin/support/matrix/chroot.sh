@@ -38,7 +38,7 @@ lend_network() {
   if [ -d "$CERTIFICATES" ]; then
     mkdir -p "$root$CERTIFICATES"
     find "$CERTIFICATES" -name '*.crt' -exec cp {} "$root$CERTIFICATES/" \;
-    chroot "$root" update-ca-certificates >/dev/null 2>&1
+    TMPDIR=/tmp chroot "$root" update-ca-certificates >/dev/null # there need be no other in there
   fi
 }
 
