@@ -17,6 +17,7 @@ RSpec.describe "sig/plock.rbs" do
   before do
     require "parse/lock"
     require "plock/sidekiq"
+    require "plock/status/table"
   end
 
   names.each do |name|
