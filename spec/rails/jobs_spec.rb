@@ -14,7 +14,7 @@ RSpec.describe "Guarded jobs in an application of Rails" do
     app.use("active_job", "active_record", gems: %w[activejob activerecord sidekiq sqlite3])
     app.configure("config.plock.url = #{server.unix_url.inspect}")
     app.write("config/database.yml", <<~YAML)
-      test: { adapter: sqlite3, database: storage/test.sqlite3 }
+      test: { adapter: sqlite3, database: storage/test.sqlite3, timeout: 20000 }
       development: { adapter: sqlite3, database: storage/development.sqlite3 }
     YAML
     app.write("config/initializers/jobs.rb", <<~RUBY)

@@ -118,7 +118,14 @@ module Support
     # The labels of all that is held.
     def held = Plock.each_lock.flat_map { |status| status.holders.map(&:label) }.sort
 
-    def log = @log.string
+    # A line for each entry: class=SomeJob jid=… WARN: plock: …
+    def log
+      @log.string.each_line.map do |line|
+        entry = JSON.parse(line)
+        context = entry.fetch("ctx", {}).slice("class", "jid").sort.map { |pair| "#{pair.join("=")} " }
+        "#{context.join}#{entry["lvl"]}: #{entry["msg"]}\n"
+      end.join
+    end
 
     def events = @events ||= []
   end
@@ -131,7 +138,7 @@ RSpec.shared_context "with Sidekiq" do
     jobs_redis.call("FLUSHALL") # it is these specs' own
     %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) } # of the chains as they are now
     @log = StringIO.new
-    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(@log, level: :info, formatter: Sidekiq::Logger::Formatters::Pretty.new)
+    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(@log, level: :info, formatter: Sidekiq::Logger::Formatters::JSON.new)
     Plock.reset!
     Plock.configure do |c|
       c.url = jobs_redis.unix_url
@@ -143,6 +150,6 @@ RSpec.shared_context "with Sidekiq" do
   after do
     Plock.store.close
     Plock.reset!
-    raise "there is a lease in the log" if log.match?(/plock1:|\h{8}-\h{4}-\h{4}-\h{4}-\h{12}/)
+    raise "there is a lease in the log" if @log.string.match?(/plock1:|\h{8}-\h{4}-\h{4}-\h{4}-\h{12}/)
   end
 end

@@ -101,7 +101,7 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       seen = nil
       see "dropped", Dropped.perform_later(1) { |job| seen = job }, false
       see "why", seen.enqueue_error, Plock::Guard::Conflict
-      see "log", LOG.string, /Failed enqueuing Dropped.*Plock::Guard::Conflict/
+      see "log", LOG.string, /WARN -- : plock: Dropped \S+ dropped: "k" is held/
       see "refused", raised { Refused.perform_later(1) }, Plock::Guard::Conflict
       put_off = PutOff.perform_later(1)
       see "put off", put_off.scheduled_at - Time.now, -9..1.3
