@@ -205,6 +205,7 @@ Gem::Specification.new do |spec|
     lib/plock/cli/doctor/check.rb
     lib/plock/cli/doctor/connection.rb
     lib/plock/cli/doctor/finding.rb
+    lib/plock/cli/doctor/host.rb
     lib/plock/cli/doctor/memory.rb
     lib/plock/cli/doctor/rights.rb
     lib/plock/cli/doctor/server.rb

@@ -108,7 +108,7 @@ static void watch(int from, int kept) {
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept) {
     (void)self;
     const int reads = NUM2INT(from);
-    /* Whose it is may close it in each child. */
+    /* Whose it is may close it in each child. Our copy stays open: where locks are the process's own, to close it would give them up. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;
@@ -118,7 +118,6 @@ static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept) {
     if (pid == 0) watch(reads, keeps);
     if (pid < 0 && !failed) failed = errno;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was right when it was taken away */
-    if (keeps >= 0) (void)close(keeps);
     if (pid < 0) rb_syserr_fail(failed, "fork");
     return PIDT2NUM(pid);
 }

@@ -17,10 +17,9 @@ module Plock
   class Configuration
     URL_VARIABLE = "PLOCK_URL"
 
+    # @api private
     # What tells where an application runs, by the habits of Rails, Rack and others.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
-
-    private_constant :ENVIRONMENT_VARIABLES
 
     # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default `ENV["PLOCK_URL"]`. Where there is
     #   neither, a {LocalStore} in its default place, with a warning; in production that is refused.

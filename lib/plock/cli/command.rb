@@ -11,6 +11,9 @@ module Plock
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work in {#call}.
     class Command
 
+      HERE = "local:" # excludes the processes of this host
+      private_constant :HERE
+
       # @param arguments [Array<String>] what stands behind the command's name
       def initialize(arguments)
         @arguments = arguments
@@ -43,7 +46,7 @@ module Plock
           options.version = VERSION
           options.separator("\n#{self.class::DESCRIPTION}\nOptions:")
           define(options)
-          options.on("--store URL", "the store; by default $PLOCK_URL") { |text| @url = text }
+          options.on("--store URL", "the store; by default $PLOCK_URL, else local:") { |text| @url = text }
           options.on("--namespace NAME", "the namespace of the application whose keys are meant") { |text| @namespace = text }
           options.on("-h", "--help", "say this") { helped = true }
         end
@@ -112,8 +115,7 @@ module Plock
       end
 
       def url
-        url = [@url, ENV[Configuration::URL_VARIABLE]].compact.find { |text| !text.empty? }
-        raise usage("no store: name one by --store, or in #{Configuration::URL_VARIABLE}, as in redis://localhost:6379") unless url
+        url = [@url, ENV[Configuration::URL_VARIABLE]].compact.find { |text| !text.empty? } || HERE
         raise usage("a store in memory excludes nobody but its own process") if url.start_with?("memory:")
 
         url

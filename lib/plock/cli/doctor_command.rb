@@ -3,6 +3,7 @@
 require_relative "command"
 require_relative "description"
 require_relative "doctor/connection"
+require_relative "doctor/host"
 require_relative "doctor/memory"
 require_relative "doctor/rights"
 require_relative "doctor/server"
@@ -17,10 +18,12 @@ module Plock
       USAGE = "[options]"
       CHECKS = [Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction, Doctor::Persistence,
                 Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks, Doctor::Descriptors, Doctor::Secret].freeze
+      CHECKS_HERE = [Doctor::Place, Doctor::FileSystem, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
       DESCRIPTION = <<~TEXT
         Says what a store can and cannot promise as it is set up, and what to do about it. It takes a lock of its own for a moment.
         Exit status: 1 where something endangers exclusion, unless it is accepted; 69 where the store cannot be asked at all.
-        Checks: #{CHECKS.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
+        Checks: #{CHECKS.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
+        of a local store #{CHECKS_HERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
       TEXT
 
       LOOKS = { fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red], unknown: ["unknown", :yellow] }.freeze
@@ -39,16 +42,25 @@ module Plock
       def take(operands)
         raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
 
-        unknown = @accepted - CHECKS.map { |check| name_of(check::NAME) }
+        unknown = @accepted - (CHECKS | CHECKS_HERE).map { |check| name_of(check::NAME) }
         raise usage("there is no check #{unknown.first.inspect}") if unknown.any?
       end
 
       def call
-        server = Doctor::Server.new(store)
-        server.ask("TIME") # everybody may who may lock
-        findings = CHECKS.map { |check| check.run(server) }
+        findings = store.is_a?(LocalStore) ? examine_here : examine_server
         @json ? print_json(findings) : print_text(findings)
         findings.any? { |finding| counts?(finding) } ? ExitStatus::ENDANGERED : ExitStatus::OK
+      end
+
+      def examine_server
+        server = Doctor::Server.new(store)
+        server.ask("TIME") # everybody may who may lock
+        CHECKS.map { |check| check.run(server) }
+      end
+
+      def examine_here
+        host = Doctor::Host.new(store)
+        CHECKS_HERE.map { |check| check.run(host) }
       end
 
       def name_of(check)

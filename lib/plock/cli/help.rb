@@ -29,7 +29,8 @@ module Plock
           "plock help COMMAND" or "plock COMMAND --help" says more. "plock --version" says which plock this is.
 
           Environment:
-            PLOCK_URL     the store, where --store does not name one, as in redis://localhost:6379
+            PLOCK_URL     the store, where --store does not name one, as in redis://localhost:6379; without either it is local:,
+                          which excludes the processes of this host
             PLOCK_SECRET  what keys are hashed with: the same for everybody who is to exclude one another
             NO_COLOR      no colours
 

@@ -91,9 +91,10 @@ module Plock
         { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
       end
 
-      # The descriptor by which a store knows that this process lives, for the watchdog to hold on to; nil: the store has none.
+      # The descriptor by which a local store knows that this process lives, for the watchdog to hold on to: the key is nobody else's
+      # before the last one of the command's group is gone. nil: the store knows no such thing.
       def liveness
-        nil
+        store.__send__(:liveness) if store.is_a?(LocalStore)
       end
 
       # It may have been broken in the last moment, before anybody could be told.

@@ -199,12 +199,6 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
   end
 
-  it "is 64 where no store is named" do
-    _, errors, status = run_plock(%w[true], env: { "PLOCK_URL" => nil })
-    expect(status.exitstatus).to eq 64
-    expect(errors).to include("--store").and include("PLOCK_URL")
-  end
-
   it "takes the store from --store before PLOCK_URL" do
     expect(run_plock("--store", shared_redis.url, %w[true], env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 0
   end

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # This host, where a local store is asked instead of a server.
+      class Host
+        # @return [LocalStore]
+        attr_reader :store
+
+        # @param store [LocalStore]
+        def initialize(store)
+          @store = store
+        end
+
+        # @return [nil] what a server would tell
+        def number(_section, _name)
+          nil
+        end
+      end
+
+      # Who is excluded at all.
+      class Place < Check
+        NAME = "place"
+        PRODUCTION = "production"
+        private_constant :PRODUCTION
+
+        def look
+          message = "processes of this host that use #{server.store.path}"
+          name = Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
+          return fine(message) unless name
+
+          advice("#{message}, and no others, though #{name} says #{PRODUCTION}",
+                 "where there are several hosts, use a server: PLOCK_URL=redis://…")
+        end
+      end
+
+      # What the file is on. Which of them cannot be used the store itself knows, and says when it is opened.
+      class FileSystem < Check
+        NAME = "file system"
+        MOUNTS = "/proc/self/mounts"
+        private_constant :MOUNTS
+
+        def look
+          return fine("one whose memory processes of this host share") unless File.readable?(MOUNTS)
+
+          fine("#{kind}, whose memory processes of this host share")
+        end
+
+        private
+
+        # The mount that the path is in deepest; of two at one place the later.
+        def kind
+          path = File.realpath(File.dirname(server.store.path))
+          mounts = File.readlines(MOUNTS).map { |line| line.split(" ").values_at(1, 2) }
+          inside = mounts.select { |place, _| place == "/" || path == place || path.start_with?("#{place}/") }
+          inside.max_by.with_index { |(place, _), number| [place.length, number] }.last
+        end
+      end
+    end
+  end
+end

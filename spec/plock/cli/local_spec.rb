@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+
+# The command where there is no server.
+RSpec.describe "plock without a server" do
+  include Support::CommandLine
+
+  let(:folder) { File.join(Support::Backstage.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
+  let(:key) { lock_name }
+  let(:store) { open_store("local:#{folder}/plock/locks") }
+
+  def plock_environment(env)
+    Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => nil, "XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => "production").merge(env)
+  end
+
+  def shell(script) = ["sh", "-c", script]
+
+  it "locks on this host where no store is named, and does not warn of that" do
+    job = start_plock("run", key, "--label", "nightly", "--", *shell("echo $PLOCK_FENCE >&3; read line"), input: true)
+    expect(Integer(job.line)).to eq store.status(key).fence
+    expect(plock("run", key, "--", "true")[1..].then { |errors, status| [errors[/held since .* label "nightly"/], status.exitstatus] })
+      .to match [String, 75]
+    expect(plock("status", key).last.exitstatus).to eq 1
+    expect(JSON.parse(plock("list", "--json").first)).to match [a_hash_including("held" => true)]
+    job.tell
+    expect([job.finish.exitstatus, job.said]).to eq [0, ["", ""]]
+    expect(plock("wait", key).then { |output, errors, status| [output, errors, status.exitstatus] }).to eq ["", "", 0]
+  end
+
+  it "has the key free again only when all of a killed command is gone, and then at once" do
+    job = start_plock("run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait"))
+    family = [job.line, job.line]
+    waiting = background { store.acquire(key, wait: 20) { family.map { |pid| running?(Integer(pid)) } } }
+    eventually { store.status(key).waiters.any? }
+    job.signal(:KILL)
+    job.finish
+    expect(waiting.value).to eq [false, false] # an hour before its time
+  end
+
+  it "keeps the key as long as the watchdog has not seen the last one go" do
+    job = start_plock("run", "--ttl", "3600", key, "--", *shell("echo $$ >&3; exec sleep 60"))
+    job.line
+    dog = Dir.glob("/proc/[0-9]*/comm").find { |file| watchdog?(file, job.pid) }[/\d+/].to_i
+    Process.kill(:STOP, dog)
+    job.signal(:KILL)
+    job.finish
+    expect(store.try_acquire(key, wait: 0.05)).to be_nil
+    Process.kill(:CONT, dog)
+    expect(store.acquire(key, wait: 20) { :ours }).to eq :ours
+  end
+
+  def watchdog?(file, parent)
+    File.read(file) == "lease-watchdog\n" && File.read(file.sub("comm", "stat"))[/\) \S (\d+)/, 1].to_i == parent
+  rescue Errno::ENOENT, Errno::ESRCH
+    false
+  end
+
+  it "ends the command when the key is broken" do
+    job = start_plock("run", key, "--", *shell("echo $$ >&3; exec sleep 60"))
+    pid = job.line
+    expect(plock("break", "-y", key).last.exitstatus).to eq 0
+    expect(job.finish.exitstatus).to eq 76
+    expect_gone(pid)
+  end
+
+  it "is examined by doctor, too" do
+    output, errors, status = plock("doctor", "--json", env: { "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil })
+    findings = JSON.parse(output)["findings"]
+    expect([errors, status.exitstatus]).to eq ["", 0]
+    expect(findings.map { |finding| finding["check"] }).to eq %w[place file-system trial descriptors secret]
+    expect(findings.map { |finding| finding["level"] }.uniq).to eq %w[fine]
+    expect(findings.first["message"]).to include "#{folder}/plock/locks"
+    expect(findings[1]["message"]).to match(/\A\w+,/)
+    place = JSON.parse(plock("doctor", "--json").first)["findings"].first
+    expect(place).to include("level" => "advice", "message" => /RAILS_ENV says production/)
+  end
+
+  it "says why a place cannot be used: 64" do
+    Dir.mkdir("#{folder}/open")
+    File.chmod(0o777, "#{folder}/open")
+    _, errors, status = plock("run", "--store", "local:#{folder}/open/locks", key, "--", "true")
+    expect(status.exitstatus).to eq 64
+    expect(errors).to include("#{folder}/open")
+  end
+end
