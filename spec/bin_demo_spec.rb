@@ -6,7 +6,7 @@ require "open3"
 require "rbconfig"
 require "tmpdir"
 
-RSpec.describe "bin/demo", needs: "redis-server" do
+RSpec.describe "bin/demo" do
   root = File.expand_path("..", __dir__)
 
   let(:folder) { Dir.mktmpdir("plock-demo-spec") }
@@ -15,27 +15,91 @@ RSpec.describe "bin/demo", needs: "redis-server" do
 
   def left_behind = Dir.children(folder)
 
-  it "shows a table, sees no overlap, goes on after the kill, and leaves nothing behind" do
-    output, status = Open3.capture2e({ "TMPDIR" => folder, "PLOCK_URL" => nil }, "#{root}/bin/demo")
-    expect(status).to be_success, output
+  def ended?(pid)
+    Process.kill(0, pid)
+    false
+  rescue Errno::ESRCH
+    true
+  end
+
+  define_method(:demo) { |url| Open3.capture2e({ "TMPDIR" => folder, "PLOCK_URL" => url }, "#{root}/bin/demo") }
+
+  def expect_a_table_in(output)
     expect(output).to match(/^\| +8 \| +\d+ \| +\d+ \|/)
       .and match(/killed while inside/)
       .and match(/overlaps seen +\| +0 \|/)
       .and match(/wait, p50 .* ms.*wait, p99 .* ms.*wait, longest .* ms/m)
       .and match(/from the kill to the next section \| +\d+\.\d ms \(ttl 1 s\)/)
-    expect(left_behind).to be_empty
   end
 
-  it "interrupted, leaves neither processes nor keys on the server that PLOCK_URL names" do
-    server = redis_server(:password)
-    env = { "TMPDIR" => folder, "PLOCK_URL" => server.url(password: Support::RedisServer::PASSWORD) }
-    Open3.popen2e(env, "#{root}/bin/demo", pgroup: true) do |_, output, demo|
-      eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
-      Process.kill(:INT, -demo.pid) # to all of them, as a terminal does
-      expect(demo.value.exitstatus).to eq 130
-      output.read # to its end: nobody holds the other end of it any more
+  [nil, ""].each do |url|
+    it "needs no server where PLOCK_URL is #{url.inspect}: it shows a table, sees no overlap, goes on after the kill, and leaves nothing behind" do
+      output, status = demo(url)
+      expect(status).to be_success, output
+      expect(output).to start_with("8 processes, one lock, no server\n")
+      expect_a_table_in output
+      expect(output[/to the next section \| +(\d+\.\d) ms/, 1].to_f).to be < 900 # the dead one's time is not waited for
+      expect(left_behind).to be_empty
     end
-    expect(server.call("KEYS", "*")).to be_empty
+  end
+
+  it "uses the file that PLOCK_URL names" do
+    output, status = demo("local:#{folder}/locks")
+    expect(status).to be_success, output
+    expect(output).to start_with("8 processes, one lock, local:#{folder}/locks\n")
+    expect_a_table_in output
+    expect(left_behind).to all(start_with("locks")).and include("locks")
+    Plock::Store.open("local:#{folder}/locks").then { |store| expect(store.each_lock.to_a).to be_empty }
+  end
+
+  describe "on a server", needs: "redis-server" do
+    it "does the same, and leaves nothing behind there" do
+      server = redis_server
+      output, status = demo(server.url)
+      expect(status).to be_success, output
+      expect(output).to start_with("8 processes, one lock, #{server.url}")
+      expect_a_table_in output
+      expect(server.call("KEYS", "*")).to be_empty
+      expect(left_behind).to be_empty
+    end
+
+    it "interrupted, leaves neither processes nor keys" do
+      server = redis_server(:password)
+      env = { "TMPDIR" => folder, "PLOCK_URL" => server.url(password: Support::RedisServer::PASSWORD) }
+      Open3.popen2e(env, "#{root}/bin/demo", pgroup: true) do |_, output, demo|
+        eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
+        Process.kill(:INT, -demo.pid) # to all of them, as a terminal does
+        expect(demo.value.exitstatus).to eq 130
+        output.read # to its end: nobody holds the other end of it any more
+      end
+      expect(server.call("KEYS", "*")).to be_empty
+      expect(left_behind).to be_empty
+    end
+  end
+
+  it "leaves no process behind that had only just begun when it was interrupted" do
+    program = <<~RUBY
+      require "#{root}/bin/support/demo/contest"
+      require "#{root}/bin/support/demo/host_store"
+      Demo::Worker.prepend(Module.new do
+        def initialize(number, *)
+          super
+          puts pid
+          Process.kill(:INT, Process.pid) if number == 3
+        end
+      end)
+      $stdout.sync = true
+      begin
+        Demo::Contest.new(Demo::HostStore.new).run
+      rescue SignalException => e
+        exit 128 + e.signo
+      end
+    RUBY
+    output, status = ruby(program, env: { "TMPDIR" => folder })
+    expect(status.exitstatus).to eq(130), output
+    pids = output.scan(/^\d+$/).map { |line| Integer(line) }
+    expect(pids.size).to be >= 3
+    expect(pids.reject { |pid| ended?(pid) }).to be_empty
     expect(left_behind).to be_empty
   end
 
@@ -48,9 +112,9 @@ RSpec.describe "bin/demo", needs: "redis-server" do
   it "sees when a lock does not exclude" do
     program = <<~RUBY
       require "#{root}/bin/support/demo/contest"
-      require "#{root}/bin/support/demo/private_server"
+      require "#{root}/bin/support/demo/host_store"
       require "#{root}/bin/support/demo/report"
-      contest = Demo::Contest.new(Demo::PrivateServer.new, lock: ->(&section) { section.call }, duration: 0.5)
+      contest = Demo::Contest.new(Demo::HostStore.new, lock: ->(&section) { section.call }, duration: 0.5)
       puts report = Demo::Report.new(contest.run)
       exit report.sound?
     RUBY

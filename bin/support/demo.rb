@@ -2,15 +2,15 @@
 
 require_relative "demo/contest"
 require_relative "demo/given_server"
-require_relative "demo/private_server"
+require_relative "demo/host_store"
 require_relative "demo/report"
 
 SIGNAL_STATUS = 128 # what shells add to a signal's number
 
 begin
-  url = ENV.fetch("PLOCK_URL", nil)
-  server = url ? Demo::GivenServer.new(url) : Demo::PrivateServer.new
-  report = Demo::Report.new(Demo::Contest.new(server).run)
+  url = ENV.fetch("PLOCK_URL", "")
+  store = url.empty? ? Demo::HostStore.new : url.start_with?("local:") ? Demo::HostStore.new(url) : Demo::GivenServer.new(url)
+  report = Demo::Report.new(Demo::Contest.new(store).run)
   puts report
   exit report.sound?
 rescue Plock::Error, RedisClient::Error => e

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "io/wait"
 require "parse/lock"
 require "ruby-progressbar"
 require "securerandom"
@@ -18,11 +19,11 @@ module Demo
     WAIT_S = 30
 
     Section = Struct.new(:worker, :overlapped, :waited_ns, :entered_ns, keyword_init: true)
-    Result = Struct.new(:server_name, :sections, :pids, :killed, :killed_ns, :failed, keyword_init: true)
+    Result = Struct.new(:sections, :pids, :killed, :killed_ns, :failed, keyword_init: true)
 
     # The lock is a callable that takes the section as its block; unless given, Parse::Lock.
-    def initialize(server, lock: nil, duration: DURATION_S, output: $stdout)
-      @server = server
+    def initialize(store, lock: nil, duration: DURATION_S, output: $stdout)
+      @store = store
       @key = "demo-#{SecureRandom.hex}"
       @secret = SecureRandom.hex
       @lock = lock || method(:hold)
@@ -33,13 +34,13 @@ module Demo
     end
 
     def run
-      Parse.synchronize_create_store = @server.url
-      @output.puts "#{WORKERS} processes, one lock, #{@server.name}"
+      Parse.synchronize_create_store = @store.url
+      @output.puts "#{WORKERS} processes, one lock, #{@store.name}"
       contend
       @workers.each { |worker| worker.stop unless worker == @victim }
       failed = @workers.reject { |worker| worker == @victim || worker.wait.success? }.map(&:number)
       read_events until @events.eof?
-      Result.new(server_name: @server.name, sections: @sections, pids: @workers.to_h { |worker| [worker.number, worker.pid] },
+      Result.new(sections: @sections, pids: @workers.to_h { |worker| [worker.number, worker.pid] },
                  killed: @killed_ns && @victim.number, killed_ns: @killed_ns, failed: failed)
     ensure
       clean_up
@@ -100,12 +101,12 @@ module Demo
     end
 
     def clean_up
-      %i[INT TERM HUP].each { |signal| trap(signal, "IGNORE") }
+      Worker::ENDINGS.each { |signal| trap(signal, "IGNORE") }
       @workers.each(&:interrupt)
       @workers.each(&:await_end)
       File.delete(@witness) if @witness && File.exist?(@witness)
       lock_key = Plock.store_key(Parse::Lock::KEY_PREFIX, @key, @secret)
-      @server.close([lock_key, "plock:1:{#{lock_key}}:fence", "plock:1:{#{lock_key}}:queue"], @workers.map(&:pid))
+      @store.close([lock_key, "plock:1:{#{lock_key}}:fence", "plock:1:{#{lock_key}}:queue"], @workers.map(&:pid))
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

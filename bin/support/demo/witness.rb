@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Demo
-  # Sees whether anybody else is in the critical section, without asking Redis: by a lock on a file, which the kernel
+  # Sees whether anybody else is in the critical section, without asking the store: by a lock on a file, which the kernel
   # gives to one process at a time, and takes back at once from a process that dies.
   class Witness
     def initialize(path)

@@ -31,6 +31,7 @@ module Demo
       @pid = fork do
         ENDINGS.each { |signal| trap(signal, "DEFAULT") }
         trap(:INT, "IGNORE") # a terminal sends it to every process; the demo itself tells the workers to stop
+        %i[TERM HUP].each { |signal| trap(signal, "DEFAULT") }
         @orders.close
         work(orders, Witness.new(witness_path), events)
         exit!(true)
@@ -42,7 +43,11 @@ module Demo
     def stay = @orders.write(STAY)
 
     # Its next section is its last one, as it would be if the demo were gone and this pipe closed.
-    def stop = @orders.write(STOP)
+    def stop
+      @orders.write(STOP)
+    rescue Errno::EPIPE
+      nil # it has ended
+    end
 
     def kill
       Process.kill(:KILL, @pid) unless @status
@@ -50,8 +55,13 @@ module Demo
     end
 
     # It gives back what it holds and takes back what it asked for, so that nothing of it is still on its way to the server
-    # when it has ended. One that takes too long is killed.
-    def interrupt = @status || Process.kill(:TERM, @pid)
+    # when it has ended. One that takes too long is killed. It is told to stop, too: it may have been too young for the signal.
+    def interrupt
+      return if @status
+
+      stop
+      Process.kill(:TERM, @pid)
+    end
 
     def await_end
       Timeout.timeout(GRACE_S) { wait }
