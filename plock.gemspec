@@ -113,6 +113,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/lease_facts.c
     ext/plock/core/src/line.c
     ext/plock/core/src/line.h
+    ext/plock/core/src/local_acquire.c
     ext/plock/core/src/local_all.c
     ext/plock/core/src/local_attendant.c
     ext/plock/core/src/local_file.c

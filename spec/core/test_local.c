@@ -339,6 +339,31 @@ static void each_allocation_may_fail_once(void) {
     plock_local_close(store);
 }
 
+/* Where what is over has not been looked at since, there is room all the same. */
+static void several_find_room_where_something_is_over(void) {
+    (void)unlink(local_path());
+    plock_local *store = local_open_keys(PLOCK_LOCAL_KEYS_MIN);
+    char name[32];
+    for (int i = 0; i < PLOCK_LOCAL_KEYS_MIN; i++) {
+        (void)snprintf(name, sizeof name, "over %d", i);
+        plock_local_lease *lease = local_lease(store, name);
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_release(lease, PLOCK_MILLISECOND), PLOCK_OK);
+        CHECK_STATUS(local_finish(lease), PLOCK_OK);
+        plock_local_lease_free(lease);
+    }
+    (void)usleep(5000);
+    plock_local_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
+    plock_want want;
+    plock_error error;
+    size_t refused;
+    CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error), PLOCK_OK);
+    for (int i = 0; i < 2; i++) plock_local_lease_free(leases[i]);
+    CHECK_INT(local_holders(store, "one"), 0);
+    plock_local_close(store);
+    (void)unlink(local_path());
+}
+
 int main(void) {
     const int descriptors = test_open_descriptors();
     local_begin();
@@ -358,6 +383,7 @@ int main(void) {
     RUN(a_child_works_and_has_nothing_of_its_parents);
     RUN(a_child_releases_nothing_of_its_parents);
     plock_drain(plock_now() + PLOCK_SECOND);
+    RUN(several_find_room_where_something_is_over);
     local_end();
     local_begin();
     RUN(a_store_is_full_at_its_bound_and_has_room_again);

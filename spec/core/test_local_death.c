@@ -298,6 +298,41 @@ static void await_line(const scene *s, int others, pid_t first, bool *gone) {
     }
 }
 
+static void keep_both(plock_local *store) {
+    plock_local_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
+    plock_want want;
+    plock_error error;
+    size_t refused;
+    const plock_local_terms terms = {.ttl = PLOCK_SECOND, .at_least = LONG};
+    if (plock_local_acquire_all(leases, 2, &terms, &refused, &want, &error)) _exit(1);
+}
+
+static void keep_both_and_die_somewhere(void *context) {
+    scene *s = context;
+    (void)plock__local_die_at(s->fault);
+    keep_both(s->store);
+    s->fault = plock__local_die_at(0);
+}
+
+/* Who dies before he has all has none, even where they were to outlive him; and who has all, has them. */
+static void what_is_to_outlive_its_process_does_so_only_together(void) {
+    scene *s = new_scene();
+    unsigned long faults = 1;
+    for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
+        (void)unlink(local_path());
+        s->store = local_open();
+        s->fault = fault;
+        const int status = local_status_of(local_child(keep_both_and_die_somewhere, s));
+        CHECK(fault ? WIFSIGNALED(status) : status == 0);
+        if (!fault) faults = s->fault;
+        const int kept = local_holders(s->store, "one") + local_holders(s->store, "two");
+        CHECK(fault ? kept != 1 : kept == 2);
+        plock_local_close(s->store);
+    }
+    CHECK(faults > 10);
+    (void)unlink(local_path());
+}
+
 /* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's is its last. */
 static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
     scene *s = new_scene();
@@ -340,6 +375,7 @@ int main(void) {
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(it_may_die_at_every_step);
+    RUN(what_is_to_outlive_its_process_does_so_only_together);
     RUN(those_who_wait_are_served_whatever_step_the_first_dies_at);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();

@@ -254,7 +254,88 @@ static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     plock_local_close(store);
 }
 
+/* --- several stores of one process --- */
+
+/* Acquires and releases, again where the file has to be made anew first. */
+static bool serves(plock_local *store) {
+    unsigned rounds = 0;
+    plock_status status;
+    do {
+        plock_local_lease *lease = local_lease(store, "k");
+        status = local_acquire(lease, LONG, 0);
+        plock_local_lease_free(lease);
+    } while (status && test_patient(&rounds));
+    return CHECK_STATUS(status, PLOCK_OK);
+}
+
+static void wait_for_nothing(plock_local *store) {
+    plock_local_lease *held = local_lease(store, "k"), *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(local_acquire(lease, LONG, PLOCK_MILLISECOND), PLOCK_TIMED_OUT);
+    plock_local_lease_free(lease);
+    plock_local_lease_free(held);
+}
+
+static void stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another(void) {
+    for (int truncated = 0; truncated < 2; truncated++) {
+        (void)unlink(local_path());
+        plock_local *stores[] = {local_open(), local_open(), local_open()};
+        wait_for_nothing(stores[0]);
+        CHECK((truncated ? truncate(local_path(), PLOCK__LOCAL_PAGE) : unlink(local_path())) == 0);
+        (void)usleep(150000);
+        CHECK(serves(stores[0]));
+        CHECK(serves(stores[1])); /* the third one is not used any more */
+        CHECK(access(local_path(), F_OK) == 0);
+        for (int i = 0; i < 3; i++) plock_local_close(stores[i]);
+    }
+}
+
 /* --- scribbling --- */
+
+static void scribble(size_t offset, const void *bytes, size_t length) {
+    const int fd = open(local_path(), O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, bytes, length, (off_t)offset) == (ssize_t)length);
+    (void)close(fd);
+}
+
+static void a_record_that_is_in_use_is_not_given_to_another(void) {
+    static const size_t FREE_ONES[] = {offsetof(plock__local_header, keys_free), offsetof(plock__local_header, claims_free)};
+    for (int i = 0; i < 2; i++) {
+        (void)unlink(local_path());
+        plock_local *store = local_open();
+        plock_local_lease *held = local_lease(store, "k"), *other = local_lease(store, "l");
+        CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+        scribble(FREE_ONES[i], &(uint32_t){0}, sizeof(uint32_t));
+        CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_PROTOCOL);
+        CHECK(plock_local_lease_valid(held));
+        plock_local_lease_free(other);
+        plock_local_lease_free(held);
+        plock_local_close(store);
+    }
+    (void)unlink(local_path());
+}
+
+static void a_fence_that_cannot_grow_is_damage(void) {
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    scribble(offsetof(plock__local_header, fence), &(int64_t){INT64_MAX}, sizeof(int64_t));
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_PROTOCOL);
+    plock_local_lease_free(lease);
+    plock_local_close(store);
+    store = local_open();
+    CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", "damaged");
+    CHECK(serves(store));
+    plock_local_close(store);
+}
+
+static void what_no_lease_can_last_until_keeps_nobody_from_making_it_anew(void) {
+    leave(0);
+    retitle(older);
+    scribble(offsetof(plock__local_header, outlives_until), &(int64_t){INT64_MAX}, sizeof(int64_t));
+    plock_local *store = local_open();
+    CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", "another version");
+    plock_local_close(store);
+}
 
 static void use(plock_local *store, unsigned round) {
     char name[32];
@@ -319,6 +400,10 @@ int main(void) {
     RUN(another_clock_is_refused);
     RUN(harm_is_refused_as_long_as_a_process_uses_it);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
+    RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
+    RUN(a_record_that_is_in_use_is_not_given_to_another);
+    RUN(a_fence_that_cannot_grow_is_damage);
+    RUN(what_no_lease_can_last_until_keeps_nobody_from_making_it_anew);
     RUN(scribbling_ends_in_an_error_at_worst);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();

@@ -3,6 +3,7 @@
 
 #include "local_map.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -242,7 +243,112 @@ static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
     plock_local_close(s->store);
 }
 
+static pid_t stop_inside(scene *s) {
+    int status = 0;
+    s->point = 2;
+    const pid_t stopped = local_child(break_it, s);
+    CHECK(waitpid(stopped, &status, WUNTRACED) == stopped && WIFSTOPPED(status));
+    return stopped;
+}
+
+/* A question that was given up does not shorten the patience of the next one. */
+static void each_question_has_a_patience_of_its_own(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_want want;
+    plock_error error;
+    size_t count;
+    for (int round = 0; round < 2; round++) {
+        const pid_t holder = local_child(hold_until_lost, s);
+        CHECK(await_stage(s, 1));
+        const pid_t stopped = stop_inside(s);
+        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &want, &error), PLOCK_AGAIN);
+        CHECK(kill(stopped, SIGCONT) == 0);
+        CHECK_INT(local_status_of(stopped), 0);
+        CHECK_INT(local_status_of(holder), 0);
+        atomic_store(&s->stage, 0);
+        if (!round) (void)usleep(1100000); /* longer than a question may take */
+    }
+    plock_local_close(s->store);
+}
+
 /* --- threads --- */
+
+static void *open_and_close(void *unused) {
+    for (int round = 0; round < 150; round++) {
+        plock_local *store = local_open();
+        plock_local_close(store);
+    }
+    return unused;
+}
+
+static void threads_may_open_and_close_it_at_once(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    plock_local *store = local_open();
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+}
+
+/* Two threads let in two waiters of one other process, whose bell neither has open yet. */
+typedef struct bells {
+    plock_local *store;
+    const char *key;
+    pthread_barrier_t *together;
+} bells;
+
+static void *let_in(void *context) {
+    const bells *b = context;
+    plock_local_lease *lease = local_lease(b->store, b->key);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    for (int times = 0; times < 2; times++) (void)pthread_barrier_wait(b->together);
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    plock_local_lease_free(lease);
+    return NULL;
+}
+
+static void wait_for_two(void *context) {
+    const bells *both = context;
+    plock_local_lease *leases[2];
+    plock_want want;
+    for (int i = 0; i < 2; i++) {
+        leases[i] = local_lease(both[i].store, both[i].key);
+        if (plock_local_lease_acquire(leases[i], &(plock_local_terms){.ttl = LONG, .wait = LONG})) _exit(1);
+        if (plock_local_lease_step(leases[i], &want) != PLOCK_AGAIN) _exit(2);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (local_finish(leases[i])) _exit(3);
+        plock_local_lease_free(leases[i]);
+    }
+}
+
+static int descriptors(void) {
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void threads_may_ring_a_bell_at_once(void) {
+    for (int round = 0; round < (TEST_TSAN ? 3 : 40); round++) {
+        pthread_barrier_t together;
+        pthread_t threads[2];
+        const int before = descriptors();
+        CHECK(pthread_barrier_init(&together, NULL, 3) == 0);
+        plock_local *store = local_open();
+        bells both[] = {{store, "one", &together}, {store, "two", &together}};
+        for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, let_in, &both[i]) == 0);
+        (void)pthread_barrier_wait(&together);
+        const pid_t waiter = local_child(wait_for_two, both);
+        for (int i = 0; i < 2; i++) CHECK(local_await_waiters(store, both[i].key, 1));
+        (void)pthread_barrier_wait(&together);
+        for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK_INT(local_status_of(waiter), 0);
+        plock_local_close(store);
+        (void)pthread_barrier_destroy(&together);
+        CHECK_INT(descriptors(), before);
+    }
+}
 
 enum { THREADS = 6, ROUNDS = 300 };
 
@@ -284,6 +390,9 @@ int main(void) {
     RUN(it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at);
     RUN(who_waits_is_let_in_whatever_step_the_holder_is_stopped_at);
     RUN(a_process_that_is_stopped_inside_holds_nobody_up_for_long);
+    RUN(each_question_has_a_patience_of_its_own);
+    RUN(threads_may_open_and_close_it_at_once);
+    RUN(threads_may_ring_a_bell_at_once);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_watch");

@@ -22,27 +22,35 @@ static size_t first_taken(const party *p, plock_ns now) {
     return p->count;
 }
 
-/* What outlives its process does so only when all are there: who dies before that has none. */
-static plock_status take(const party *p, plock__local_wish *wishes, plock_ns now, plock_error *error) {
+static plock_status take_one(const party *p, size_t number, const plock__local_wish *wish, plock_ns now, plock_error *error) {
+    plock_local_lease *lease = p->leases[number];
+    plock__local_wish first = *wish;
+    uint32_t key, claim;
+    first.at_least = 0; /* who dies before he has all is to have none */
+    plock_status status = plock__local_make_key(p->map, &lease->name, &key, error);
+    if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
+    if (status) return status;
+    plock__local_has_claim(lease, claim);
+    plock__local_date(lease, now);
+    return PLOCK_OK;
+}
+
+static plock_status take(const party *p, const plock__local_wish *wishes, plock_ns now, plock_error *error) {
     plock_status status = PLOCK_OK;
     size_t taken = 0;
-    for (; taken < p->count && !status; taken++) {
-        plock_local_lease *lease = p->leases[taken];
-        uint32_t key, claim;
-        status = plock__local_make_key(p->map, &lease->name, &key, error);
-        if (!status) status = plock__local_claim_key(p->map, key, &wishes[taken], false, now, &claim, error);
-        if (status) break;
-        plock__local_has_claim(lease, claim);
-        p->map->claims[claim].kept_until = 0;
-        plock__local_date(lease, now);
+    while (taken < p->count && !(status = take_one(p, taken, &wishes[taken], now, error))) taken++;
+    for (size_t i = 0; i < taken; i++) {
+        plock_local_lease *lease = p->leases[i];
+        if (status) {
+            lease->held = false;
+            p->map->lease_of[lease->claim] = NULL;
+            plock__local_end_claim(p->map, lease->claim, now);
+        } else if (wishes[i].at_least) {
+            p->map->claims[lease->claim].kept_until = plock_after(now, wishes[i].at_least);
+            plock__local_outlives(p->map, p->map->claims[lease->claim].kept_until);
+        }
     }
-    for (size_t i = 0; i < taken && status; i++) {
-        p->leases[i]->held = false;
-        p->map->lease_of[p->leases[i]->claim] = NULL;
-        plock__local_end_claim(p->map, p->leases[i]->claim, now);
-    }
-    for (size_t i = 0; i < taken && !status; i++)
-        if (wishes[i].at_least) p->map->claims[p->leases[i]->claim].kept_until = plock_after(now, wishes[i].at_least);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now)) return take(p, wishes, now, error);
     return status;
 }
 

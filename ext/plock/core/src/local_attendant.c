@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where no descriptor tells of a process's end, it is looked for at this interval. */
-static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
+/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that. */
+static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND;
 
 typedef struct death_watch death_watch;
 
@@ -85,7 +85,9 @@ static bool watch_process(plock__local_attendant *attendant, uint64_t process) {
     plock__leave();
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
-    death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
+    struct pollfd over = {.fd = fd, .events = POLLIN};
+    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0; /* and yet it counts as alive: somebody shares its life */
+    death_watch *watch = fd < 0 || dead ? NULL : plock__allocate(sizeof *watch);
     if (!watch) {
         if (fd >= 0) (void)close(fd);
         return false;
@@ -163,18 +165,19 @@ void plock__local_taken_away(plock_local_lease *lease) {
 
 /* With the lock held. */
 static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
-    lease->look_at = look_at;
-    if (look_at >= attendant->looks_at) return;
-    attendant->looks_at = look_at;
+    const plock_ns latest = plock_now() + IN_ANY_CASE;
+    lease->look_at = look_at < latest ? look_at : latest;
+    if (lease->look_at >= attendant->looks_at) return;
+    attendant->looks_at = lease->look_at;
     plock__worker_prod(&attendant->job);
 }
 
 /* The attendant's step itself does this. */
 static void heed(plock__local_attendant *attendant, plock_local_lease *lease, const plock__local_outlook *outlook) {
-    plock_ns look_at = outlook->look_at;
+    const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
+    plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
     bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
     for (unsigned i = 0; i < outlook->count && told; i++) told = watch_process(attendant, outlook->processes[i]);
-    const plock_ns soon = plock_now() + WITHOUT_NEWS;
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
     lease->look_at = look_at;
@@ -228,12 +231,14 @@ static void everybody_looks(plock__local_attendant *attendant) {
 
 static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    plock__local_outlook outlook = {.look_at = plock_now() + PLOCK_MILLISECOND};
+    const plock_ns now = plock_now();
+    plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
     plock_error ignored = {.status = PLOCK_OK};
     bool waits = true;
-    plock_status status = plock__local_enter(map, &ignored);
+    plock_status status = plock__local_check(map, now, &ignored);
+    if (status == PLOCK_OK) status = plock__local_enter(map, &ignored);
     if (status == PLOCK_OK) {
-        waits = plock__local_look(map, lease->claim, lease->serial, plock_now(), &outlook);
+        waits = plock__local_look(map, lease->claim, lease->serial, now, &outlook);
         status = plock__local_leave(map, &ignored);
     }
     if (status == PLOCK_OK || status == PLOCK_AGAIN) {

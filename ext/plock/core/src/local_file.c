@@ -2,6 +2,7 @@
 
 #include "failure.h"
 #include "memory.h"
+#include "plock/lease.h"
 #include "process.h"
 #include "random.h"
 
@@ -102,6 +103,7 @@ static verdict judge(int fd) {
     v.keys = title.keys;
     memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until), sizeof v.outlives_until);
     memcpy(&v.fence, page + offsetof(plock__local_header, fence), sizeof v.fence);
+    if (v.fence < 0 || v.fence >= PLOCK__LOCAL_FENCE_MAX) v.fence = 0;
     uint32_t damaged;
     memcpy(&damaged, page + offsetof(plock__local_header, damaged), sizeof damaged);
     v.why = "it is of another version of plock";
@@ -126,7 +128,8 @@ static plock_status refuse(plock_error *error, plock_status status, const char *
 /* Nothing may be taken from anybody: no process uses it, and nothing is held that outlives its process. */
 static plock_status may_be_made_anew(int fd, const verdict *v, const char *path, plock_error *error) {
     if (plock__local_used(fd)) return refuse(error, PLOCK_PROTOCOL, path, v->why, ", and other processes use it");
-    if (v->readable && !v->rebooted && v->outlives_until > plock_now())
+    const plock_ns now = plock_now();
+    if (v->readable && !v->rebooted && v->outlives_until > now && v->outlives_until <= plock_after(now, PLOCK_TTL_MAX))
         return refuse(error, PLOCK_PROTOCOL, path, v->why, ", and locks in it are kept for some time yet");
     return PLOCK_OK;
 }
@@ -206,7 +209,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, u
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     }
     map->fd = fd;
-    for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) map->bells[slot] = -1;
+    for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->bells[slot], -1);
     map->ears[0] = map->ears[1] = -1;
     map->references = 1;
     map->generation = plock__generation();
@@ -246,7 +249,7 @@ static plock__local_map *known(int folder, const char *name) {
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
     plock__enter();
     for (map = maps; map; map = map->next)
-        if (map->device == found.st_dev && map->inode == found.st_ino && !atomic_load(&map->header->damaged)) break;
+        if (map->device == found.st_dev && map->inode == found.st_ino && !atomic_load(&map->gone) && !atomic_load(&map->header->damaged)) break;
     if (map) map->references++;
     plock__leave();
     return map;
@@ -262,9 +265,10 @@ static plock_status open_file(int folder, const char *name, const char *path, in
     return status;
 }
 
-/* The rest, with the folder's lock. */
-static plock_status attach(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+/* The rest, with the folder's lock. *new: it was not mapped before. */
+static plock_status attach(plock__local_map **map, bool *new, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
+    *new = false;
     if ((*map = known(folder, name))) {
         if (!keys || keys == (*map)->key_count) return PLOCK_OK;
         plock__local_release(*map);
@@ -278,6 +282,7 @@ static plock_status attach(plock__local_map **map, int folder, const char *name,
         const verdict v = fd < 0 ? (verdict){.keys = keys} : judge(fd);
         if (v.usable) {
             if (!v.why && (!keys || keys == v.keys)) {
+                *new = true;
                 status = map_file(map, fd, path, v.keys, error);
                 if (*map) (*map)->remade = remade;
                 return status;
@@ -311,12 +316,13 @@ static plock_status lock_folder(int folder, const char *path, plock_error *error
 plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error) {
     int folder;
     const char *name;
+    bool new = false;
     *map = NULL;
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
     status = lock_folder(folder, path, error);
-    if (!status) status = attach(map, folder, name, path, keys, error);
-    if (*map && !status && (*map)->references == 1) {
+    if (!status) status = attach(map, &new, folder, name, path, keys, error);
+    if (new && !status) {
         plock__enter();
         (*map)->next = maps;
         maps = *map;
@@ -357,10 +363,13 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     struct stat found;
     if (now - atomic_load_explicit(&map->checked_at, memory_order_relaxed) < CHECKED_EVERY && !atomic_load(&map->gone)) return PLOCK_OK;
     atomic_store(&map->checked_at, now);
-    if (fstat(map->fd, &found) || found.st_nlink == 0) atomic_store(&map->gone, true);
-    if (atomic_load(&map->gone)) return plock__fail(error, PLOCK_DISCONNECTED, "the file of the local store %.120s was removed", map->path);
-    if ((uint64_t)found.st_size >= map->title.size && !memcmp(&map->header->title, &map->title, sizeof map->title)) return PLOCK_OK;
+    const bool removed = fstat(map->fd, &found) || found.st_nlink == 0;
+    if (!removed && !atomic_load(&map->harmed) && (uint64_t)found.st_size >= map->title.size &&
+        !memcmp(&map->header->title, &map->title, sizeof map->title))
+        return PLOCK_OK;
     atomic_store(&map->gone, true);
+    if (removed) return plock__fail(error, PLOCK_DISCONNECTED, "the file of the local store %.120s was removed", map->path);
+    atomic_store(&map->harmed, true);
     return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: its file was truncated or written over", map->path);
 }
 

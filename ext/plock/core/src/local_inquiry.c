@@ -8,10 +8,14 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* Into the section, for a call that is repeated where it is taken: how long it has been is told by `since`, of the calling thread. */
+/* Into the section, for a call that is repeated where it is taken: how long it has been is told by `since`, of the calling thread. What is
+ * not repeated soon was given up, and this is another one. */
 static plock_status go_in(plock_local *store, plock__local_map **map, plock_want *want, plock_error *error) {
-    static _Thread_local plock_ns since;
+    static const plock_ns SOON = PLOCK_SECOND / 2;
+    static _Thread_local plock_ns since, last;
     const plock_ns now = plock_now();
+    if (now - last > SOON) since = 0;
+    last = now;
     plock_status status = plock__local_use(store, map, error);
     if (!status) status = plock__local_go_in(*map, plock_after(since ? since : now, PATIENCE), want, error);
     if (status != PLOCK_AGAIN) since = 0;

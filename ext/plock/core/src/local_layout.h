@@ -23,6 +23,7 @@ enum {
 #define PLOCK__LOCAL_MAGIC "plock local lock"
 #define PLOCK__LOCAL_BYTE_ORDER 0x01020304u
 #define PLOCK__LOCAL_NONE UINT32_MAX
+#define PLOCK__LOCAL_FENCE_MAX (INT64_MAX / 2) /* no clock and no counting leads beyond that */
 
 /* At the beginning of the file, the same in every layout, so that any version can say what it has before it. */
 typedef struct plock__local_title {

@@ -161,13 +161,13 @@ void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline) {
 
 /* --- its end --- */
 
-/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
-static void let_go(plock_local_lease *lease, bool keeps) {
+void plock__local_let_go(plock_local_lease *lease, bool keeps) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
     lease->held = false;
     if (!map || !own(lease)) return;
     plock__local_dismiss(lease);
+    if (atomic_load(&map->harmed)) return; /* who touches what was cut off is ended by the kernel */
     const plock_status status = plock__local_enter(map, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return;
@@ -181,7 +181,7 @@ static void let_go(plock_local_lease *lease, bool keeps) {
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* where it is damaged there is nothing left to end */
 }
 
-static void give_bell_back(plock_local_lease *lease) {
+void plock__local_give_bell_back(plock_local_lease *lease) {
     plock__enter();
     plock_waker *bell = lease->bell;
     lease->bell = NULL;
@@ -191,8 +191,8 @@ static void give_bell_back(plock_local_lease *lease) {
 
 static void give_up(plock_local_lease *lease) {
     const bool ends = lease->doing == PLOCK__ACQUIRES || lease->doing == PLOCK__RELEASES;
-    if (ends) let_go(lease, false);
-    give_bell_back(lease);
+    if (ends) plock__local_let_go(lease, false);
+    plock__local_give_bell_back(lease);
     lease->doing = PLOCK__IDLE;
 }
 
@@ -206,14 +206,14 @@ void plock_local_lease_free(plock_local_lease *lease) {
     if (!lease) return;
     plock__begin_step();
     if (lease->doing) give_up(lease);
-    if (lease->held) let_go(lease, true);
+    if (lease->held) plock__local_let_go(lease, true);
     plock__local_lease_release(lease);
     plock__end_step();
 }
 
 void plock_local_lease_forget(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    if (!lease->held || !own(lease) || lease->watched) return;
+    if (!lease->held || !own(lease) || lease->watched || lease->terms.wait) return; /* else the map refers to it */
     plock__begin_step();
     plock__enter();
     const bool pins = !map->pinned;

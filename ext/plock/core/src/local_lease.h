@@ -6,7 +6,8 @@
 #include "worker.h"
 
 struct plock_local {
-    unsigned references; /* under the lock, as what follows */
+    plock_local *next;   /* of all in this process; under the lock, as what follows */
+    unsigned references;
     bool disconnected;
     plock__local_map *map; /* NULL: none at the moment */
     const char *remade;
@@ -32,6 +33,7 @@ struct plock_local_lease {
     plock_ns look_at; /* … or then */
     bool ended;       /* nothing is watched any more */
     bool gives_up;    /* the thread ends the claim */
+    bool again;       /* it watches on, though it was about to stop */
     plock_waker *bell;
     bool renews, watched;
     plock_ns ttl, renew_at, renewed_until;
@@ -67,6 +69,19 @@ PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns d
 
 /* --- local_steps.c --- */
 
+/* The operation is over, and nothing of the file is needed any more. Returns the status. */
+PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease, plock_status status);
+
+/* It is released, but its key stays taken until then. In the section. */
+void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
+
+/* --- local_acquire.c --- */
+
+PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want);
+
+/* The owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__local_owner_text(const plock_local_lease *lease, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
+
 /* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
 
@@ -74,8 +89,12 @@ PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
-/* It is released, but its key stays taken until then. In the section. */
-void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
+/* --- local_lease.c --- */
+
+/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
+void plock__local_let_go(plock_local_lease *lease, bool keeps);
+
+void plock__local_give_bell_back(plock_local_lease *lease);
 
 /* --- local_attendant.c --- */
 
@@ -99,6 +118,10 @@ void plock__local_begin_watch(plock_local_lease *lease);
 
 /* The lease holds, or waits; the native thread watches it from now on. */
 void plock__local_employ(plock_local_lease *lease);
+
+/* There is nothing to watch until the lease is in line or holds again; a file that was removed is let go of. True: it cannot be, because
+ * the native thread needs it still. */
+PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* It does so no more. */
 void plock__local_dismiss(plock_local_lease *lease);

@@ -11,6 +11,10 @@ int64_t plock__local_wall(void) {
 
 static int64_t next_fence(plock__local_map *map, int64_t wall) {
     const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
+    if (last < 0 || last >= PLOCK__LOCAL_FENCE_MAX) {
+        map->damaged = true;
+        return last;
+    }
     const int64_t fence = last >= wall ? last + 1 : wall;
     atomic_store_explicit(&map->header->fence, fence, memory_order_relaxed);
     return fence;

@@ -37,7 +37,7 @@ struct plock__local_map {
     const char *remade; /* why it was made anew */
 
     _Atomic plock_ns checked_at; /* that the file is whole and in its place */
-    atomic_bool gone;            /* it is not */
+    atomic_bool gone, harmed;    /* it is not; and that is because it was truncated or written over */
 
     /* In the section. */
     bool damaged;                         /* something in it cannot be */
@@ -50,8 +50,9 @@ struct plock__local_map {
     plock_local_lease **lease_of;         /* by claim: those of this process that wait or are watched */
     plock__local_key no_key;              /* stand in for what cannot be found: nothing that is written to them matters */
     plock__local_claim no_claim;
-    int bells[PLOCK__LOCAL_PROCESSES];    /* of other processes; -1: not open */
-    unsigned bells_open;
+
+    atomic_int bells[PLOCK__LOCAL_PROCESSES]; /* of other processes; -1: not open */
+    atomic_uint bells_open;
     int ears[2]; /* our own: where we listen, and an end that keeps it open; -1: nobody listens */
 };
 

@@ -165,15 +165,13 @@ void plock__local_hush(const int ears[2]) {
 /* For reading, too: then writing to one that nobody listens to raises no SIGPIPE. */
 static int bell_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
+    int none = atomic_load(&map->bells[slot]);
     *keeps = true;
-    if (map->bells[slot] >= 0) return map->bells[slot];
+    if (none >= 0) return none;
     name_bell(map, slot, path);
     const int fd = open_bell(path, O_RDWR);
-    *keeps = fd >= 0 && map->bells_open < BELLS_MAX;
-    if (*keeps) {
-        map->bells[slot] = fd;
-        map->bells_open++;
-    }
+    *keeps = fd >= 0 && atomic_load(&map->bells_open) < BELLS_MAX && atomic_compare_exchange_strong(&map->bells[slot], &none, fd);
+    if (*keeps) atomic_fetch_add(&map->bells_open, 1); /* else another thread has opened it meanwhile, or it is one too many */
     return fd;
 }
 
@@ -188,11 +186,11 @@ void plock__local_ring(plock__local_map *map, uint64_t process) {
 }
 
 void plock__local_close_bells(plock__local_map *map) {
-    for (uint32_t slot = 0; slot < SLOTS && map->bells_open; slot++) {
-        if (map->bells[slot] < 0) continue;
-        (void)close(map->bells[slot]);
-        map->bells[slot] = -1;
-        map->bells_open--;
+    for (uint32_t slot = 0; slot < SLOTS && atomic_load(&map->bells_open); slot++) {
+        const int fd = atomic_exchange(&map->bells[slot], -1);
+        if (fd < 0) continue;
+        (void)close(fd);
+        atomic_fetch_sub(&map->bells_open, 1);
     }
     for (int end = 0; end < 2; end++) {
         if (map->ears[end] >= 0) (void)close(map->ears[end]);

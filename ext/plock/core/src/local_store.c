@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+static plock_local *stores; /* of this process; under the lock */
+
 plock_status plock_local_open(plock_local **out, const char *path, unsigned keys, plock_error *error) {
     *out = NULL;
     if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
@@ -16,6 +18,10 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
     if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     store->references = 1;
     store->keys = keys;
+    plock__enter();
+    store->next = stores;
+    stores = store;
+    plock__leave();
     if (!path) status = plock__local_default_path(&store->path, error);
     else if (!(store->path = plock__copy(path, strlen(path)))) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     plock__local_map *map = NULL;
@@ -41,43 +47,62 @@ static unsigned of_itself(const plock__local_map *map) {
     return (unsigned)(map->attendant != NULL) + (unsigned)map->pinned;
 }
 
+static unsigned of_stores(const plock__local_map *map) {
+    unsigned count = 0;
+    for (const plock_local *store = stores; store; store = store->next) count += store->map == map;
+    return count;
+}
+
 /* One that cannot be used any more goes as soon as nothing is held in it. With the lock held. */
 static bool usable(const plock__local_map *map, unsigned own_references) {
     if (map->generation != plock__generation()) return false;
-    const bool whole = !atomic_load_explicit(&map->gone, memory_order_relaxed) && !atomic_load_explicit(&map->header->damaged, memory_order_relaxed);
-    return whole || map->references > own_references + of_itself(map);
+    if (!atomic_load_explicit(&map->gone, memory_order_relaxed) && !atomic_load_explicit(&map->header->damaged, memory_order_relaxed)) return true;
+    return map->references > own_references + of_stores(map) + of_itself(map);
 }
 
-plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
-    plock__enter();
-    plock__local_map *map = store->map, *old = NULL;
-    store->disconnected = false;
-    if (map && usable(map, 1)) {
-        map->references++;
+/* Takes it away from all stores, for none can use it. With the lock held; returns how many references the caller has to give up now. */
+static unsigned retire(const plock__local_map *map) {
+    unsigned count = 0;
+    for (plock_local *store = stores; store; store = store->next) {
+        if (store->map != map) continue;
+        store->map = NULL;
+        count++;
+    }
+    return count;
+}
+
+/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: it is needed still. */
+static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
+    for (;;) {
+        plock__enter();
+        plock__local_map *map = *out = store->map;
+        store->disconnected = false;
+        const bool may = map && usable(map, 0);
+        unsigned left = map && !may ? retire(map) : 0;
+        if (may) map->references++;
         plock__leave();
-        *out = map;
-        plock_status checked = plock__local_check(map, plock_now(), error);
+        for (; left > 0; left--) plock__local_release(map);
+        if (!may) *out = NULL;
+        const plock_status checked = may ? plock__local_check(map, plock_now(), error) : PLOCK_OK;
         if (!checked) return PLOCK_OK;
         plock__enter();
-        const bool needed = usable(map, 2);
+        const bool needed = usable(map, 1);
         plock__leave();
         if (needed) return checked;
         plock__local_release(map);
-        plock__enter();
-        map = store->map;
     }
-    old = map;
-    store->map = NULL;
-    plock__leave();
-    if (old) plock__local_release(old);
-    const plock_status status = plock__local_attach(&map, store->path, store->keys, error);
-    *out = map;
+}
+
+plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
+    plock_status status = current(store, out, error);
+    if (status || *out) return status;
+    status = plock__local_attach(out, store->path, store->keys, error);
     if (status) return status;
     plock__enter();
-    old = store->map; /* another thread was quicker */
-    store->map = map;
-    map->references++;
-    if (map->remade) store->remade = map->remade;
+    plock__local_map *old = store->map; /* another thread was quicker */
+    store->map = *out;
+    store->map->references++;
+    if (store->map->remade) store->remade = store->map->remade;
     plock__leave();
     if (old) plock__local_release(old);
     return PLOCK_OK;
@@ -125,6 +150,11 @@ bool plock_local_disconnected(const plock_local *store) {
 void plock__local_store_release(plock_local *store) {
     plock__enter();
     const bool last = --store->references == 0;
+    for (plock_local **link = &stores; last && *link; link = &(*link)->next)
+        if (*link == store) {
+            *link = store->next;
+            break;
+        }
     plock__leave();
     if (!last) return;
     if (store->map) plock__local_release(store->map);

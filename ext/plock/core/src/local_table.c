@@ -91,7 +91,9 @@ plock_status plock__local_make_key(plock__local_map *map, const plock__local_nam
     plock__local_header *header = map->header;
     *number = header->keys_free;
     if (*number != PLOCK__LOCAL_NONE) {
-        header->keys_free = plock__key(map, *number)->next;
+        const plock__local_key *key = plock__key(map, *number);
+        if (key->length != NONE_LEFT) map->damaged = true;
+        else header->keys_free = key->next;
         if (map->damaged) return plock__fail_plainly(error, PLOCK_PROTOCOL);
     } else {
         if (header->keys_made >= map->key_count)
@@ -134,7 +136,9 @@ plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number, pl
     plock__local_header *header = map->header;
     *number = header->claims_free;
     if (*number != PLOCK__LOCAL_NONE) {
-        header->claims_free = plock__claim(map, *number)->next;
+        const plock__local_claim *claim = plock__claim(map, *number);
+        if (plock__state(claim) != PLOCK__FREE) map->damaged = true;
+        else header->claims_free = claim->next;
         if (map->damaged) return plock__fail_plainly(error, PLOCK_PROTOCOL);
     } else {
         if (header->claims_made >= map->claim_count)

@@ -54,7 +54,7 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
     for (;;) {
         const plock_ns now = plock_now();
         plock__enter();
-        const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS;
+        const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
         const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
         const plock_ns ttl = lease->ttl, latest = lease->renewed_until;
         if (lease->place == PLOCK__HOLDS && !lease->renew_at) lease->renew_at = now + ttl / RENEWALS_PER_TTL;
@@ -104,10 +104,13 @@ static plock_status step(plock_job *job, plock_want *want) {
 static void put_down(plock_job *job) {
     plock_local_lease *lease = (plock_local_lease *)(void *)job;
     plock__enter();
-    lease->employed = false;
-    if (lease->generation == plock__generation() && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
+    const bool own = lease->generation == plock__generation(), again = own && lease->again && !lease->ended;
+    lease->again = false;
+    lease->employed = again;
+    if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
     plock__leave();
-    plock__local_lease_release(lease);
+    if (again) plock__worker_submit(job);
+    else plock__local_lease_release(lease);
 }
 
 /* --- what the program says --- */
@@ -126,10 +129,26 @@ void plock__local_employ(plock_local_lease *lease) {
     if (employs) plock__worker_submit(&lease->job);
 }
 
+bool plock__local_start_over(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    plock__enter();
+    plock__local_unregister(lease);
+    lease->place = PLOCK__NOBODY;
+    lease->looks = false;
+    if (lease->ended) lease->again = lease->employed; /* it has told of the loss, and is about to stop */
+    lease->ended = false;
+    const bool removed = atomic_load(&map->gone), needed = removed && lease->employed;
+    if (removed && !needed) lease->map = NULL;
+    plock__leave();
+    if (removed && !needed) plock__local_release(map);
+    return needed;
+}
+
 void plock__local_dismiss(plock_local_lease *lease) {
     if (!lease->map || lease->generation != plock__generation()) return;
     plock__enter();
     lease->ended = true;
+    lease->again = false;
     plock__local_unregister(lease);
     if (lease->employed) plock__worker_prod(&lease->job);
     plock__leave();

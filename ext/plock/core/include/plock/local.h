@@ -104,11 +104,12 @@ void plock_local_lease_cancel(plock_local_lease *lease);
 /* The operation under way ends by the deadline. */
 void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline);
 
-/* Acquires all, or nothing: one attempt. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
+/* Acquires all, or nothing: one attempt. Their keys are different ones. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
 PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
                                                     plock_want *want, plock_error *error);
 
-/* Leaves what it holds to whoever releases it by its owner; it still ends with this process. */
+/* Leaves what it holds to whoever releases it by its owner; it still ends with this process. Only what was acquired in one attempt and is
+ * not watched. */
 void plock_local_lease_forget(plock_local_lease *lease);
 
 /* Frees it; what it holds is released, not so in a forked child. abandon: and that is told (plock/notice.h). NULL is allowed. */

@@ -1,0 +1,228 @@
+/* Acquiring a lease of a local store, step by step: asking, standing in line, taking one's turn. */
+#include "local_lease.h"
+
+#include "failure.h"
+#include "process.h"
+#include "waker.h"
+
+#include <poll.h>
+
+plock_status plock__local_owner_text(const plock_local_lease *lease, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
+    size_t length;
+    const char *owner = plock_local_lease_owner(lease, &length);
+    *text = plock__text(owner, length);
+    *digested = length > PLOCK__LOCAL_OWNER_MAX;
+    if (!*digested) return PLOCK_OK;
+    *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX); /* 160 bits of it are enough to tell owners apart */
+    return plock_digest(owner, length, NULL, 0, room);
+}
+
+plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
+    const plock_local_terms *terms = &lease->terms;
+    *wish = (plock__local_wish){.ttl = lease->ttl, .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
+                                .watched = lease->watched, .label = plock__text(terms->label, terms->label_length),
+                                .thread = (int64_t)plock__thread_number(), .lease = lease->watched || terms->wait ? lease : NULL};
+    return plock__local_owner_text(lease, room, &wish->owner, &wish->owner_digested);
+}
+
+/* Reads what the claim says; it is ours. */
+void plock__local_date(plock_local_lease *lease, plock_ns now) {
+    const plock__local_claim *claim = &lease->map->claims[lease->claim];
+    lease->held = true;
+    lease->fence = claim->fence;
+    lease->valid_until = atomic_load(&claim->until);
+    lease->acquired_at = lease->contended ? lease->valid_until - lease->ttl : now;
+    lease->waited = lease->acquired_at - lease->began_at;
+}
+
+/* The claim that was just made. */
+void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
+    lease->claim = claim;
+    lease->serial = plock__serial(&lease->map->claims[claim]);
+}
+
+static plock_status fail(plock_local_lease *lease, plock_status status) {
+    if (lease->queued) plock__local_let_go(lease, false); /* what became of it is not known, or not wanted any more */
+    lease->queued = false;
+    plock__local_give_bell_back(lease);
+    plock__local_dismiss(lease);
+    return plock__local_finish_without(lease, status);
+}
+
+static plock_status refused(plock_local_lease *lease) {
+    return fail(lease, plock__fail_plainly(&lease->error, PLOCK_REFUSED));
+}
+
+static plock_status holds(plock_local_lease *lease) {
+    plock__local_give_bell_back(lease);
+    lease->doing = PLOCK__IDLE;
+    return PLOCK_OK;
+}
+
+/* In the section. PLOCK_REFUSED: somebody is inside or before us. */
+static plock_status claim(plock_local_lease *lease, const plock__local_wish *wish, bool waits, plock_ns now) {
+    plock__local_map *map = lease->map;
+    uint32_t key = plock__local_find(map, &lease->name), made;
+    if (key != PLOCK__LOCAL_NONE) {
+        plock__local_tidy(map, key, now);
+        if (!plock__key(map, key)->length) key = PLOCK__LOCAL_NONE;
+    }
+    plock_status status = PLOCK_OK;
+    const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wish->mode, wish->limit);
+    if (!admitted) lease->contended = true;
+    if (!admitted && !waits) return PLOCK_REFUSED;
+    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->error);
+    if (!status) status = plock__local_claim_key(map, key, wish, !admitted, now, &made, &lease->error);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wish, waits, now);
+    if (status) return status;
+    plock__local_has_claim(lease, made);
+    return admitted ? PLOCK_OK : PLOCK_AGAIN;
+}
+
+/* He waits in line; in the section, so that nobody lets him in before he is known. */
+static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
+    plock__enter();
+    lease->place = PLOCK__WAITS;
+    lease->look_at = PLOCK_NEVER;
+    plock__local_register(lease);
+    plock__leave();
+    lease->queued = true;
+    if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
+}
+
+/* What somebody needs to wait: the attendant, and a bell of his own. */
+static plock_status prepare_to_wait(plock_local_lease *lease) {
+    const plock_status status = plock__local_attend(lease->map, &lease->error);
+    if (status || lease->bell) return status;
+    plock_waker *bell = plock_waker_take();
+    if (!bell) return plock__fail(&lease->error, PLOCK_DESCRIPTORS, "no file descriptor is left to wait with");
+    plock__enter();
+    lease->bell = bell;
+    plock__leave();
+    return PLOCK_OK;
+}
+
+static plock_status ask(plock_local_lease *lease, plock_want *want) {
+    plock__local_wish wish;
+    plock__local_outlook outlook;
+    char room[PLOCK_DIGEST_HEX];
+    plock_status status = PLOCK_OK;
+    if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
+    if (!status) status = plock__local_wish_of(lease, &wish, room);
+    if (!status && lease->watched) status = plock__local_attend(lease->map, &lease->error);
+    while (!status) {
+        const plock_ns now = plock_now();
+        status = plock__local_go_in(lease->map, lease->deadline, want, &lease->error);
+        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+        if (status) break;
+        const plock_status answer = claim(lease, &wish, lease->bell, now);
+        if (answer == PLOCK_OK) {
+            plock__local_date(lease, now);
+            lease->place = PLOCK__HOLDS;
+        }
+        if (answer == PLOCK_AGAIN) queue(lease, &outlook, now);
+        status = plock__local_leave(lease->map, &lease->error);
+        if (status) break;
+        if (answer == PLOCK_REFUSED) {
+            if (!lease->terms.wait) return refused(lease);
+            status = prepare_to_wait(lease);
+            continue; /* once more */
+        }
+        if (answer == PLOCK_AGAIN) plock__local_heed(lease, &outlook);
+        if (lease->watched && (answer == PLOCK_OK || answer == PLOCK_AGAIN)) {
+            if (answer == PLOCK_OK) {
+                plock__enter();
+                plock__local_begin_watch(lease);
+                plock__local_register(lease);
+                plock__leave();
+            }
+            plock__local_employ(lease);
+        }
+        if (answer == PLOCK_OK) return holds(lease);
+        if (answer == PLOCK_AGAIN) return PLOCK_AGAIN;
+        status = answer;
+    }
+    lease->held = false;
+    return fail(lease, status);
+}
+
+static plock_status outcome(plock_local_lease *lease) {
+    plock__enter();
+    const plock_status status = lease->place == PLOCK__HOLDS ? PLOCK_OK : lease->place == PLOCK__WAITS ? PLOCK_AGAIN : PLOCK_DISCONNECTED;
+    plock__leave();
+    return status;
+}
+
+/* Patience is over. PLOCK_OK: he was let in meanwhile. */
+static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_status status = plock__local_go_in(map, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
+    if (status) return status;
+    const bool let_in = plock__local_still(lease, PLOCK__HELD), waits = plock__local_still(lease, PLOCK__WAITING);
+    if (waits) {
+        map->lease_of[lease->claim] = NULL;
+        plock__local_end_claim(map, lease->claim, now);
+    }
+    status = plock__local_leave(map, &lease->error);
+    if (let_in && !status) plock__local_granted(lease);
+    if (status || let_in) return status;
+    return waits ? plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT) : PLOCK_DISCONNECTED;
+}
+
+/* His turn has come. Does he still have what he was given? He may have been kept from it for longer than it lasts, or have waited in a
+ * file that is not there any more. */
+static bool takes_his_turn(plock_local_lease *lease) {
+    const plock_ns now = plock_now();
+    plock_error ignored;
+    if (plock__local_check(lease->map, now, &ignored)) return false;
+    plock__local_date(lease, now);
+    lease->held = plock__local_still(lease, PLOCK__HELD) && now < lease->valid_until;
+    return lease->held;
+}
+
+/* He asks as if he had just come, but for his patience. */
+static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_status status = plock__local_go_in(map, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status) return fail(lease, status);
+    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) {
+        map->lease_of[lease->claim] = NULL;
+        plock__local_end_claim(map, lease->claim, now);
+    }
+    lease->queued = false;
+    status = plock__local_leave(map, &lease->error);
+    if (!status && plock__local_start_over(lease)) status = plock__local_check(map, now, &lease->error);
+    if (status) return fail(lease, status);
+    *want = (plock_want){.fd = -1};
+    return PLOCK_AGAIN;
+}
+
+static plock_status lost_place(plock_local_lease *lease) {
+    if (*lease->error.message) return PLOCK_DISCONNECTED;
+    return plock__fail(&lease->error, PLOCK_DISCONNECTED, "the place in line was lost: the local store's file was damaged, or waiting was ended");
+}
+
+static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
+    plock__waker_hush_if_rung(lease->bell);
+    plock_status status = outcome(lease);
+    const bool patient = plock_now() < lease->patience_ends;
+    *want = (plock_want){.fd = plock_waker_descriptor(lease->bell), .events = POLLIN, .deadline = lease->patience_ends, .helps = true};
+    if (status == PLOCK_AGAIN && !patient) status = leave_line(lease, want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_OK && takes_his_turn(lease)) return holds(lease);
+    if (atomic_load(&lease->map->harmed)) return fail(lease, lost_place(lease));
+    const bool removed = atomic_load(&lease->map->gone);
+    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && removed)) return begin_anew(lease, want);
+    return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
+}
+
+plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want) {
+    if (!lease->queued) {
+        const plock_status asked = ask(lease, want);
+        if (asked != PLOCK_AGAIN || !lease->queued) return asked;
+    }
+    return wait_in_line(lease, want);
+}

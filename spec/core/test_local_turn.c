@@ -1,0 +1,187 @@
+/* The embedded store: who waits, and whose turn comes when something else has happened. */
+#include "local_support.h"
+
+#include "local_map.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const plock_ns LONG = 60 * PLOCK_SECOND, BRIEF = 30 * PLOCK_MILLISECOND;
+
+static void nap(plock_ns span) {
+    (void)usleep((useconds_t)(span / 1000));
+}
+
+/* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts. */
+static plock_local_lease *late(plock_local *store, plock_local_terms terms) {
+    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+    plock_want want;
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    plock_local_lease_free(first);
+    nap(terms.ttl + BRIEF);
+    return second;
+}
+
+static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
+    plock_local *store = local_open();
+    for (int watched = 0; watched < 2; watched++) {
+        plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
+        plock_want want;
+        CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_step(one, &want), PLOCK_AGAIN);
+        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_local_lease_step(one, &want), PLOCK_AGAIN);
+        CHECK(!plock_local_lease_valid(one) && plock_local_lease_valid(other));
+        CHECK_INT(local_waiters(store, "k"), 1); /* he stands in line again */
+        CHECK_STATUS(local_release(other), PLOCK_OK);
+        CHECK_STATUS(local_finish(one), PLOCK_OK);
+        CHECK(plock_local_lease_valid(one));
+        CHECK(plock_local_lease_fence(one) > plock_local_lease_fence(other));
+        plock_local_lease_free(one);
+        plock_local_lease_free(other);
+    }
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+}
+
+static void he_has_it_anew_where_nobody_came_meanwhile(void) {
+    plock_local *store = local_open();
+    plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG});
+    CHECK_STATUS(local_finish(one), PLOCK_OK);
+    CHECK(plock_local_lease_valid(one));
+    plock_local_lease_free(one);
+    plock_local_close(store);
+}
+
+static void his_patience_is_not_longer_for_that(void) {
+    plock_local *store = local_open();
+    plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(local_finish(one), PLOCK_TIMED_OUT);
+    CHECK_INT(local_waiters(store, "k"), 0);
+    CHECK_INT(local_holders(store, "k"), 1);
+    plock_local_lease_free(one);
+    plock_local_lease_free(other);
+    plock_local_close(store);
+}
+
+/* --- the file is removed meanwhile --- */
+
+static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
+    plock_local *store = local_open();
+    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
+    plock_want want;
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK(unlink(local_path()) == 0);
+    nap(150 * PLOCK_MILLISECOND);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    plock_local_lease_free(first);
+    CHECK_STATUS(local_finish(second), PLOCK_OK);
+    CHECK(access(local_path(), F_OK) == 0);
+    plock_local *another = local_open();
+    other = local_lease(another, "k");
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_REFUSED); /* in the file that is there now */
+    plock_local_lease_free(other);
+    plock_local_lease_free(second);
+    plock_local_close(another);
+    plock_local_close(store);
+}
+
+static void take_it(void *context) {
+    plock_local_lease *lease = local_lease(context, "k");
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    for (;;) (void)pause();
+}
+
+/* Nobody rings him, for who holds it in the file that is gone goes on holding it. */
+static void and_finds_out_by_himself(void) {
+    plock_local *store = local_open();
+    const pid_t holder = local_child(take_it, store);
+    unsigned rounds = 0;
+    while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
+    plock_local_lease *lease = local_lease(store, "k");
+    plock_want want;
+    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK(unlink(local_path()) == 0);
+    const plock_ns removed = plock_now();
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+    CHECK(plock_now() - removed < 5 * PLOCK_SECOND);
+    plock_local_lease_free(lease);
+    CHECK(kill(holder, SIGKILL) == 0);
+    (void)local_status_of(holder);
+    plock_local_close(store);
+}
+
+/* --- one who is dead, but not yet for others --- */
+
+static void share_life(void *context) {
+    _Atomic int *const fd = context;
+    (void)atomic_load(fd);
+    for (;;) (void)pause();
+}
+
+static void hold_and_share(void *context) {
+    plock_local *store = *(plock_local **)context;
+    _Atomic int *stage = (_Atomic int *)((char *)context + sizeof store);
+    plock_error error;
+    plock_local_lease *lease = local_lease(store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    const int shared = fcntl(plock_local_liveness(store, &error), F_DUPFD_CLOEXEC, 0);
+    _Atomic int fd;
+    atomic_init(&fd, shared);
+    const pid_t other = local_child(share_life, &fd);
+    (void)close(shared);
+    atomic_store(stage, (int)other);
+    for (;;) (void)pause();
+}
+
+/* He is a zombie, which a watchdog keeps alive for others: who waits does not ask about him again and again. */
+static void waiting_for_a_zombie_costs_no_time(void) {
+    struct {
+        plock_local *store;
+        _Atomic int other;
+    } *scene = mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(scene != MAP_FAILED);
+    scene->store = local_open();
+    const pid_t holder = local_child(hold_and_share, scene);
+    unsigned rounds = 0;
+    while (!atomic_load(&scene->other) && test_patient(&rounds)) continue;
+    plock_local_lease *lease = local_lease(scene->store, "k");
+    CHECK(kill(holder, SIGKILL) == 0);
+    nap(BRIEF);
+    struct rusage before, after;
+    (void)getrusage(RUSAGE_SELF, &before);
+    CHECK_STATUS(local_acquire(lease, LONG, 500 * PLOCK_MILLISECOND), PLOCK_TIMED_OUT);
+    (void)getrusage(RUSAGE_SELF, &after);
+    const long spent = (after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
+                       (after.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_utime.tv_usec - before.ru_stime.tv_usec);
+    CHECK(spent < (TEST_TSAN ? 400000 : 100000));
+    CHECK(kill((pid_t)atomic_load(&scene->other), SIGKILL) == 0);
+    CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
+    (void)local_status_of(holder);
+    plock_local_lease_free(lease);
+    plock_local_close(scene->store);
+}
+
+int main(void) {
+    local_begin();
+    RUN(who_comes_too_late_for_his_turn_is_not_let_in_beside_another);
+    RUN(he_has_it_anew_where_nobody_came_meanwhile);
+    RUN(his_patience_is_not_longer_for_that);
+    RUN(who_waits_in_a_file_that_is_removed_is_not_let_in_there);
+    RUN(and_finds_out_by_himself);
+    RUN(waiting_for_a_zombie_costs_no_time);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    local_end();
+    return test_end("local_turn");
+}
