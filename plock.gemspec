@@ -135,6 +135,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/local_watch.c
     ext/plock/core/src/memory.c
     ext/plock/core/src/memory.h
+    ext/plock/core/src/nook.c
+    ext/plock/core/src/nook.h
     ext/plock/core/src/notice.c
     ext/plock/core/src/notice.h
     ext/plock/core/src/owner.c

@@ -49,7 +49,7 @@ RSpec.describe Plock::LocalStore do
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too" })
-      expect(output).to eq("/tmp/plock-#{Process.euid}/locks\n")
+      expect(output).to include("/tmp/plock-#{Process.euid}/locks") # which others may use: so perhaps in the message that says so
     end
 
     it "takes percent-encoding, and how many keys there is to be room for" do

@@ -2,7 +2,7 @@
 
 plock_status plock_carry_on(const plock_operation *operation, plock_wait wait, void *context) {
     for (;;) {
-        plock_want want;
+        plock_want want = {.fd = -1};
         plock_status status = operation->step(operation->of, &want);
         if (status != PLOCK_AGAIN) return status;
         status = wait(context, &want);

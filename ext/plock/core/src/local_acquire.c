@@ -205,17 +205,27 @@ static plock_status lost_place(plock_local_lease *lease) {
     return plock__fail(&lease->error, PLOCK_DISCONNECTED, "the place in line was lost: the local store's file was damaged, or waiting was ended");
 }
 
+/* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
+static const plock__nook *nook(plock_local_lease *lease) {
+    plock__local_claim *claim = &lease->map->claims[lease->claim];
+    if (lease->watched) return NULL;
+    lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell};
+    return &lease->nook;
+}
+
 static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     plock__waker_hush_if_rung(lease->bell);
     plock_status status = outcome(lease);
-    const bool patient = plock_now() < lease->patience_ends;
-    *want = (plock_want){.fd = plock_waker_descriptor(lease->bell), .events = POLLIN, .deadline = lease->patience_ends, .helps = true};
-    if (status == PLOCK_AGAIN && !patient) status = leave_line(lease, want);
+    if (status == PLOCK_AGAIN) {
+        *want = (plock_want){.fd = plock_waker_descriptor(lease->bell), .events = POLLIN, .deadline = lease->patience_ends, .helps = true, .nook = nook(lease)};
+        if (want->nook && plock__local_has_turn(lease)) status = PLOCK_OK;
+    }
+    const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
+    if (!patient) status = leave_line(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK && takes_his_turn(lease)) return holds(lease);
     if (atomic_load(&lease->map->harmed)) return fail(lease, lost_place(lease));
-    const bool removed = atomic_load(&lease->map->gone);
-    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && removed)) return begin_anew(lease, want);
+    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && atomic_load(&lease->map->gone))) return begin_anew(lease, want);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }
 

@@ -144,6 +144,16 @@ static void oust(plock_local_lease *lease) {
     if (lease->bell) plock__worker_ring(lease->bell);
 }
 
+bool plock__local_has_turn(plock_local_lease *lease) {
+    if (!plock__local_still(lease, PLOCK__HELD)) return false;
+    plock__enter();
+    const bool told = lease->place != PLOCK__WAITS;
+    lease->place = PLOCK__HOLDS;
+    plock__local_unregister(lease);
+    plock__leave();
+    return !told;
+}
+
 void plock__local_granted(plock_local_lease *lease) {
     plock__enter();
     serve(lease);

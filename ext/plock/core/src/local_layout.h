@@ -11,7 +11,7 @@
 #include "plock/local.h"
 
 enum {
-    PLOCK__LOCAL_LAYOUT = 1,       /* another number for every change of what follows */
+    PLOCK__LOCAL_LAYOUT = 2,       /* another number for every change of what follows */
     PLOCK__LOCAL_PROCESSES = 1024, /* at a time */
     PLOCK__LOCAL_NAME_MAX = 200,   /* of a key, as it stands; a longer one is known by its digest */
     PLOCK__LOCAL_OWNER_MAX = 40,   /* likewise */
@@ -96,6 +96,7 @@ typedef struct plock__local_claim {
     char mode;                 /* 0: alone */
     uint8_t watched;           /* its process wants to hear of its end */
     _Atomic uint8_t look;      /* waiting: something has changed before it */
+    _Atomic uint8_t asleep;    /* waiting: at its word, and is woken there */
     uint8_t owner_length, owner_digested, label_length;
     char owner[PLOCK__LOCAL_OWNER_MAX];
     char label[PLOCK_LOCAL_LABEL_MAX];

@@ -3,6 +3,7 @@
 #define PLOCK__LOCAL_LEASE_H
 
 #include "local_line.h"
+#include "nook.h"
 #include "worker.h"
 
 struct plock_local {
@@ -35,6 +36,7 @@ struct plock_local_lease {
     bool gives_up;    /* the thread ends the claim */
     bool again;       /* it watches on, though it was about to stop */
     plock_waker *bell;
+    plock__nook nook;
     bool renews, watched;
     plock_ns ttl, renew_at, renewed_until;
 
@@ -104,6 +106,9 @@ PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_err
 /* With the lock held. */
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
+
+/* The lease, which is not watched, holds without having been told so: it is told. */
+bool plock__local_has_turn(plock_local_lease *lease);
 
 /* The lease heeds this from now on. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);

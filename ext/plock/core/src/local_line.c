@@ -1,5 +1,7 @@
 #include "local_line.h"
 
+#include "nook.h"
+
 #include <string.h>
 #include <time.h>
 
@@ -33,8 +35,22 @@ static plock_local_lease *lease_here(plock__local_map *map, const plock__local_c
 static void ring(plock__local_map *map, const plock__local_claim *claim) {
     const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
     if (!process || process == map->process) return;
-    if (map->rings_later && map->to_ring_count < sizeof map->to_ring / sizeof *map->to_ring) map->to_ring[map->to_ring_count++] = process;
-    else plock__local_ring(map, process);
+    plock__local_calls *calls = &map->calls;
+    if (!map->calls_later || calls->count == sizeof calls->to / sizeof *calls->to) {
+        plock__local_ring(map, process);
+        return;
+    }
+    calls->to[calls->count].process = process;
+    calls->to[calls->count++].claim = plock__claim_number(map, claim);
+}
+
+/* Who does not sleep at his word, or is somebody else by now, is rung in vain at worst. */
+void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
+    for (unsigned i = 0; i < calls->count; i++) {
+        const uint32_t number = calls->to[i].claim;
+        if (number < map->claim_count && atomic_load(&map->claims[number].asleep)) plock__nook_wake(&map->claims[number].word);
+        else plock__local_ring(map, calls->to[i].process);
+    }
 }
 
 static bool any(uint32_t number) {
@@ -82,6 +98,7 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
     PLOCK__FAULT();
     atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__HELD));
     PLOCK__FAULT();
+    if (!map->calls_later && atomic_load(&claim->asleep)) plock__nook_wake(&claim->word);
     if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
 }
 
@@ -192,6 +209,7 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
     claim->mode = wish->mode;
     claim->watched = wish->watched;
     atomic_store_explicit(&claim->look, 0, memory_order_relaxed);
+    atomic_store_explicit(&claim->asleep, 0, memory_order_relaxed);
     claim->owner_length = (uint8_t)wish->owner.length;
     claim->owner_digested = wish->owner_digested;
     memcpy(claim->owner, wish->owner.bytes, wish->owner.length);

@@ -2,7 +2,7 @@
  *
  * Whoever changes something for another process rings its bell first, and then does it: if he dies in between, the other one comes, finds
  * him dead in the section, and repairs what he left. Only a holder's own release rings afterwards, outside, for whoever is first in line
- * watches the process of each holder. */
+ * watches the process of each holder. Who sleeps at his claim's word (nook.h) is woken there, which can only be after it was changed. */
 #ifndef PLOCK__LOCAL_LINE_H
 #define PLOCK__LOCAL_LINE_H
 
@@ -38,6 +38,9 @@ PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32
 
 /* Ends a claim, whatever it is, and lets in whose turn it is. */
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
+
+/* Calls those whom a release let in; not in the section. */
+void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 
 /* Who is first in line is to look again: something before him is different. Before it is. */
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);

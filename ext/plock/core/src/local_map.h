@@ -11,6 +11,15 @@ typedef struct plock__local_attendant plock__local_attendant;
 
 typedef struct plock__local_map plock__local_map;
 
+/* Claims of other processes that were let in, and whose. */
+typedef struct plock__local_calls {
+    unsigned count;
+    struct {
+        uint64_t process;
+        uint32_t claim;
+    } to[4];
+} plock__local_calls;
+
 struct plock__local_map {
     /* Under the lock. */
     plock__local_map *next; /* all of the process */
@@ -44,9 +53,8 @@ struct plock__local_map {
     uint64_t asked_about;                 /* of whom it is known here whether he lives, so that the kernel is asked once */
     bool lives;
     plock_ns swept_at;
-    bool rings_later;                     /* who is let in is told after the section: */
-    unsigned to_ring_count;
-    uint64_t to_ring[4];
+    bool calls_later;                     /* who is let in is told after the section: */
+    plock__local_calls calls;
     plock_local_lease **lease_of;         /* by claim: those of this process that wait or are watched */
     plock__local_key no_key;              /* stand in for what cannot be found: nothing that is written to them matters */
     plock__local_claim no_claim;

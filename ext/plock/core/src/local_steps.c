@@ -51,9 +51,9 @@ static void release(plock_local_lease *lease, plock_ns now) {
         plock__local_keep(map, &map->claims[lease->claim], plock_after(now, lease->span));
         return;
     }
-    map->rings_later = true;
+    map->calls_later = true;
     plock__local_end_claim(map, lease->claim, now);
-    map->rings_later = false;
+    map->calls_later = false;
 }
 
 /* Not ours any more, but still there because nobody has come since its time was over. */
@@ -117,12 +117,10 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
     else if (lease->doing == PLOCK__EXTENDS) extend(lease, now);
     else if (lease->doing == PLOCK__DOWNGRADES) downgrade(lease, now);
     else leave(lease);
-    uint64_t to_ring[sizeof map->to_ring / sizeof *map->to_ring];
-    const unsigned count = map->to_ring_count;
-    memcpy(to_ring, map->to_ring, sizeof to_ring);
-    map->to_ring_count = 0;
+    const plock__local_calls calls = map->calls;
+    map->calls.count = 0;
     status = plock__local_leave(map, &lease->error);
-    for (unsigned i = 0; i < count; i++) plock__local_ring(map, to_ring[i]);
+    plock__local_call(map, &calls);
     if (!valid) {
         plock__enter();
         lease->place = PLOCK__OUSTED;

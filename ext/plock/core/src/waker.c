@@ -13,10 +13,16 @@
 #ifdef PLOCK__EVENTFD
 #include <sys/eventfd.h>
 #endif
+#ifdef PLOCK__FUTEX
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 struct plock_waker {
     int out, in; /* with an eventfd both are the same; -1: not open */
-    atomic_bool rung;
+    _Atomic uint32_t rung; /* 0 or 1 */
+    atomic_uint sleepers;  /* who are to be woken besides */
     plock_waker *next_unused, *next; /* every waker stays in the list of all, for the child of a fork */
 };
 
@@ -96,14 +102,33 @@ int plock_waker_descriptor(const plock_waker *waker) {
     return waker->out;
 }
 
+static void wake_sleepers(plock_waker *waker) {
+#ifdef PLOCK__FUTEX
+    (void)syscall(SYS_futex, &waker->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)waker;
+#endif
+}
+
 void plock_waker_ring(plock_waker *waker) {
-    if (atomic_exchange(&waker->rung, true)) return;
+    if (atomic_exchange(&waker->rung, 1)) return;
     const int code = errno; /* it may ring in a signal handler */
     const uint64_t one = 1;
     ssize_t written;
     do written = write(waker->in, &one, sizeof one);
     while (written < 0 && errno == EINTR); /* EAGAIN: it is ringing already */
+    if (atomic_load(&waker->sleepers)) wake_sleepers(waker);
     errno = code;
+}
+
+const _Atomic uint32_t *plock__waker_lie_down(plock_waker *waker) {
+    atomic_fetch_add(&waker->sleepers, 1);
+    return &waker->rung;
+}
+
+bool plock__waker_get_up(plock_waker *waker) {
+    atomic_fetch_sub(&waker->sleepers, 1);
+    return atomic_load(&waker->rung);
 }
 
 /* The mark goes last: a ring in between writes nothing, but is part of what is reported here, and the next one writes again. */
@@ -112,13 +137,14 @@ bool plock_waker_hush(plock_waker *waker) {
     ssize_t got;
     do got = read(waker->out, drained, sizeof drained);
     while ((got > 0 && waker->in != waker->out) || (got < 0 && errno == EINTR)); /* an eventfd is empty after one */
-    return atomic_exchange(&waker->rung, false);
+    return atomic_exchange(&waker->rung, 0);
 }
 
 void plock__wakers_in_child(void) {
     for (plock_waker *waker = all; waker; waker = waker->next) {
         close_descriptors(waker);
-        atomic_store(&waker->rung, false);
+        atomic_store(&waker->rung, 0);
+        atomic_store(&waker->sleepers, 0);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "worker.h"
 
+#include "nook.h"
 #include "plock/store.h"
 #include "process.h"
 #include "waker.h"
@@ -252,7 +253,9 @@ static plock_status drive(const plock_want *want, const plock_waker *interrupt) 
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-plock_status plock_await(const plock_want *want, const plock_waker *interrupt) {
+plock_status plock_await(const plock_want *want, plock_waker *interrupt) {
+    plock_status status;
+    if (want->nook && plock__nook_await(want, interrupt, &status)) return status;
     if (want->helps && become_guest()) return drive(want, interrupt);
     struct pollfd polled[] = {{.fd = want->fd, .events = want->events}, {.fd = -1, .events = POLLIN}};
     if (interrupt) polled[1].fd = plock_waker_descriptor(interrupt);

@@ -8,18 +8,21 @@
 #include "plock/status.h"
 #include "plock/waker.h"
 
+typedef struct plock__nook plock__nook;
+
 typedef struct plock_want {
     int fd;         /* -1: no descriptor, only the deadline */
     short events;   /* POLLIN or POLLOUT */
     plock_ns deadline;
     bool helps; /* it waits for what the native thread does, and may do that itself meanwhile: plock_await */
+    const plock__nook *nook; /* where plock_await may sleep instead of at the descriptor; NULL: nowhere */
 } plock_want;
 
 /* Waits for it in poll(2): PLOCK_OK when it is ready or its time has come, PLOCK_INTERRUPTED on a signal or when the waker is rung
  * (NULL: there is none). A thread that waits in line listens to the server itself meanwhile, so that its turn costs no change of
  * threads; it must hold no lock that
  * another one might need to go on, such as an interpreter's. */
-plock_status plock_await(const plock_want *want, const plock_waker *interrupt);
+plock_status plock_await(const plock_want *want, plock_waker *interrupt);
 
 /* For who waits for a want that helps in another way. */
 void plock_have_driven(void);

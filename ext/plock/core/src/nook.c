@@ -1,0 +1,97 @@
+/* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off between processes costs is mostly what has to be
+ * fetched into the caches to get there. */
+#include "nook.h"
+
+#include "platform.h"
+#include "waker.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef PLOCK__FUTEX
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+#if defined(PLOCK__FUTEX) && defined(SYS_futex_waitv) && defined(FUTEX_32)
+
+enum { WORD, BELL, INTERRUPT, WORDS };
+
+static atomic_bool missing; /* an older system, or one that forbids it */
+
+static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
+    const uint32_t one = 1;
+    return (_Atomic uint32_t *)(void *)word + (*(const unsigned char *)&one ? 0 : 1);
+}
+
+static struct futex_waitv until_changed(const void *word, uint32_t value, uint32_t flags) {
+    return (struct futex_waitv){.val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
+}
+
+/* The same moment on the clock that the system sleeps by. */
+static struct timespec wake_by(plock_ns deadline) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    const plock_ns left = deadline - plock_now(), span = left > 0 ? left : 0;
+    time.tv_sec += (time_t)(span / PLOCK_SECOND);
+    time.tv_nsec += (long)(span % PLOCK_SECOND);
+    if (time.tv_nsec >= PLOCK_SECOND) {
+        time.tv_nsec -= (long)PLOCK_SECOND;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
+    const plock__nook *nook = want->nook;
+    if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
+    plock_have_driven(); /* the native thread has an eye on everything but the word */
+    struct futex_waitv words[WORDS];
+    words[WORD] = until_changed(lower_half(nook->word), (uint32_t)nook->value, 0);
+    words[BELL] = until_changed(plock__waker_lie_down(nook->bell), 0, FUTEX_PRIVATE_FLAG);
+    if (interrupt) words[INTERRUPT] = until_changed(plock__waker_lie_down(interrupt), 0, FUTEX_PRIVATE_FLAG);
+    const struct timespec end = wake_by(want->deadline);
+    atomic_store(nook->asleep, 1);
+    const long woken = syscall(SYS_futex_waitv, words, interrupt ? WORDS : INTERRUPT, 0, want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
+    const int code = woken < 0 ? errno : 0;
+    atomic_store(nook->asleep, 0);
+    plock__waker_get_up(nook->bell);
+    const bool interrupted = interrupt && plock__waker_get_up(interrupt);
+    *status = interrupted || code == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
+    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT) return true;
+    atomic_store(&missing, true);
+    return false;
+}
+
+void plock__nook_wake(_Atomic uint64_t *word) {
+    (void)syscall(SYS_futex, lower_half(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+#ifdef PLOCK_TESTING
+bool plock__nook_forbid(bool forbidden) {
+    atomic_store(&missing, forbidden);
+    return true;
+}
+#endif
+
+#else
+
+#ifdef PLOCK_TESTING
+bool plock__nook_forbid(bool forbidden) {
+    (void)forbidden;
+    return false;
+}
+#endif
+
+bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
+    (void)want, (void)interrupt, (void)status;
+    return false;
+}
+
+void plock__nook_wake(_Atomic uint64_t *word) {
+    (void)word;
+}
+
+#endif
