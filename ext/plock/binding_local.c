@@ -1,6 +1,8 @@
 /* Plock::LocalStore: the embedded store as an object, and what it tells of its locks. */
 #include "binding.h"
 
+#include <unistd.h>
+
 static void store_free(void *store) {
     plock_local_close(store);
 }
@@ -130,6 +132,14 @@ static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
     return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
 }
 
+/* host_name -> this host's */
+static VALUE store_host_name(VALUE self) {
+    char name[256] = "";
+    (void)self;
+    if (gethostname(name, sizeof name - 1)) rb_sys_fail("gethostname");
+    return rb_locale_str_new_cstr(name);
+}
+
 /* break_hold(key, shared) -> true, or false: nobody held it. */
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     (void)shared;
@@ -152,6 +162,7 @@ void binding_init_local(void) {
     rb_define_private_method(class, "ask_people", store_ask_people, 1);
     rb_define_private_method(class, "ask_next_key", store_ask_next_key, 1);
     rb_define_private_method(class, "break_hold", store_break, 2);
+    rb_define_private_method(class, "host_name", store_host_name, 0);
     rb_define_private_method(class, "remade", store_remade, 0);
     rb_define_private_method(class, "liveness", store_liveness, 0);
     rb_define_method(class, "path", store_path, 0);

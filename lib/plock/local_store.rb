@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "etc"
 require_relative "local_hold"
 require_relative "locking"
 require_relative "log"
@@ -157,7 +156,7 @@ module Plock
       people = ask_people(key)
       return if people.empty?
 
-      host = Etc.uname[:nodename]
+      host = host_name
       waiters, holders = people.partition(&:first)
       [holders.map { |_, left, fence, since, pid, thread, label, mode| [left, fence, since / MICROSECONDS, host, pid, thread, label, mode] }.sort_by { |facts| facts[1] },
        waiters.map { |_, _, _, since, pid, thread, label, mode| [host, pid, thread, label, since / MICROSECONDS, mode] }]

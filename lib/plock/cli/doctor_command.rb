@@ -29,10 +29,14 @@ module Plock
       LOOKS = { fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red], unknown: ["unknown", :yellow] }.freeze
       private_constant :LOOKS
 
+      def initialize(arguments)
+        super
+        @accepted = []
+      end
+
       private
 
       def define(options)
-        @accepted = []
         options.on("--accept CHECKS", "what is known and does not count, as persistence,replication") do |text|
           @accepted.concat(text.split(","))
         end

@@ -24,7 +24,8 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
   end
 
-  def watchdog_of(job) = children_of(job.pid).find { |pid| File.read("/proc/#{pid}/comm") == "lease-watchdog\n" }
+  # It takes its name a moment after it was started.
+  def watchdog_of(job) = eventually { children_of(job.pid).find { |pid| File.read("/proc/#{pid}/comm") == "lease-watchdog\n" } }
 
   describe "signals" do
     %w[HUP INT QUIT TERM USR1 USR2].each do |name|
