@@ -118,6 +118,32 @@ static void many_may_make_it_at_once(void) {
     for (int i = 0; i < PROCESSES; i++) CHECK_INT(local_status_of(children[i]), 0);
 }
 
+static void write_file(const char *path, const char *text, size_t length) {
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, text, length) == (ssize_t)length);
+    (void)close(fd);
+}
+
+/* Whoever mistypes a path does not lose what is there. */
+static void a_file_of_somebody_elses_is_never_replaced(void) {
+    static char texts[][8192] = {"root:x:0:0:root:/root:/bin/bash\n", "x", "plock local lack", ""};
+    const size_t lengths[] = {32, 1, 16, sizeof texts[3]};
+    memset(texts[3], 'z', sizeof texts[3]);
+    for (int i = 0; i < 4; i++) {
+        char found[8192];
+        write_file(local_path(), texts[i], lengths[i]);
+        check_refused(PLOCK_BAD_CONFIG, "no file of plock's");
+        const int fd = open(local_path(), O_RDONLY);
+        CHECK(fd >= 0 && read(fd, found, sizeof found) == (ssize_t)lengths[i]);
+        CHECK(!memcmp(found, texts[i], lengths[i]));
+        (void)close(fd);
+    }
+    write_file(local_path(), "", 0); /* there is nothing in it that could be lost */
+    plock_local *store = local_open();
+    plock_local_close(store);
+    (void)unlink(local_path());
+}
+
 /* --- which is made anew --- */
 
 /* Changes the title, and makes it look right. */
@@ -393,6 +419,7 @@ int main(void) {
     RUN(another_users_is_refused);
     RUN(a_link_or_what_is_no_file_is_refused);
     RUN(a_network_file_system_is_refused_with_its_name);
+    RUN(a_file_of_somebody_elses_is_never_replaced);
     RUN(many_may_make_it_at_once);
     RUN(after_a_reboot_it_is_made_anew_without_a_word);
     RUN(fences_grow_across_a_new_file);

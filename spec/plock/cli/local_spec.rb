@@ -78,6 +78,17 @@ RSpec.describe "plock without a server" do
     expect(place).to include("level" => "advice", "message" => /RAILS_ENV says production/)
   end
 
+  it "leaves a file alone that somebody named by mistake: 64" do
+    precious = "#{folder}/precious"
+    File.write(precious, "nobody else has this\n")
+    %w[status run].each do |command|
+      _, errors, status = plock(command, "--store", "local:#{precious}", key, *(%w[-- true] if command == "run"))
+      expect([errors[/#{precious} cannot be used: it is no file of plock's/], status.exitstatus]).to match [String, 64]
+    end
+    expect(File.read(precious)).to eq "nobody else has this\n"
+    expect(Dir.children(folder)).to eq %w[precious]
+  end
+
   it "says why a place cannot be used: 64" do
     Dir.mkdir("#{folder}/open")
     File.chmod(0o777, "#{folder}/open")

@@ -41,7 +41,7 @@ static plan plan_for(uint32_t keys) {
     p.buckets = p.processes + pages(sizeof(plock__local_process) * PLOCK__LOCAL_PROCESSES);
     p.keys = p.buckets + pages(sizeof(uint32_t) * p.bucket_count);
     p.claims = p.keys + pages(sizeof(plock__local_key) * keys);
-    p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count);
+    p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count) + PLOCK__LOCAL_PAGE; /* the last one has nothing but the magic */
     return p;
 }
 
@@ -83,22 +83,38 @@ static void write_title(plock__local_title *title, uint32_t keys) {
 /* --- is it usable as it is? --- */
 
 typedef struct verdict {
-    bool usable, readable, rebooted; /* readable: its title is */
+    bool ours, usable, readable, rebooted; /* ours: there is nothing of anybody else's in it; readable: its title is */
     const char *why;
     int64_t outlives_until, fence;
     uint32_t keys;
 } verdict;
 
+enum { MAGIC = sizeof PLOCK__LOCAL_MAGIC - 1 };
+
+static bool has_magic(const unsigned char *bytes) {
+    return !memcmp(bytes, PLOCK__LOCAL_MAGIC, MAGIC);
+}
+
+/* One that was truncated or written over, perhaps; but never one that somebody named by mistake. */
+static bool is_ours(int fd) {
+    unsigned char bytes[MAGIC];
+    struct stat found;
+    if (fstat(fd, &found)) return false;
+    if (found.st_size == 0) return true;
+    if (pread(fd, bytes, MAGIC, 0) == MAGIC && has_magic(bytes)) return true;
+    return found.st_size > MAGIC && pread(fd, bytes, MAGIC, found.st_size - MAGIC) == MAGIC && has_magic(bytes);
+}
+
 static verdict judge(int fd) {
     unsigned char page[PLOCK__LOCAL_PAGE];
     plock__local_title title, wanted;
     struct stat found;
-    verdict v = {.why = "it was truncated"};
+    verdict v = {.ours = is_ours(fd), .why = "it was truncated"};
     const ssize_t got = pread(fd, page, sizeof page, 0);
     memcpy(&title, page, sizeof title);
     if (got != (ssize_t)sizeof page || fstat(fd, &found)) return v;
     v.why = "its beginning was written over";
-    if (memcmp(title.magic, PLOCK__LOCAL_MAGIC, sizeof title.magic) || title.check != checksum(&title) || title.byte_order != PLOCK__LOCAL_BYTE_ORDER) return v;
+    if (!has_magic(page) || title.check != checksum(&title) || title.byte_order != PLOCK__LOCAL_BYTE_ORDER) return v;
     v.readable = true;
     v.keys = title.keys;
     memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until), sizeof v.outlives_until);
@@ -157,6 +173,7 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     atomic_init(&header.fence, fence);
     header.keys_free = header.claims_free = PLOCK__LOCAL_NONE;
     if (ftruncate(fd, (off_t)p.size) || fill(fd, 0, p.keys)) return -1;
+    if (pwrite(fd, PLOCK__LOCAL_MAGIC, MAGIC, (off_t)p.size - MAGIC) != MAGIC) return -1;
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
@@ -289,6 +306,10 @@ static plock_status attach(plock__local_map **map, bool *new, int folder, const 
             }
             (void)close(fd);
             return refuse(error, PLOCK_BAD_CONFIG, path, v.why ? v.why : "it was made with room for another number of keys", "");
+        }
+        if (fd >= 0 && !v.ours) {
+            (void)close(fd);
+            return refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
         }
         if (fd >= 0) {
             if (!v.rebooted) remade = v.why;

@@ -20,7 +20,7 @@ enum {
     PLOCK__LOCAL_CLAIMS_PER_KEY = 2
 };
 
-#define PLOCK__LOCAL_MAGIC "plock local lock"
+#define PLOCK__LOCAL_MAGIC "plock local lock" /* at the beginning, and again at the end */
 #define PLOCK__LOCAL_BYTE_ORDER 0x01020304u
 #define PLOCK__LOCAL_NONE UINT32_MAX
 #define PLOCK__LOCAL_FENCE_MAX (INT64_MAX / 2) /* no clock and no counting leads beyond that */

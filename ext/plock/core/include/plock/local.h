@@ -38,7 +38,7 @@ typedef struct plock_local_lease plock_local_lease;
  * user's own below the temporary one. keys: how many it has room for; 0: as many as the file has, or PLOCK_LOCAL_KEYS.
  *
  * Folder and file have to be the user's own, no symbolic links, not for others to write, and not on a network. A file that is left
- * from before a reboot, of another version, truncated or damaged is made anew if nothing is held in it.
+ * from before a reboot, of another version, truncated or damaged is made anew if nothing is held in it; one that is not plock's is refused.
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG (refused; the error says why), PLOCK_PROTOCOL (damaged, and in use), PLOCK_SILENT or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_local_open(plock_local **store, const char *path, unsigned keys, plock_error *error);
 
