@@ -31,7 +31,6 @@ module Demo
       @pid = fork do
         ENDINGS.each { |signal| trap(signal, "DEFAULT") }
         trap(:INT, "IGNORE") # a terminal sends it to every process; the demo itself tells the workers to stop
-        %i[TERM HUP].each { |signal| trap(signal, "DEFAULT") }
         @orders.close
         work(orders, Witness.new(witness_path), events)
         exit!(true)
