@@ -71,8 +71,10 @@ void plock__nook_wake(_Atomic uint64_t *word) {
 
 #ifdef PLOCK_TESTING
 bool plock__nook_forbid(bool forbidden) {
+    const uint32_t word = 1;
+    struct futex_waitv changed = until_changed(&word, 0, FUTEX_PRIVATE_FLAG);
     atomic_store(&missing, forbidden);
-    return true;
+    return syscall(SYS_futex_waitv, &changed, 1, 0, NULL, CLOCK_MONOTONIC) < 0 && errno == EAGAIN;
 }
 #endif
 
