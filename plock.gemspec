@@ -66,6 +66,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
     ext/plock/core/scripts/leave.lua
+    ext/plock/core/scripts/parts/adopt.lua
     ext/plock/core/scripts/parts/free.lua
     ext/plock/core/scripts/parts/now.lua
     ext/plock/core/scripts/parts/number.lua

@@ -22,6 +22,21 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
+    it "make it the receiver's for all who look" do
+      dump = hold(ttl: long, label: "who").dump
+      lease, thread = background { [store.adopt(dump), Thread.current.native_thread_id] }.value
+      expect(store.status(key)).to have_attributes(pid: Process.pid, thread: thread, label: "who", fence: lease.fence)
+      lease.release
+    end
+
+    { "renew:" => { renew: true }, "on_lost:" => { on_lost: ->(_) {} } }.each do |way, options|
+      it "let a receiver with #{way} hear of a break at once" do
+        lease = store.adopt(hold(ttl: long).dump, **options)
+        expect(store.break(key)).to be(true)
+        eventually(Support::StoreContract::NEWS) { lease.lost? }
+      end
+    end
+
     it "leave nothing in the hands of the one that gave it away" do
       store.acquire(key, ttl: long) do |lease|
         lease.dump

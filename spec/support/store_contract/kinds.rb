@@ -141,6 +141,13 @@ RSpec.shared_examples "a store of shared locks" do
         expect_free(lock)
       end
 
+      it "is the receiver's when it was adopted: he hears of a break at once" do
+        adopted = store.adopt(take(ttl: long, label: "who").dump, renew: true)
+        expect(lock.status.holders).to match([have_attributes(pid: Process.pid, label: "who", fence: adopted.fence)])
+        expect(lock.break).to be(true)
+        eventually(news) { adopted.lost? }
+      end
+
       it "cannot be adopted when it was broken" do
         dump = take(ttl: long).dump
         lock.break

@@ -303,9 +303,8 @@ plock_status plock_lease_share(plock_lease *lease, const char *share) {
     return PLOCK_OK;
 }
 
-static void ask_for_new_ttl(plock_lease *lease, plock_ns now) {
-    const plock_request request = plock__extend_request(&lease->subject, lease->new_ttl);
-    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->command_timeout), false);
+static void ask_for_new_ttl(plock_lease *lease, const plock_request *request, plock_ns now) {
+    plock__errand_begin(&lease->errand, lease->store, request, plock_after(now, lease->store->config->command_timeout), false);
 }
 
 plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
@@ -315,7 +314,8 @@ plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
     lease->new_ttl = ttl;
     if (lease->valid_until > until) lease->valid_until = until; /* it may shorten it, answered or not */
     if (lease->watch) plock__watch_pause(lease->watch, until);
-    ask_for_new_ttl(lease, now);
+    const plock_request request = plock__extend_request(&lease->subject, ttl);
+    ask_for_new_ttl(lease, &request, now);
     return PLOCK_OK;
 }
 
@@ -329,7 +329,8 @@ plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t len
     lease->taken_until = 0;
     status = plock__lease_prepare_watch(lease);
     if (status) return plock__lease_finish(lease, status);
-    ask_for_new_ttl(lease, plock_now());
+    const plock_request request = plock__adopt_request(&lease->subject, lease->new_ttl);
+    ask_for_new_ttl(lease, &request, plock_now());
     return PLOCK_OK;
 }
 

@@ -47,6 +47,11 @@ plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
     return (plock_request){.script = PLOCK__EXTEND, .keys = 1, .arguments = 2, .texts = {s->key, s->owner.value, write_ttl(s, ttl)}};
 }
 
+plock_request plock__adopt_request(plock_subject *s, plock_ns ttl) {
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND, .keys = 2, .arguments = 4,
+                           .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl), plock__text("", 0), plock__owner_place(&s->owner)}};
+}
+
 plock_request plock__renew_request(plock_subject *s, plock_ns ttl) {
     if (is_shared(s)) return (plock_request){.script = PLOCK__SHARED_EXTEND, .keys = 2, .arguments = 3, .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl), plock__text("longer", 6)}};
     return (plock_request){.script = PLOCK__EXTEND, .keys = 1, .arguments = 3, .texts = {s->key, s->owner.value, write_ttl(s, ttl), plock__text("longer", 6)}};

@@ -39,6 +39,8 @@ plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool 
  * lock is left to those who poll for it. */
 plock_request plock__queue_request(plock_subject *subject, plock_ns ttl, int64_t ticket, plock_ns window);
 plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
+/* An extension by whoever has it from now on. */
+plock_request plock__adopt_request(plock_subject *subject, plock_ns ttl);
 /* An extension that shortens nothing: one that is late does no harm. */
 plock_request plock__renew_request(plock_subject *subject, plock_ns ttl);
 plock_request plock__check_request(const plock_subject *subject);
