@@ -67,7 +67,8 @@ RSpec.describe "plock without a server" do
   end
 
   it "is examined by doctor, too" do
-    output, errors, status = plock("doctor", "--json", env: { "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil })
+    named = { "PLOCK_URL" => "local:#{folder}/plock/locks", "XDG_RUNTIME_DIR" => nil }
+    output, errors, status = plock("doctor", "--json", env: { **named, "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil })
     findings = JSON.parse(output)["findings"]
     expect([errors, status.exitstatus]).to eq ["", 0]
     expect(findings.map { |finding| finding["check"] }).to eq %w[place file-system trial descriptors secret]
@@ -76,6 +77,12 @@ RSpec.describe "plock without a server" do
     expect(findings[1]["message"]).to match(/\A\w+,/)
     place = JSON.parse(plock("doctor", "--json").first)["findings"].first
     expect(place).to include("level" => "advice", "message" => /RAILS_ENV says production/)
+  end
+
+  it "is told by doctor where others look elsewhere" do
+    own = { "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil }
+    place = JSON.parse(plock("doctor", "--json", env: { **own, "XDG_RUNTIME_DIR" => folder }).first)["findings"].first
+    expect(place).to include("level" => "advice", "message" => /XDG_RUNTIME_DIR.*cron/)
   end
 
   it "leaves a file alone that somebody named by mistake: 64" do

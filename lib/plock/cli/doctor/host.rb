@@ -25,15 +25,28 @@ module Plock
       class Place < Check
         NAME = "place"
         PRODUCTION = "production"
-        private_constant :PRODUCTION
+        LOGIN = "XDG_RUNTIME_DIR"
+        private_constant :PRODUCTION, :LOGIN
 
         def look
-          message = "processes of this host that use #{server.store.path}"
           name = Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
-          return fine(message) unless name
+          if name
+            advice("#{who}, and no others, though #{name} says #{PRODUCTION}", "where there are several hosts, use a server: PLOCK_URL=redis://…")
+          elsif found_by_login?
+            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron, local: is another one",
+                   "name the same one to all: PLOCK_URL=local:/path/to/file")
+          else
+            fine(who)
+          end
+        end
 
-          advice("#{message}, and no others, though #{name} says #{PRODUCTION}",
-                 "where there are several hosts, use a server: PLOCK_URL=redis://…")
+        private
+
+        def who = "processes of this host that use #{server.store.path}"
+
+        def found_by_login?
+          place = ENV.fetch(LOGIN, "")
+          !place.empty? && server.store.path.start_with?("#{place}/")
         end
       end
 
