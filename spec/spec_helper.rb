@@ -9,6 +9,9 @@ end
 
 ENV.delete("RUBY_FREE_AT_EXIT") # meant for this process, under valgrind: others would say that it is experimental
 
+# Whoever starts the suite in the background, or under nohup, has these ignored, and so would all processes that examples start.
+%i[HUP QUIT].each { |signal| trap(signal, "DEFAULT") }
+
 require "plock"
 require "support/examples"
 

@@ -85,7 +85,11 @@ module Support
 
     def free?(lock = key) = !status_of(lock).held?
 
-    def expect_free(lock = key) = expect(free?(lock)).to be(true)
+    # Who gave up may be leaving the line behind his caller's back.
+    def expect_free(lock = key)
+      eventually(2.0, "somebody is still in line") { status_of(lock).waiters.empty? }
+      expect(free?(lock)).to be(true)
+    end
 
     # Where somebody was interrupted, the store may see to what he left a moment later.
     def expect_nobody(lock = key)

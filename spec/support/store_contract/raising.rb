@@ -76,13 +76,12 @@ RSpec.shared_examples "a store that raises in the block" do
 
     it "never raises while the block's lease is acquired or released" do
       store.acquire("#{key}:outer", ttl: long, on_lost: :raise) do
-        leave = Queue.new
+        acquiring = Thread.current
         holder = hold(ttl: long)
         breaker = background do
           await_waiters(1)
           store.break("#{key}:outer")
-          Plock::Dispatcher.flush
-          leave << true
+          eventually(Support::StoreContract::NEWS) { acquiring.pending_interrupt? }
           holder.release
         end
         reached = store.acquire(key, wait: long, on_lost: :raise) { :inner }

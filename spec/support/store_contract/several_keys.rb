@@ -71,6 +71,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do
       expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
       expect(store.try_acquire_all(keys, wait: 0.02)).to be_nil
       expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      await_waiters(0, keys[2])
       lease.release
       expect_none
       expect(store.try_acquire_all(keys) { :entered }).to be(:entered)
