@@ -6,7 +6,7 @@ require "support/scripts"
 # What the scripts of locks with several holders do where their calls meet in an order that is rare.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
-  let(:scripts) { Support::Scripts.new(server.client, unique_key) }
+  let(:scripts) { Support::Scripts.new(server.client, "#{unique_key}#{Plock::Locking::Kind::READ_WRITE.suffix}") } # as others who list locks expect
 
   def one(share, **options) = Support::Sharer.new(scripts, share, **options)
 
