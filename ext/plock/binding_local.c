@@ -41,12 +41,12 @@ static VALUE store_remade(VALUE self) {
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* The number of a descriptor: a process that inherits it shares this one's liveness. */
+/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: on this system that cannot be. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
     const int fd = plock_local_liveness(binding_local(self), &error);
-    if (fd < 0) binding_raise(error.status, &error);
-    return INT2NUM(fd);
+    if (error.status) binding_raise(error.status, &error);
+    return fd < 0 ? Qnil : INT2NUM(fd);
 }
 
 static VALUE store_close(VALUE self) {

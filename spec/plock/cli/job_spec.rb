@@ -25,7 +25,13 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   end
 
   # It takes its name a moment after it was started.
-  def watchdog_of(job) = eventually { children_of(job.pid).find { |pid| File.read("/proc/#{pid}/comm") == "lease-watchdog\n" } }
+  def watchdog_of(job) = eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
+
+  def name_of(pid)
+    File.read("/proc/#{pid}/comm")
+  rescue Errno::ENOENT, Errno::ESRCH
+    nil
+  end
 
   describe "signals" do
     %w[HUP INT QUIT TERM USR1 USR2].each do |name|

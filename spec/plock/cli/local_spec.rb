@@ -41,6 +41,7 @@ RSpec.describe "plock without a server" do
   end
 
   it "keeps the key as long as the watchdog has not seen the last one go" do
+    skip "here a lock belongs to its process" unless store.__send__(:liveness)
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     job.line
     dog = Dir.glob("/proc/[0-9]*/comm").find { |file| watchdog?(file, job.pid) }[/\d+/].to_i

@@ -24,7 +24,9 @@ RSpec.shared_examples "a store that hands leases over" do
 
     it "make it the receiver's for all who look" do
       dump = hold(ttl: long, label: "who").dump
-      lease, thread = background { [store.adopt(dump), Thread.current.native_thread_id] }.value
+      lease, thread = background do
+        [store.adopt(dump), store.acquire("#{key}:beside") { store.status("#{key}:beside").thread }]
+      end.value
       expect(store.status(key)).to have_attributes(pid: Process.pid, thread: thread, label: "who", fence: lease.fence)
       lease.release
     end

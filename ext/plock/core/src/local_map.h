@@ -114,6 +114,7 @@ PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, plock
 
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* whoever it is */
+bool plock__local_life_is_shared(void); /* by whoever inherits the file */
 bool plock__local_used(int fd); /* does any process use the file? */
 
 /* A descriptor that is readable when this process ends; -1 where there is no such. */

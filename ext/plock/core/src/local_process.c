@@ -31,10 +31,14 @@ enum {
  * such locks, the ones of POSIX, which end with the process. */
 
 #ifdef PLOCK__OFD
-enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK };
+enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
 #else
-enum { SET = F_SETLK, GET = F_GETLK };
+enum { SET = F_SETLK, GET = F_GETLK, SHARED = 0 };
 #endif
+
+bool plock__local_life_is_shared(void) {
+    return SHARED;
+}
 
 static struct flock bytes(off_t first, off_t length) {
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};

@@ -123,7 +123,7 @@ int plock_local_liveness(plock_local *store, plock_error *error) {
     plock__local_map *map = NULL;
     plock__begin_step();
     const plock_status status = plock__local_use(store, &map, error);
-    const int fd = status ? -1 : map->fd;
+    const int fd = status || !plock__local_life_is_shared() ? -1 : map->fd;
     if (map) plock__local_release(map);
     plock__end_step();
     return fd;

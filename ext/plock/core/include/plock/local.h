@@ -55,7 +55,8 @@ const char *plock_local_path(const plock_local *store);
 const char *plock_local_remade(const plock_local *store);
 
 /* A descriptor for a process that is to share this one's life: as long as that has inherited a copy of it, this process counts as
- * alive, even if it is not. It is the store's, and is closed in programs that are started, unless that is switched off. -1 with error. */
+ * alive, even if it is not. It is the store's, and is closed in programs that are started, unless that is switched off. -1 with error, or
+ * without one where the system's locks belong to processes and cannot be shared. */
 int plock_local_liveness(plock_local *store, plock_error *error);
 
 typedef struct plock_local_terms {
