@@ -13,8 +13,8 @@ module Plock
   # @example Three at a time, whatever the number of workers
   #   Plock.semaphore("geocoder", permits: 3).acquire(ttl: 30, wait: 60) { geocode(address) }
   class Semaphore < Locking::SharedLock
+    # @api private
     PERMITS = (1..65_535).freeze
-    private_constant :PERMITS
 
     # @return [Integer]
     attr_reader :permits

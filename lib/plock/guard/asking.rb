@@ -13,7 +13,10 @@ module Plock
     module Asking
       # How often the key is asked for again at once, where whoever had it is gone when one looks who it is.
       ATTEMPTS = 3
-      private_constant :ATTEMPTS
+
+      # While a lease goes from the hands of one to another's.
+      UNDISTURBED = { Object => :never }.freeze
+      private_constant :ATTEMPTS, :UNDISTURBED
 
       private
 

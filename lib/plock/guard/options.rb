@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../locking/arguments"
+require_relative "../semaphore"
 
 module Plock
   module Guard
@@ -14,7 +15,6 @@ module Plock
       ON_CONFLICT = %i[reschedule retry discard].freeze
       ON_LOST = %i[log raise].freeze
       ON_UNAVAILABLE = %i[raise proceed].freeze
-      LIMITS = (1..65_535).freeze
 
       # Seconds.
       TTL = 15.0
@@ -23,7 +23,7 @@ module Plock
 
       # What means nothing to a job that is guarded in its queue only.
       OF_RUNNING = %i[ttl wait on_lost].freeze
-      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :LIMITS, :TTL, :QUEUED_TTL, :QUEUED_TTL_MIN, :OF_RUNNING
+      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :TTL, :QUEUED_TTL, :QUEUED_TTL_MIN, :OF_RUNNING
 
       # @return [#call, String, nil]
       attr_reader :key
@@ -45,7 +45,7 @@ module Plock
         @on_lost = one_of(ON_LOST, :on_lost, options.fetch(:on_lost, :log), "a callable")
         @on_unavailable = one_of(ON_UNAVAILABLE, :on_unavailable, options.fetch(:on_unavailable, :raise))
         check_spans(options)
-        @limit = integer(LIMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time")
+        @limit = integer(Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time")
         @max_conflicts = check_max_conflicts(options[:max_conflicts])
         check_sense(options)
         freeze

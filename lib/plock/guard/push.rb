@@ -15,9 +15,6 @@ module Plock
     class Push
       include Asking
 
-      UNDISTURBED = { Object => :never }.freeze
-      private_constant :UNDISTURBED
-
       # @param work [Work]
       # @param due [Float] seconds until the job is due
       # @param again [Boolean] is it a job that was pushed before, so that it cannot be refused any more?

@@ -27,8 +27,7 @@ module Plock
       include Asking
 
       IGNORE = ->(_lease) {}
-      UNDISTURBED = { Object => :never }.freeze
-      private_constant :IGNORE, :UNDISTURBED
+      private_constant :IGNORE
 
       # @param work [Work]
       def initialize(work)
@@ -138,20 +137,21 @@ module Plock
 
       def finish(lease)
         @ticket.lease = nil
-        Held.settle(lease, @ticket.left_to_keep(@guard.at_least))
-      rescue LeaseLost
-        nil # on_lost has been told
-      rescue *FAILURES => e
-        @work.log(:warn, "#{@work.label} is done; its key is free within #{@guard.ttl} s: #{e.message}")
+        parting("is done; its key is free within #{@guard.ttl} s") { Held.settle(lease, @ticket.left_to_keep(@guard.at_least)) }
       end
 
       def pass_on(lease)
         @ticket.left = true
-        Held.leave(lease, @work.queued_span(@work.due_again))
+        parting("may lose its key before it is run again") { Held.leave(lease, @work.queued_span(@work.due_again)) }
+      end
+
+      # @param otherwise [String] what it comes to where the store fails
+      def parting(otherwise)
+        yield
       rescue LeaseLost
         nil # on_lost has been told
       rescue *FAILURES => e
-        @work.log(:warn, "#{@work.label} may lose its key before it is run again: #{e.message}")
+        @work.log(:warn, "#{@work.label} #{otherwise}: #{e.message}")
       end
 
       def collide(status)
