@@ -43,9 +43,11 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       other.release
       expect(log).not_to include("plock:")
     end
+  end
 
-    it "keeps its key for at_least:, from the push on" do
-      job_class(key: "k", during: :queued, at_least: 30)
+  %i[queued queued_and_running].each do |during|
+    it "keeps its key for at_least:, from the push on, with during: :#{during}" do
+      job_class(key: "k", during: during, at_least: 30)
       SomeJob.perform_async
       expect(work_all).to be_empty
       expect(status.remaining).to be_between(20, 30.1)
@@ -97,13 +99,6 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(work_all).to be_empty
       expect(done).to eq([fence, fence, fence])
       expect(held).to be_empty
-    end
-
-    it "keeps its key for at_least:, from the push on" do
-      job_class(key: "k", during: :queued_and_running, at_least: 30)
-      SomeJob.perform_async
-      expect(work_all).to be_empty
-      expect(status.remaining).to be_between(20, 30.1)
     end
 
     it "tells when it loses its lease" do
