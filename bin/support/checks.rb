@@ -74,10 +74,14 @@ module Checks
         part = output.readpartial(65_536)
         $stdout.write(part)
         *lines, rest = (rest << part).split("\n", -1)
-        @ending = (@ending + lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }).last(LAST_LINES)
+        note(lines)
       end
     rescue EOFError
-      @ending << rest unless rest.to_s.empty?
+      note([rest]) unless rest.empty?
+    end
+
+    def note(lines)
+      @ending = (@ending + lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }).last(LAST_LINES)
     end
   end
 

@@ -9,7 +9,11 @@ SIGNAL_STATUS = 128 # what shells add to a signal's number
 
 begin
   url = ENV.fetch("PLOCK_URL", "")
-  store = url.empty? ? Demo::HostStore.new : url.start_with?("local:") ? Demo::HostStore.new(url) : Demo::GivenServer.new(url)
+  store =
+    if url.empty? then Demo::HostStore.new
+    elsif Plock::LocalStore.opens?(url) then Demo::HostStore.new(url)
+    else Demo::GivenServer.new(url)
+    end
   report = Demo::Report.new(Demo::Contest.new(store).run)
   puts report
   exit report.sound?
