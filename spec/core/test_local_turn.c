@@ -73,6 +73,56 @@ static void his_patience_is_not_longer_for_that(void) {
     plock_local_close(store);
 }
 
+/* --- the native thread is about to look for him --- */
+
+enum { BEFORE, ABOUT_TO_LOOK, MAY_LOOK };
+static atomic_int moment;
+
+static void await(int wanted) {
+    unsigned rounds = 0;
+    while (atomic_load(&moment) != wanted && test_patient(&rounds)) continue;
+}
+
+static void await_program(void) {
+    atomic_store(&moment, ABOUT_TO_LOOK);
+    await(MAY_LOOK);
+}
+
+/* The lease is released by then, and has no place in the file any more; or it waits again, at another one. */
+static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
+    plock_local *store = local_open();
+    for (int again = 0; again < 2; again++) {
+        plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "k");
+        const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
+        plock_want want;
+        atomic_store(&moment, BEFORE);
+        CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+        plock__local_before_look(await_program);
+        await(ABOUT_TO_LOOK);
+        CHECK_STATUS(local_release(first), PLOCK_OK);
+        CHECK_STATUS(local_finish(second), PLOCK_OK);
+        CHECK_STATUS(local_release(second), PLOCK_OK);
+        if (again) {
+            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_OK);
+            CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
+            CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+        }
+        atomic_store(&moment, MAY_LOOK);
+        if (again) {
+            CHECK_STATUS(local_release(third), PLOCK_OK);
+            CHECK_STATUS(local_finish(second), PLOCK_OK);
+            CHECK_STATUS(local_release(second), PLOCK_OK);
+        }
+        plock_drain(plock_now() + PLOCK_SECOND);
+        plock_local_lease_free(first);
+        plock_local_lease_free(second);
+        plock_local_lease_free(third);
+    }
+    plock_local_close(store);
+}
+
 /* --- the file is removed meanwhile --- */
 
 static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
@@ -179,6 +229,7 @@ int main(void) {
     RUN(who_comes_too_late_for_his_turn_is_not_let_in_beside_another);
     RUN(he_has_it_anew_where_nobody_came_meanwhile);
     RUN(his_patience_is_not_longer_for_that);
+    RUN(who_has_been_inside_meanwhile_is_not_looked_for);
     RUN(who_waits_in_a_file_that_is_removed_is_not_let_in_there);
     RUN(and_finds_out_by_himself);
 #ifdef PLOCK__OFD

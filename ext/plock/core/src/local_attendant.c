@@ -11,6 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef PLOCK_TESTING
+static _Atomic(void (*)(void)) before_look;
+
+void plock__local_before_look(void (*happens)(void)) {
+    atomic_store(&before_look, happens);
+}
+
+#define BEFORE_LOOK() \
+    do { \
+        void (*const happens)(void) = atomic_exchange(&before_look, NULL); \
+        if (happens) happens(); \
+    } while (0)
+#else
+#define BEFORE_LOOK() ((void)0)
+#endif
+
 /* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND;
 
@@ -182,15 +198,35 @@ static void look_by(plock_local_lease *lease, plock__local_attendant *attendant,
     plock__worker_prod(&attendant->job);
 }
 
+/* A lease that has to look, retained, and the place in line that it looks for: by the time it does, it may have left that, and have another
+ * or none. */
+typedef struct looker {
+    plock_local_lease *lease; /* NULL: nobody has to */
+    uint32_t claim;
+    uint64_t serial;
+} looker;
+
+/* With the lock held. */
+static bool there(const plock__local_attendant *attendant, const looker *who) {
+    return who->lease->registered && who->lease->map == attendant->map && who->lease->serial == who->serial;
+}
+
 /* The attendant's step itself does this. */
-static void heed(plock__local_attendant *attendant, plock_local_lease *lease, const plock__local_outlook *outlook) {
+static void heed(plock__local_attendant *attendant, const looker *who, const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
     plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
     bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
     for (unsigned i = 0; i < outlook->count && told; i++) told = watch_process(attendant, outlook->processes[i]);
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
-    lease->look_at = look_at;
+    if (there(attendant, who)) who->lease->look_at = look_at;
+    plock__leave();
+}
+
+/* Nobody will ever let him in. */
+static void turn_away(const plock__local_attendant *attendant, const looker *who) {
+    plock__enter();
+    if (there(attendant, who)) oust(who->lease);
     plock__leave();
 }
 
@@ -207,8 +243,8 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* What has become of the claims. A lease that has to look, retained, or NULL. With the lock held. */
-static plock_local_lease *review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
+/* What has become of the claims, and who has to look. With the lock held. */
+static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
     plock_local_lease *due = NULL;
     for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
         next = lease->next;
@@ -225,12 +261,11 @@ static plock_local_lease *review(plock__local_attendant *attendant, plock_ns now
             else if (lease->look_at < *at) *at = lease->look_at;
         }
     }
-    if (due) {
-        due->looks = false;
-        due->look_at = PLOCK_NEVER;
-        due->references++;
-    }
-    return due;
+    if (!due) return (looker){.lease = NULL};
+    due->looks = false;
+    due->look_at = PLOCK_NEVER;
+    due->references++;
+    return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
 static void everybody_looks(plock__local_attendant *attendant) {
@@ -239,8 +274,9 @@ static void everybody_looks(plock__local_attendant *attendant) {
     attendant->all_look = false;
 }
 
-static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
-    plock__local_map *map = lease->map;
+static void look(plock__local_attendant *attendant, const looker *who) {
+    BEFORE_LOOK();
+    plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
     plock_error ignored = {.status = PLOCK_OK};
@@ -248,15 +284,15 @@ static void look(plock__local_attendant *attendant, plock_local_lease *lease) {
     plock_status status = plock__local_check(map, now, &ignored);
     if (status == PLOCK_OK) status = plock__local_enter(map, &ignored);
     if (status == PLOCK_OK) {
-        waits = plock__local_look(map, lease->claim, lease->serial, now, &outlook);
+        waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
         status = plock__local_leave(map, &ignored);
     }
     if (status == PLOCK_OK || status == PLOCK_AGAIN) {
-        if (waits) heed(attendant, lease, &outlook); /* in a moment where the section was taken */
+        if (waits) heed(attendant, who, &outlook); /* in a moment where the section was taken */
     } else {
-        plock__local_taken_away(lease); /* nobody will ever let him in */
+        turn_away(attendant, who);
     }
-    plock__local_lease_release(lease);
+    plock__local_lease_release(who->lease);
 }
 
 static bool needed(const plock__local_attendant *attendant) {
@@ -282,7 +318,7 @@ static plock_status step(plock_job *job, plock_want *want) {
         plock_ns at = can_look(attendant) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
         everybody_looks(attendant);
-        plock_local_lease *due = review(attendant, now, &at);
+        const looker due = review(attendant, now, &at);
         /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *want = (plock_want){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
@@ -290,8 +326,8 @@ static plock_status step(plock_job *job, plock_want *want) {
         if (over) attendant->map->attendant = NULL;
         plock__leave();
         if (over) return PLOCK_OK;
-        if (!due) return PLOCK_AGAIN;
-        look(attendant, due);
+        if (!due.lease) return PLOCK_AGAIN;
+        look(attendant, &due);
     }
 }
 

@@ -140,6 +140,8 @@ unsigned long plock__local_stop_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);
+/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet. */
+void plock__local_before_look(void (*happens)(void));
 #define PLOCK__FAULT() plock__local_fault()
 #else
 #define PLOCK__FAULT() ((void)0)
