@@ -56,7 +56,8 @@ module Bench
         "handoff" => "#{@options.handoffs} each", "fairness" => "#{@options.contest} s", "threads" => "#{@options.contest} s",
         "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s",
         "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each", "permits" => "#{@options.contest} s",
-        "local" => "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention" }
+        "local" => "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention",
+        "start" => "#{@options.rounds} rounds" }
         .slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 

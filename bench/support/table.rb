@@ -3,7 +3,7 @@
 module Bench
   # Results as a Markdown table whose columns also line up on a terminal. Columns: heading => what makes a result's text.
   class Table
-    LEFT = ["contestant", "over", "released by", "entered by"].freeze
+    LEFT = ["command", "contestant", "over", "released by", "entered by"].freeze
 
     def self.number(value) = (value % 1).abs < 0.005 ? value.round.to_s : format("%.2f", value)
 

@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+require_relative "bench"
+
+module Bench
+  # Gems as somebody else gets them: built, and installed in a folder of their own where there are no others.
+  class Installed
+    # Nothing of this process's bundle.
+    CLEAN = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil }.freeze
+
+    def self.open
+      Dir.mktmpdir("plock-bench-gems") { |folder| yield new(folder) }
+    end
+
+    def initialize(folder)
+      @folder = folder
+    end
+
+    # How its commands are started: the environment.
+    def environment = CLEAN.merge("GEM_HOME" => home, "GEM_PATH" => home)
+
+    # The path of the command of a gem whose specification is in this folder.
+    def command(name, from:)
+      built = File.join(@folder, "#{name}.gem")
+      gem("build", "#{name}.gemspec", "--output", built, chdir: from)
+      gem("install", "--local", "--no-document", built, chdir: from)
+      File.join(home, "bin", name)
+    end
+
+    # That of a gem in which there is nothing: what RubyGems takes.
+    def empty_command
+      folder = folder("empty")
+      File.write(File.join(folder("empty/exe"), "empty"), "#!/usr/bin/env ruby\n")
+      File.write(File.join(folder, "empty.gemspec"), <<~RUBY)
+        Gem::Specification.new("empty", "1.0") do |spec|
+          spec.summary = spec.author = "empty"
+          spec.files = ["exe/empty"]
+          spec.bindir = "exe"
+          spec.executables = ["empty"]
+        end
+      RUBY
+      command("empty", from: folder)
+    end
+
+    # A folder for what they leave.
+    def folder(name) = File.join(@folder, name).tap { |path| FileUtils.mkdir_p(path, mode: 0o700) }
+
+    private
+
+    def home = File.join(@folder, "home")
+
+    def gem(*words, chdir:)
+      output, status = Open3.capture2e(environment, RbConfig.ruby, "-S", "gem", *words, chdir: chdir)
+      status.success? or raise Failed, "gem #{words.first} failed: #{output.lines.last(3).join.strip}"
+    end
+  end
+end
