@@ -86,8 +86,12 @@ module Support
     def free?(lock = key) = !status_of(lock).held?
 
     # Who gave up may be leaving the line behind his caller's back.
-    def expect_free(lock = key)
+    def expect_no_waiters(lock = key)
       eventually(2.0, "somebody is still in line") { status_of(lock).waiters.empty? }
+    end
+
+    def expect_free(lock = key)
+      expect_no_waiters(lock)
       expect(free?(lock)).to be(true)
     end
 

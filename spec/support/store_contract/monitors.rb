@@ -48,6 +48,7 @@ RSpec.shared_examples "a store for monitors" do
         expect(in_thread { [monitor.try_enter, monitor.mon_owned?, monitor.mon_locked?] }).to eq([false, false, true])
         expect([monitor_of.try_enter, store.try_acquire(key)]).to eq([false, nil])
         expect { in_thread { monitor_of(wait: 0.02).enter } }.to raise_error(Plock::TimeoutError, /"#{key}" within 0.02 s: held since/)
+        expect_no_waiters
       end
       expect(in_thread { monitor.try_enter && monitor.exit.nil? }).to be(true)
     end
