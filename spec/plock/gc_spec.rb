@@ -87,7 +87,7 @@ RSpec.describe "Garbage collection" do
   end
 
   it "does not take a store away from a hold that still uses it" do
-    value = Plock::Store.open(shared_redis.unix_url).hold(key, 3_000, 1.0, nil) do
+    value = Plock::Store.open(shared_redis.unix_url).hold(key, 60_000, 1.0, nil) do
       GC.start
       GC.start
       held?(key)
@@ -96,7 +96,7 @@ RSpec.describe "Garbage collection" do
   end
 
   it "lets a lease outlive its hold: it says that it is not valid any more" do
-    kept = open_store.hold(key, 3_000, 1.0, nil) { |lease| lease }
+    kept = open_store.hold(key, 60_000, 1.0, nil) { |lease| lease }
     GC.start
     expect([kept.valid?, kept.key, kept.token.size]).to eq([false, key, 36])
   end
