@@ -57,19 +57,20 @@ module Plock
         private_constant :MOUNTS
 
         def look
-          return fine("one whose memory processes of this host share") unless File.readable?(MOUNTS)
-
-          fine("#{kind}, whose memory processes of this host share")
+          fine("#{kind || "one"} whose memory processes of this host share")
         end
 
         private
 
-        # The mount that the path is in deepest; of two at one place the later.
+        # Of the mount that the path is in deepest, and of two at one place the later. nil: the system does not say, or not of what this
+        # process was locked into.
         def kind
+          return unless File.readable?(MOUNTS)
+
           path = File.realpath(File.dirname(server.store.path))
           mounts = File.readlines(MOUNTS).map { |line| line.split(" ").values_at(1, 2) }
           inside = mounts.select { |place, _| place == "/" || path == place || path.start_with?("#{place}/") }
-          inside.max_by.with_index { |(place, _), number| [place.length, number] }.last
+          inside.max_by.with_index { |(place, _), number| [place.length, number] }&.then { |_, name| "#{name}," }
         end
       end
     end
