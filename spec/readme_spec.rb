@@ -13,7 +13,7 @@ RSpec.describe "README.md" do
     return env unless needs.include?("postgres")
 
     need(Support::Postgres::PROGRAMS)
-    env.merge(discard(Support::Postgres.new, :stop).env)
+    env.merge(discard(Support::Postgres.new.start, :stop).env)
   end
 
   examples = Support::ReadmeExamples.of(file)

@@ -1,7 +1,13 @@
 # What plock is built and tested with, and what each package manager calls it. Sourced by bin/setup.
 
-ESSENTIAL="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl server"
+# Of the stores on databases and memcached, which specs and gems need.
+STORES="libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
+
+ESSENTIAL="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl server $STORES"
 ANALYSIS="gcc clang sanitizers valgrind"
+
+# Where Debian keeps servers, which not everybody has in PATH.
+PATH=$PATH:/usr/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -35,6 +41,15 @@ has_certificates() {
   return 1
 }
 
+# Debian keeps PostgreSQL's programs where PATH does not lead.
+has_postgresql() {
+  if has initdb && has postgres; then return; fi
+  for folder in /usr/lib/postgresql/*/bin; do
+    if [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ]; then return; fi
+  done
+  return 1
+}
+
 present() {
   case $1 in
     compiler) has cc && has make ;;
@@ -45,6 +60,12 @@ present() {
     hiredis) has pkg-config && pkg-config --exists 'hiredis >= 0.14' ;;
     openssl) has pkg-config && pkg-config --exists 'openssl >= 1.1.1' ;;
     server) has redis-server ;;
+    libpq) has pkg-config && pkg-config --exists libpq ;;
+    mysqlclient) has mariadb_config || has mysql_config ;;
+    sqlite) has pkg-config && pkg-config --exists sqlite3 ;;
+    postgresql) has_postgresql ;;
+    mariadb) has mariadbd && has mariadb-install-db ;;
+    memcached | pgbouncer) has "$1" ;;
     clang) has_clang ;;
     sanitizers) clang_sanitizes ;;
   esac
@@ -70,8 +91,21 @@ package() {
     apt-get:hiredis) echo libhiredis-dev ;;
     apt-get:openssl) echo libssl-dev ;;
     apt-get:server) echo redis-server ;;
+    apt-get:libpq) echo libpq-dev ;;
+    apt-get:mysqlclient) echo libmariadb-dev ;;
+    apt-get:sqlite) echo libsqlite3-dev ;;
+    apt-get:mariadb) echo mariadb-server ;;
     apt-get:sanitizers) if has_clang; then echo "libclang-rt-$(clang_major)-dev"; fi ;;
     apt-get:valgrind) echo valgrind libc6-dbg ;;
+    dnf:libpq) echo libpq-devel ;;
+    dnf:mysqlclient) echo mariadb-connector-c-devel ;;
+    dnf:sqlite) echo sqlite-devel ;;
+    dnf:postgresql) echo postgresql-server ;;
+    dnf:mariadb) echo mariadb-server ;;
+    apk:libpq) echo postgresql-dev ;;
+    apk:mysqlclient) echo mariadb-dev ;;
+    apk:sqlite) echo sqlite-dev ;;
+    brew:mysqlclient) echo mariadb-connector-c ;;
     dnf:compiler) echo gcc make ;;
     dnf:pkg-config) echo pkgconf-pkg-config ;;
     dnf:ruby-headers) echo ruby-devel ;;

@@ -30,6 +30,9 @@ module Support
 
       def forget(pid) = call(nil, :forget, pid)
 
+      # Has another folder removed at the end.
+      def own(folder) = call(nil, :own, folder)
+
       # Ends the suite, naming the example, if end_example is not said within so many seconds.
       def begin_example(name, seconds) = call(nil, :begin_example, name, seconds)
 

@@ -22,6 +22,7 @@ module Support
       @mutex = Mutex.new
       @hosted = {}
       @watched = {}
+      @owned = [folder]
       @example = nil
     end
 
@@ -92,6 +93,8 @@ module Support
 
     def watch(pid) = @mutex.synchronize { @watched[pid] = true }
 
+    def own(folder) = @mutex.synchronize { @owned << folder } && nil
+
     def forget(pid) = @mutex.synchronize { @watched.delete(pid) }
 
     def clear
@@ -102,7 +105,7 @@ module Support
           # It ended by itself.
         end
       end
-      FileUtils.rm_rf(@folder)
+      FileUtils.rm_rf(@owned)
     end
   end
 end

@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require "etc"
+require "fileutils"
+require "socket"
+require "tmpdir"
+require_relative "backstage"
+require_relative "port"
+
+# Where Debian keeps servers, which not everybody has in PATH.
+ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].compact.join(File::PATH_SEPARATOR)
+
+module Support
+  # A database server of the suite's own, in a temporary folder, on a Unix socket and a free loopback port. Those programs refuse to
+  # run as root, so where the suite does, they run as nobody.
+  class DatabaseServer
+    START_DEADLINE = 60.0
+
+    class << self
+      def installed?
+        self::PROGRAMS.all? { |name| ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, name)) } }
+      end
+
+      # Started when it is first needed.
+      def shared = @shared ||= new.start
+    end
+
+    attr_reader :folder, :pid, :port
+
+    def initialize
+      @folder = Dir.mktmpdir("plock-db-")
+      FileUtils.chown(user.uid, user.gid, @folder) if Process.euid.zero?
+      Backstage.own(@folder)
+      @owner = Process.pid
+    end
+
+    def start
+      initialize_data
+      launch
+      self
+    end
+
+    # With no farewell, as a crash.
+    def kill = finish_server(:KILL)
+
+    # Those who are connected are cut off.
+    def restart
+      finish_server(self.class::FAST)
+      launch(port)
+      self
+    end
+
+    def stop_process
+      Process.kill(:STOP, pid)
+      Process.wait(pid, Process::WUNTRACED)
+    end
+
+    def continue_process = Process.kill(:CONT, pid)
+
+    def stop
+      finish_server(:KILL) if pid
+      FileUtils.rm_rf(@folder)
+    end
+
+    def log = File.read(File.join(@folder, "log"))
+
+    private
+
+    def data = File.join(@folder, "data")
+
+    def user = Etc.getpwnam("nobody")
+
+    def as_user(*command)
+      Process.fork do
+        if Process.euid.zero?
+          Process.initgroups(user.name, user.gid)
+          Process::GID.change_privilege(user.gid)
+          Process::UID.change_privilege(user.uid)
+        end
+        Dir.chdir("/")
+        exec(*command, in: File::NULL, out: [File.join(@folder, "log"), "a"], err: %i[child out], pgroup: true)
+      end
+    end
+
+    def finish(pid)
+      Process.wait(pid)
+      raise "#{self.class::PROGRAMS.first} failed:\n#{log}" unless $?.success?
+    end
+
+    def launch(port = nil)
+      return launch_on(port) if port
+
+      Port.claim { |free| launch_on(free) }
+    end
+
+    def launch_on(port)
+      @port = port
+      @pid = as_user(*start_command(port))
+      Backstage.watch(@pid)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + START_DEADLINE
+      until answers?
+        raise "#{start_command(port).first} ended:\n#{log}" if Process.wait(@pid, Process::WNOHANG)
+        raise "it does not answer:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+        sleep 0.02
+      end
+      true
+    end
+
+    def finish_server(signal)
+      return unless pid && @owner == Process.pid
+
+      Process.kill(signal, pid)
+      Process.wait(pid)
+      Backstage.forget(pid)
+      @pid = nil
+    end
+  end
+end

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require "active_record"
+require "support/mariadb"
+require "support/postgres"
+
+module Support
+  # The databases that the stores are tried on. Each has a model of its own, connected, with plock's tables in it as the generator
+  # makes them.
+  module Databases
+    NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
+    PROGRAMS = { postgresql: Postgres::PROGRAMS, mysql2: Mariadb::PROGRAMS, trilogy: Mariadb::PROGRAMS, sqlite: [] }.freeze
+
+    class Model < ActiveRecord::Base
+      self.abstract_class = true
+    end
+
+    class << self
+      # @param name [Symbol] of NAMES
+      # @return [Class]
+      def model(name)
+        @models ||= {}
+        @models[name] ||= connect(const_name(name), config(name)).tap { |model| migrate(model) unless name == :trilogy && tables?(model) }
+      end
+
+      # Another class that is connected to some database.
+      def connect(name, config)
+        model = const_set(name, Class.new(Model))
+        model.abstract_class = true
+        model.establish_connection(config)
+        model
+      end
+
+      def config(name)
+        case name
+        when :postgresql then Postgres.shared.config
+        when :mysql2, :trilogy then Mariadb.shared.config(name.to_s)
+        when :sqlite then { adapter: "sqlite3", database: File.join(Backstage.folder, "plock.sqlite3"), timeout: 5_000 }
+        end
+      end
+
+      # Runs the migration that the generator writes.
+      def migrate(model)
+        return if tables?(model)
+
+        migration = migration_class
+        model.connection_pool.with_connection do |connection|
+          ActiveRecord::Migration.suppress_messages { migration.new.exec_migration(connection, :up) }
+        end
+      end
+
+      private
+
+      def tables?(model) = model.connection_pool.with_connection { |connection| connection.table_exists?("plock_leases") }
+
+      def const_name(name) = "#{name.to_s.capitalize}Model"
+
+      # Written by the generator in a process of its own: Rails changes more than the specs should notice.
+      def migration_class
+        @migration_class ||= begin
+          folder = Dir.mktmpdir("generated", Backstage.folder)
+          system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, exception: true)
+          load(Dir[File.join(folder, "db/migrate/*_create_plock_tables.rb")].first)
+          ::CreatePlockTables
+        end
+      end
+    end
+
+    GENERATE = <<~RUBY
+      require "rails"
+      require "rails/generators"
+      Rails::Generators.invoke("plock:database", ["--quiet"], destination_root: ARGV[0])
+    RUBY
+    private_constant :GENERATE
+  end
+end
