@@ -259,6 +259,7 @@ Gem::Specification.new do |spec|
     lib/plock/local_hold.rb
     lib/plock/local_store.rb
     lib/plock/locking.rb
+    lib/plock/locking/abilities.rb
     lib/plock/locking/arguments.rb
     lib/plock/locking/bunch.rb
     lib/plock/locking/kind.rb

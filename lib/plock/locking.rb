@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "lease"
+require_relative "locking/abilities"
 require_relative "locking/kind"
 require_relative "locking/profile"
 require_relative "locking/share"

@@ -17,6 +17,7 @@ require "support/store_contract/readers_and_writers"
 require "support/store_contract/semaphores"
 require "support/store_contract/several_keys"
 require "support/store_contract/telling"
+require "support/store_contract/unable"
 
 # What every store keeps to, seen from outside:
 #
@@ -25,26 +26,29 @@ require "support/store_contract/telling"
 #     it_behaves_like "a store"
 #   end
 #
+# What a store says of itself that it cannot do is left out, and shown to raise an UnsupportedError where it can be asked for.
+#
 # Time is real here, so it holds for stores whose clock nobody can move.
-RSpec.shared_examples "a store" do
+RSpec.shared_examples "a store" do |unable = []|
   include Support::StoreContract
 
   let(:key) { "contract:#{SecureRandom.hex(8)}" }
 
   include_examples "a store that is acquired"
-  include_examples "a store that serves in order"
-  include_examples "a store of leases"
-  include_examples "a store that hands leases over"
+  include_examples "a store that serves in order" unless unable.include?(:order)
+  include_examples "a store of leases", unable
+  include_examples "a store that hands leases over" unless unable.include?(:hand_over)
   include_examples "a store whose leases can be lost"
   include_examples "a store that raises in the block"
-  include_examples "a store that tells who has what"
+  include_examples "a store that tells who has what", unable
   include_examples "a store that tells of events"
   include_examples "a store whose callers are interrupted"
   include_examples "a store for fibers"
-  include_examples "a store of shared locks"
-  include_examples "a store of semaphores"
-  include_examples "a store of readers and writers"
-  include_examples "a store of what is done once"
+  include_examples "a store of shared locks", unable
+  include_examples "a store of semaphores" unless unable.include?(:semaphores)
+  include_examples "a store of readers and writers", unable unless unable.include?(:read_write_locks)
+  include_examples "a store of what is done once" unless unable.include?(:list)
   include_examples "a store for monitors"
-  include_examples "a store of which several keys are acquired"
+  include_examples "a store of which several keys are acquired", unable
+  include_examples "a store that cannot do everything", unable
 end

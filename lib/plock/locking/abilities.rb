@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+module Plock
+  module Locking
+    # What not every store can do:
+    #
+    # * `:order`: whoever waits is served in the order of arrival, also among processes
+    # * `:lasting_fences`: fences grow whatever the server goes through
+    # * `:busy_renewal`: leases are renewed while Ruby cannot run anything else
+    # * `:prompt_expiry`: a key that nobody releases is free as soon as its lease has ended
+    # * `:semaphores`, `:read_write_locks`
+    # * `:downgrade`: {Lease#downgrade}
+    # * `:hand_over`: {Lease#dump} and {Locking#adopt}
+    # * `:list`: {Locking#each_lock}
+    #
+    # What a store cannot do raises {UnsupportedError} where it is called for.
+    ABILITIES = %i[order lasting_fences busy_renewal prompt_expiry semaphores read_write_locks downgrade hand_over list].freeze
+
+    # What a store lacks says its class, in a constant of this name.
+    UNABLE = [].freeze
+
+
+    # @param ability [Symbol] one of {ABILITIES}
+    # @return [Boolean]
+    # @raise [ArgumentError] it is none of them
+    #
+    # @example
+    #   Plock::Store.open("memory:").can?(:order) # => true
+    def can?(ability)
+      raise ArgumentError, "there is no ability #{ability.inspect}" unless ABILITIES.include?(ability)
+
+      !unable.include?(ability)
+    end
+
+    private
+
+    def unable
+      self.class.const_get(:UNABLE)
+    end
+  end
+end

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+# What a store is asked for that it says it cannot do. Of the rest there is nothing to call: it only says so.
+RSpec.shared_examples "a store that cannot do everything" do |unable|
+  requests = {
+    semaphores: ->(store, key) { store.semaphore(key, permits: 2).acquire(wait: 0) { raise "entered" } },
+    read_write_locks: ->(store, key) { store.read_write_lock(key).read(wait: 0) { raise "entered" } },
+    downgrade: ->(store, key) { store.read_write_lock(key).write(wait: 0, &:downgrade) },
+    hand_over: ->(store, key) { store.acquire(key, &:dump) },
+    list: ->(store, _key) { store.each_lock { nil } }
+  }
+
+  it "says what it can do, and what it cannot" do
+    can, cannot = Plock::Locking::ABILITIES.partition { |ability| store.can?(ability) }
+    expect(cannot).to match_array(unable)
+    expect(can).to match_array(Plock::Locking::ABILITIES - unable)
+    expect { store.can?(:fly) }.to raise_error(ArgumentError, /fly/)
+  end
+
+  (requests.keys & unable).each do |ability|
+    it "refuses what needs #{ability}, and leaves nothing behind" do
+      expect { requests.fetch(ability).call(store, key) }.to raise_error(Plock::UnsupportedError)
+      expect_free
+    end
+  end
+end
