@@ -182,6 +182,8 @@ Gem::Specification.new do |spec|
     ext/plock/depend
     ext/plock/extconf.rb
     ext/plock/plock.c
+    lib/generators/plock/database/database_generator.rb
+    lib/generators/plock/database/templates/create_plock_tables.rb.tt
     lib/generators/plock/install/install_generator.rb
     lib/generators/plock/install/templates/initializer.rb.tt
     lib/generators/plock/install/templates/plock.yml.tt
@@ -294,7 +296,29 @@ Gem::Specification.new do |spec|
     lib/plock/status/table.rb
     lib/plock/store.rb
     lib/plock/store/adopting.rb
+    lib/plock/store/aside.rb
+    lib/plock/store/database.rb
+    lib/plock/store/database/asking.rb
+    lib/plock/store/database/connection.rb
+    lib/plock/store/database/connections.rb
+    lib/plock/store/database/group.rb
+    lib/plock/store/database/line.rb
+    lib/plock/store/database/listener.rb
+    lib/plock/store/database/mysql.rb
+    lib/plock/store/database/mysql2.rb
+    lib/plock/store/database/origin.rb
+    lib/plock/store/database/postgresql.rb
+    lib/plock/store/database/site.rb
+    lib/plock/store/database/sqlite.rb
+    lib/plock/store/database/tables.rb
+    lib/plock/store/database/trilogy.rb
+    lib/plock/store/grant.rb
+    lib/plock/store/grant_hold.rb
+    lib/plock/store/in_ruby.rb
+    lib/plock/store/keeper.rb
+    lib/plock/store/pool.rb
     lib/plock/store/telling.rb
+    lib/plock/store/turns.rb
     lib/plock/testing.rb
     lib/plock/testing/claim.rb
     lib/plock/testing/grant.rb

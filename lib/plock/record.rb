@@ -1,12 +1,18 @@
 # frozen_string_literal: true
 
+require "etc"
+
 module Plock
-  # What the engine writes into the store about an owner: "host pid thread channel label value".
+  # What is written into a store about an owner, by the engine and by stores in Ruby: "host pid thread channel label value".
   #
   # @api private
   module Record
     NONE = "-"
-    private_constant :NONE
+
+    # What would not do as one word of several.
+    UNFIT = /[\x00-\x20\x7F%]|\A-\z/.freeze
+
+    private_constant :NONE, :UNFIT
 
     class << self
       # @param record [String]
@@ -18,7 +24,29 @@ module Plock
         [host, Integer(pid, 10), Integer(thread[/\A\d+/], 10), decode(label), value]
       end
 
+      # Of whoever calls.
+      #
+      # @param channel [String, nil] on which it can be called
+      # @param label [String, nil]
+      # @param value [String]
+      # @return [String]
+      def write(channel, label, value)
+        [encode(Etc.uname[:nodename]), Process.pid, Thread.current.native_thread_id, channel || NONE, label ? encode(label) : NONE,
+         value].join(" ")
+      end
+
+      # @param record [String]
+      # @return [String, nil] on which the owner can be called
+      def channel(record)
+        channel = record.split(" ", 5)[3]
+        channel unless channel == NONE
+      end
+
       private
+
+      def encode(text)
+        text.gsub(UNFIT) { |character| format("%%%02X", character.ord) }
+      end
 
       # Percent-encoded are blanks, control characters and the percent sign.
       def decode(label)

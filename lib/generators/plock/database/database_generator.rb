@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+require "rails/generators"
+require "rails/generators/active_record"
+
+module Plock
+  module Generators
+    # `rails generate plock:database`: the migration that makes the tables of {Plock::Store::Database}.
+    class DatabaseGenerator < ::Rails::Generators::Base
+      include ::ActiveRecord::Generators::Migration
+
+      namespace "plock:database"
+      desc "Makes a migration for the tables of Plock::Store::Database"
+      source_root File.expand_path("templates", __dir__)
+
+      # @return [void]
+      def create_migration_file
+        migration_template("create_plock_tables.rb.tt", File.join(db_migrate_path, "create_plock_tables.rb"))
+      end
+
+      private
+
+      def migration_version
+        "[#{::ActiveRecord::Migration.current_version}]"
+      end
+    end
+  end
+end

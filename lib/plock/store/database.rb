@@ -1,0 +1,275 @@
+# frozen_string_literal: true
+
+require "plock"
+require "active_record"
+require_relative "in_ruby"
+require_relative "database/origin"
+require_relative "database/site"
+require_relative "database/asking"
+require_relative "database/group"
+
+module Plock
+  class Store
+    # Locks in a database that the application has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through Active Record. Leases, fences,
+    # strict order among those who wait, status and everything else are as on Redis; times are the database's.
+    #
+    # It needs two tables, which `rails generate plock:database` makes a migration for, and `require "plock/store/database"`.
+    #
+    # It has connections of its own, made as those of the class that it is given: a lease has to be seen by others at once, so nothing
+    # of it is ever part of a transaction of yours, and no pool of yours can be empty when a lock is to be released. What it sends is
+    # told to subscribers of `sql.active_record`.
+    #
+    # A key that is free is taken in one statement, and released in another. On PostgreSQL who waits is called by NOTIFY, which one
+    # more connection in each process listens to, as long as somebody waits or has a lease with `renew:` or `on_lost:`. Elsewhere who
+    # waits looks again, after 4 ms at first and then less and less often, down to four times a second; only those in the process of
+    # the one who releases are called. There a lease learns that it was broken at its next renewal, after a third of its ttl.
+    #
+    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a ttl, they end. Give them a ttl that
+    # is longer than that.
+    #
+    # @example
+    #   require "plock/store/database"
+    #   store = Plock::Store::Database.new(ActiveRecord::Base, ttl: 30)
+    #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
+    class Database
+      include InRuby
+
+      UNABLE = %i[busy_renewal].freeze
+
+      POOL_SIZES = (1..1024).freeze
+      DUMPED = "database"
+      private_constant :POOL_SIZES, :DUMPED
+
+      # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
+      # @param pool_size [Integer] connections at most, besides the one that listens; none is in use while somebody waits or holds
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
+      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
+      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @raise [ArgumentError] an option of another name
+      # @raise [ConfigurationError] a value that cannot be right
+      # @raise [UnsupportedError] another database, or one in memory
+      def initialize(model, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0, **options)
+        @profile = Locking::Profile.extract(options)
+        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
+        unless model.is_a?(Class) && model <= ActiveRecord::Base
+          raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
+        end
+
+        @origin = Origin.new(model)
+        @site = Site.new(@origin, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
+                                  attempt_timeout: check_seconds("attempt_timeout", attempt_timeout),
+                                  release_timeout: check_seconds("release_timeout", release_timeout),
+                                  connect_timeout: check_seconds("connect_timeout", connect_timeout))
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      # @return [String] without user and password
+      def url
+        @origin.url
+      end
+
+      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
+      #
+      # @param key [String] in the store
+      # @param owner [String]
+      # @param ttl [Numeric] seconds
+      # @return [Boolean] false where somebody holds it
+      # @raise [Error] the store could not be asked
+      def lock_acquire(key, owner, ttl)
+        grant = Grant.new(self, key, owner)
+        Asking.new(@site, grant, Locking::Arguments.ttl(ttl)).run(0.0)
+      end
+
+      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
+      #
+      # @param key [String] in the store
+      # @param owner [String]
+      # @return [Boolean] was it held by `owner`?
+      # @raise [Error] the store could not be asked
+      def lock_release(key, owner)
+        Grant.new(self, key, owner).release(0.0)
+      end
+
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        @site.close
+        nil
+      end
+
+      # @api private
+      def tend(grant)
+        @site.watch(grant)
+        @site.keeper.tend(grant)
+      end
+
+      # @api private
+      def forget(grant)
+        @site.unwatch(grant)
+        @site.keeper.forget(grant)
+      end
+
+      # @api private
+      # @return [Boolean] is it ours, and so for another span?
+      def prolong(grant, span)
+        deadline = deadline_for(grant)
+        @site.work(deadline) do |connection|
+          tables.prolong(connection, grant.key, grant.token, micros(span), !grant.share.nil?, deadline)
+        end
+      end
+
+      # @api private
+      # @return [Boolean]
+      def still?(grant)
+        deadline = deadline_for(grant)
+        !@site.work(deadline) { |connection| tables.left(connection, grant.key, grant.token, !grant.share.nil?, deadline) }.nil?
+      end
+
+      # @api private
+      # @return [Boolean] was it ours?
+      def give_back(grant, keep, deadline = nil)
+        deadline ||= soon
+        waiting = @site.work(deadline) do |connection|
+          if grant.share then tables.release_shared(connection, grant.key, grant.token, micros(keep), deadline)
+          else tables.release(connection, grant.key, grant.token, micros(keep), deadline)
+          end
+        end
+        answered = true
+        @site.call_first(grant.key, deadline) if waiting && keep.zero?
+        @site.prune_by_and_by
+        !waiting.nil?
+      ensure
+        @site.settle_later(grant.key, grant.token, grant.valid_until || soon) unless answered || keep.positive?
+      end
+
+      # @api private
+      # @return [Boolean] was it ours?
+      def downgrade(grant)
+        deadline = soon
+        ours, following = @site.work_on(grant.key, deadline) do |connection, _head, line|
+          own = line.inside.find { |claim| claim.token == grant.token }
+          next unless own
+
+          tables.downgrade(connection, own.id, deadline)
+          own.mode = Locking::Share::READ.mode
+          [true, line.next_inside]
+        end
+        @site.call(following, deadline)
+        !ours.nil?
+      end
+
+      private
+
+      def tables = @site.tables
+
+      def micros(seconds) = @site.micros(seconds)
+
+      def soon = Clock.now + @site.release_timeout
+
+      # Nobody has use for an answer that comes when the lease is over.
+      def deadline_for(grant)
+        [soon, [grant.valid_until, Clock.now].max].min
+      end
+
+      def kind = DUMPED
+
+      def asking_for(grant, ttl)
+        Asking.new(@site, grant, ttl)
+      end
+
+      def take_all(keys, ttl, renew, max_hold, label, watch)
+        mask = Locking::Taking.mask
+        grants = keys.map { |key| Grant.new(self, key, Plock.token, label: label, renew: renew, max_hold: max_hold, watch: watch) }
+        group = Group.new(@site, grants, ttl)
+        taken = false
+        Dispatcher.start
+        started = Clock.now
+        refused = group.run
+        return refused if refused
+
+        holds = grants.map { |grant| hold_of(grant, Clock.now - started, false) }
+        Thread.handle_interrupt(Object => :never) do
+          yield holds if block_given?
+          taken = true
+        end
+        holds
+      ensure
+        Thread.handle_interrupt(mask) { group.leave } if group && !taken
+      end
+
+      def adopt_hold(dump, renew, max_hold, watch)
+        key, token, fence, ttl, share = GrantHold.read(dump, kind)
+        raise ArgumentError, "not the dump of a lease" unless fence
+
+        grant = Grant.new(self, key, token, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        asked_at = nil
+        deadline = soon
+        left = @site.work(deadline) do |connection|
+          asked_at = Clock.now
+          tables.adopt(connection, key, token, @site.record(nil, token), !share.nil?, deadline)
+        end
+        hold_of(grant.given(fence, asked_at, ttl, left / Site::MICROSECONDS), 0.0, false) if left
+      end
+
+      def examine(key, _shared, budget = nil)
+        deadline = Clock.now + (budget || @site.release_timeout)
+        head, acquired_at, claims = @site.work(deadline) { |connection| tables.examine(connection, key, deadline) }
+        return unless head
+
+        line = Line.new(head, claims)
+        return if line.idle?
+
+        holders = line.inside.map { |claim| holder(claim, head.now) }
+        holders << single_holder(head, acquired_at) if head.held?
+        [holders, line.waiting.map { |claim| [*who(claim.holder), since(claim.acquired_at), claim.mode] }]
+      end
+
+      def holder(claim, now)
+        [(claim.expires_at - now) / Site::MICROSECONDS, claim.fence, since(claim.acquired_at), *who(claim.holder), claim.mode]
+      end
+
+      def single_holder(head, acquired_at)
+        [(head.expires_at - head.now) / Site::MICROSECONDS, head.fence, since(acquired_at), *who(head.holder), nil]
+      end
+
+      def who(record)
+        (record && Record.parse(record)&.first(4)) || [nil] * 4
+      end
+
+      def since(moment) = moment / Site::MICROSECONDS
+
+      def each_key(prefix, &block)
+        last = ""
+        loop do
+          deadline = soon
+          keys = @site.work(deadline) { |connection| tables.held(connection, prefix, last, deadline) }
+          keys.each(&block)
+          break if keys.size < Tables::LISTED_AT_ONCE
+
+          last = keys.last
+        end
+      end
+
+      def break_hold(key, _shared)
+        deadline = soon
+        owners, following = @site.work_on(key, deadline) do |connection, head, line|
+          next unless line.held?
+
+          tables.vacate(connection, key, deadline)
+          tables.remove(connection, (line.inside + line.gone).map(&:id), deadline)
+          [line.inside.map { |claim| [claim.holder, claim.token] } + (head.held? ? [[head.holder, head.token]] : []),
+           line.waiting.first]
+        end
+        return false unless owners
+
+        @site.tell_of_loss(owners, deadline)
+        @site.call(following, deadline)
+        true
+      end
+    end
+  end
+end

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+module Plock
+  class Store
+    class Database
+      # One attempt to take several keys, all or none.
+      #
+      # @api private
+      class Group
+        # @param site [Site]
+        # @param grants [Array<Grant>] that are to be given
+        # @param ttl [Float] seconds
+        def initialize(site, grants, ttl)
+          @site = site
+          @tables = site.tables
+          @grants = grants
+          @ttl = ttl
+          @doubt = false
+        end
+
+        # @return [Integer, nil] nil: they are given; else of one that is held or waited for
+        def run
+          @deadline = Clock.now + @site.attempt_timeout
+          refused = attempt
+          refused && tidied?(@grants[refused].key) ? attempt : refused
+        end
+
+        # They came to nobody: all are given back.
+        #
+        # @return [void]
+        def leave
+          given, others = @grants.partition { |grant| grant.fence && grant.ended.nil? }
+          given.each { |grant| grant.release(0.0) }
+          others.each { |grant| settle(grant) } if @doubt
+        rescue *Locking::Taking::STORE_FAILURES
+          @grants.each { |grant| settle_later(grant) } # what is released already is none the worse for it
+        end
+
+        private
+
+        def attempt
+          @doubt = true
+          refused = asked_at = nil
+          fences = @site.work(@deadline) do |connection|
+            asked_at = Clock.now
+            connection.transaction(@deadline, if_true: true) do
+              @grants.map do |grant|
+                refused = grant
+                acquire(connection, grant) || break
+              end
+            end
+          end
+          return give(fences, asked_at) if fences
+
+          @doubt = false
+          @grants.index(refused)
+        end
+
+        # @return [nil]
+        def give(fences, asked_at)
+          @grants.zip(fences) { |grant, fence| grant.given(fence, asked_at, @ttl) }
+          @doubt = false
+          nil
+        end
+
+        def acquire(connection, grant)
+          holder = @site.record(grant.label, grant.token)
+          @tables.acquire(connection, grant.key, grant.token, @site.micros(@ttl), holder, @deadline)
+        end
+
+        # Those who seemed to wait may all be gone.
+        #
+        # @return [Boolean] is it free?
+        def tidied?(key)
+          @site.work_on(key, @deadline) do |connection, head, line|
+            @tables.remove(connection, line.gone.map(&:id), @deadline)
+            @tables.flag(connection, key, line.waiting.any?, @deadline) if line.waiting.any? != (head.waiting == 1)
+            line.idle?
+          end
+        end
+
+        def settle(grant)
+          @site.settle(grant.key, grant.token, Clock.now + @site.release_timeout)
+          settle_later(grant)
+        end
+
+        def settle_later(grant)
+          @site.settle_later(grant.key, grant.token, Clock.now + @ttl)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require_relative "connection"
+
+module Plock
+  class Store
+    class Database
+      # The thread on which a process hears what others tell it on PostgreSQL's LISTEN, with a connection that has no other use: one for
+      # a store, however many wait. It is there as long as anybody would hear, and a while longer.
+      #
+      # That it hears is tried out, by a word over another connection: through a pooler that lends a server to each transaction, it does
+      # not. Then those who wait look for themselves, which is warned of.
+      #
+      # @api private
+      class Listener
+        HELLO = "hello"
+
+        # Seconds.
+        CONFIRM_S = 1.0
+        IDLE_S = 30.0
+        ROUND_S = 5.0
+        RETRIES_S = [0.1, 0.5, 2.0, 5.0].freeze
+        DEAF_S = 60.0
+
+        # @param site [Site]
+        def initialize(site)
+          @site = site
+          @lock = Mutex.new
+          @moved = ConditionVariable.new
+          @hearing = @deaf = @told = @stopping = false
+          @thread = nil
+        end
+
+        # @return [Boolean]
+        def hearing? = @hearing
+
+        # @return [Boolean] does it hear?
+        def start(deadline)
+          return true if @hearing
+
+          @lock.synchronize do
+            @stopping = false
+            @thread = launch unless @thread&.alive?
+            until @hearing || @deaf || (left = deadline - Clock.now) <= 0
+              @moved.wait(@lock, left)
+            end
+            @hearing
+          end
+        end
+
+        # @return [void]
+        def stop
+          @stopping = true
+        end
+
+        private
+
+        def launch
+          Thread.new do
+            Thread.current.name = "plock listener"
+            Thread.current.report_on_exception = false # what ends it is SystemExit, and Ruby hands that to the main thread
+            Thread.handle_interrupt(Object => :immediate) { run }
+          end
+        end
+
+        def run
+          failures = 0
+          until over?
+            begin
+              listen { failures = 0 }
+            rescue Error => e
+              now_hearing(false, deaf: @deaf)
+              Log.failure(Plock.logger, "the listener of a store in a database", e) if (failures += 1) == RETRIES_S.size
+              sleep(RETRIES_S[[failures, RETRIES_S.size].min - 1])
+            end
+          end
+        end
+
+        def listen
+          connection = @site.connections.open
+          connection.run("LISTEN #{@site.channel}", Clock.now + CONFIRM_S)
+          return hear_nothing unless confirmed?(connection)
+
+          yield
+          now_hearing(true)
+          @site.hear_of_gap
+          hear(connection)
+        ensure
+          now_hearing(false, deaf: @deaf)
+          @site.connections.drop(connection) if connection
+        end
+
+        def confirmed?(connection)
+          deadline = Clock.now + CONFIRM_S
+          @site.work(deadline) { |other| @site.tables.tell(other, @site.channel, HELLO, deadline) }
+          while (left = deadline - Clock.now).positive?
+            return true if connection.hear(left) == HELLO
+          end
+          false
+        end
+
+        def hear(connection)
+          idle_at = Clock.now + IDLE_S
+          until @stopping
+            message = connection.hear(ROUND_S)
+            @site.hear(message) if message
+            idle_at = Clock.now + IDLE_S if @site.listening?
+            break if Clock.now >= idle_at
+          end
+        end
+
+        def hear_nothing
+          now_hearing(false, deaf: true)
+          unless @told
+            @told = true
+            Log.warn(Plock.logger, "PostgreSQL's notifications do not arrive (is there a pooler in between?): those who wait for a " \
+                                   "lock look for themselves, and are served later")
+          end
+          sleep(DEAF_S)
+        end
+
+        def now_hearing(hearing, deaf: false)
+          @lock.synchronize do
+            @hearing = hearing
+            @deaf = deaf
+            @moved.broadcast
+          end
+        end
+
+        # Decided together with {#start}, so that whoever wants it either finds it there or starts another.
+        def over?
+          @lock.synchronize do
+            next false unless @stopping || !@site.listening?
+
+            @thread = nil
+            true
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+require "active_record/connection_adapters/mysql2_adapter"
+require_relative "mysql"
+
+module Plock
+  class Store
+    class Database
+      # @api private
+      class Mysql2 < Mysql
+        # Seconds that an answer is waited for which nobody wants any more.
+        DRAIN_S = 0.05
+
+        def self.failures = [::Mysql2::Error]
+
+        # @return [Integer] by which the server knows it
+        attr_reader :server_id
+
+        def initialize(adapter, &another)
+          super
+          @server_id = @raw.thread_id
+          @socket = IO.for_fd(@raw.socket, autoclose: false)
+        end
+
+        private
+
+        def perform(sql, binds, deadline)
+          text = filled(sql, binds)
+          @busy = true
+          @raw.query(text, async: true, as: :array, cast: true)
+          raise late unless @socket.wait_readable(left_until(deadline))
+
+          result = @raw.async_result
+          result ? answer(result.to_a, result.size) : answer([], @raw.affected_rows, @raw.last_id)
+        end
+
+        def alive?
+          !@raw.closed? && !@socket.wait_readable(0)
+        rescue *self.class.failures
+          false
+        end
+
+        # What was asked is most often done in a moment. Of a transaction nothing stays.
+        def recovered?
+          return false unless @socket.wait_readable(DRAIN_S)
+
+          @raw.async_result
+          @busy = false
+          !run("ROLLBACK", Clock.now + DRAIN_S).nil?
+        rescue *self.class.failures, Error, IOError, SystemCallError
+          false
+        end
+
+        def number_of(error) = error.error_number
+      end
+    end
+  end
+end

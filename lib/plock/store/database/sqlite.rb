@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+require "active_record/connection_adapters/sqlite3_adapter"
+require_relative "connection"
+
+module Plock
+  class Store
+    class Database
+      # SQLite runs a statement while no other thread runs, so that none can be interrupted. Where another connection writes, it is
+      # waited for in short sleeps, in which others run.
+      #
+      # @api private
+      class Sqlite < Connection
+        SLEEPS_S = (0.001..0.02).freeze
+
+        def self.failures = [SQLite3::Exception]
+
+        def initialize(adapter, &another)
+          super
+          @statements = {}
+          @deadline = Clock.now
+          @raw.busy_handler { |count| wait_for_others(count) }
+        end
+
+        def close
+          @statements.each_value(&:close)
+          super
+        end
+
+        private
+
+        # An exception must not find its way through SQLite.
+        NEVER = { Object => :never }.freeze
+
+        def begin_sql = "BEGIN IMMEDIATE"
+
+        def perform(sql, binds, deadline)
+          Thread.handle_interrupt(NEVER) do
+            @deadline = deadline
+            statement = @statements[sql] ||= @raw.prepare(sql.gsub("$", "?"))
+            statement.bind_params(*binds.map { |value| text(value) })
+            rows = []
+            while (row = statement.step)
+              rows << row
+            end
+            answer(rows, @raw.changes)
+          ensure
+            statement&.reset!
+          end
+        end
+
+        # Bytes would be a BLOB, and equal no text.
+        def text(value)
+          value.is_a?(String) && value.encoding == Encoding::BINARY ? value.dup.force_encoding(Encoding::UTF_8) : value
+        end
+
+        def wait_for_others(count)
+          return false if Clock.now >= @deadline || Thread.pending_interrupt?
+
+          sleep([SLEEPS_S.begin * (count + 1), SLEEPS_S.end].min)
+          true
+        end
+
+        def in_transaction? = @raw.transaction_active?
+
+        def alive? = !@raw.closed?
+
+        def answered?(_error) = true
+
+        def failure(error)
+          case error
+          when SQLite3::BusyException, SQLite3::LockedException then again(error)
+          when SQLite3::SQLException
+            error.message.start_with?("no such table") ? missing_table(error) : ProtocolError.new(words(error), code: :server_error)
+          when SQLite3::ReadOnlyException, SQLite3::PermissionException, SQLite3::AuthorizationException then forbidden(error)
+          else unavailable(error)
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,378 @@
+# frozen_string_literal: true
+
+module Plock
+  class Store
+    class Database
+      # The statements on the two tables, each given the connection that it is to go over. Moments and spans are microseconds, moments
+      # the database's own.
+      #
+      # `plock_leases` has a row for each key: who holds it, until when, the last fence, and whether somebody may be waiting. Whoever
+      # changes more than that row locks it first. `plock_claims` has those who wait for a key, in the order of their ids, and those
+      # who hold a key that can have several holders: they have a fence.
+      #
+      # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's clock is ahead of that.
+      #
+      # This is how PostgreSQL and SQLite are spoken to.
+      #
+      # @api private
+      class Tables
+        # As the head of a key is found under its lock.
+        Head = Struct.new(:token, :fence, :expires_at, :waiting, :holder, :now) do
+          def held? = expires_at > now
+
+          # @return [Integer] for the next lease
+          def next_fence = [fence + 1, now].max
+        end
+
+        # Somebody who waits, or shares.
+        Claim = Struct.new(:id, :token, :mode, :limit, :fence, :acquired_at, :expires_at, :holder) do
+          def waits? = fence.nil?
+        end
+
+        DAY = 86_400 * 1_000_000
+        PRUNED_AT_ONCE = 500
+        LISTED_AT_ONCE = 500
+
+        # @param prefix [String] of the tables' names, and what they end with
+        def initialize(prefix, suffix)
+          @leases = "#{prefix}plock_leases#{suffix}"
+          @claims = "#{prefix}plock_claims#{suffix}"
+        end
+
+        # Takes a key for one, where nobody has it and nobody waits.
+        #
+        # @return [Integer, nil] the fence
+        def acquire(connection, key, token, ttl, holder, deadline)
+          connection.run(acquire_sql, key, token, ttl, holder, deadline).rows.dig(0, 0)
+        end
+
+        # @return [Boolean, nil] nil: it was not held with this token; true: somebody may be waiting
+        def release(connection, key, token, keep, deadline)
+          row = connection.run(release_sql, key, token, keep, deadline).rows.first
+          row && row[0] != 0
+        end
+
+        # @return [Boolean, nil] the same of a key that can have several holders
+        def release_shared(connection, key, token, keep, deadline)
+          answer =
+            if keep.positive? then connection.run(keep_share_sql, token, keep, "#{token}:kept", deadline)
+            else connection.run(drop_share_sql, token, deadline)
+            end
+          answer.count.positive? ? waiting?(connection, key, deadline) : nil
+        end
+
+        # @return [Boolean] was it still held with this token?
+        def prolong(connection, key, token, span, shared, deadline)
+          answer =
+            if shared then connection.run(prolong_share_sql, token, span, deadline)
+            else connection.run(prolong_sql, key, token, span, deadline)
+            end
+          answer.count.positive?
+        end
+
+        # @return [Integer, nil] how long it is still held with this token, and since when
+        def left(connection, key, token, shared, deadline)
+          connection.run(shared ? share_left_sql : left_sql, *(shared ? [token] : [key, token]), deadline).rows.dig(0, 0)
+        end
+
+        # Somebody else has it from now on.
+        #
+        # @return [Integer, nil] how long it is still held
+        def adopt(connection, key, token, holder, shared, deadline)
+          answer =
+            if shared then connection.run(adopt_share_sql, token, holder, deadline)
+            else connection.run(adopt_sql, key, token, holder, deadline)
+            end
+          left(connection, key, token, shared, deadline) if answer.count.positive?
+        end
+
+        # The row of a key, and nobody else's until the transaction ends.
+        #
+        # @return [Head]
+        def lock(connection, key, deadline)
+          Head.new(*connection.run(lock_sql, key, deadline).rows.first)
+        end
+
+        # @return [Array<Claim>] in their order
+        def claims(connection, key, deadline)
+          connection.run(claims_sql, key, deadline).rows.map { |row| Claim.new(*row) }
+        end
+
+        # @return [void]
+        def occupy(connection, key, token, fence, ttl, holder, waiting, deadline)
+          connection.run(occupy_sql, key, token, fence, ttl, holder, waiting ? 1 : 0, deadline)
+        end
+
+        # Nobody holds it alone any more.
+        #
+        # @return [void]
+        def vacate(connection, key, deadline)
+          connection.run("UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $1", key, deadline)
+        end
+
+        # @return [void]
+        def mark(connection, key, fence, waiting, deadline)
+          connection.run("UPDATE #{@leases} SET fence = $2, acquired_at = #{now}, waiting = $3 WHERE name = $1",
+                         key, fence, waiting ? 1 : 0, deadline)
+        end
+
+        # @return [void]
+        def flag(connection, key, waiting, deadline)
+          connection.run("UPDATE #{@leases} SET waiting = $2 WHERE name = $1", key, waiting ? 1 : 0, deadline)
+        end
+
+        # @param fence [Integer, nil] nil: it waits
+        # @return [void]
+        def enter(connection, key, token, share, fence, span, holder, deadline)
+          connection.run("INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
+                         "VALUES ($1, $2, $3, $4, $5, #{now}, #{now} + $6, $7)",
+                         key, token, share&.mode, share&.limit, fence, span, holder, deadline)
+        end
+
+        # @return [void]
+        def admit(connection, id, fence, span, deadline)
+          connection.run("UPDATE #{@claims} SET fence = $2, acquired_at = #{now}, expires_at = #{now} + $3 WHERE id = $1",
+                         id, fence, span, deadline)
+        end
+
+        # It waits on.
+        #
+        # @return [Boolean] was it there?
+        def stay(connection, token, span, deadline)
+          connection.run("UPDATE #{@claims} SET expires_at = #{now} + $2 WHERE token = $1 AND fence IS NULL",
+                         token, span, deadline).count.positive?
+        end
+
+        # @param ids [Array<Integer>]
+        # @return [void]
+        def remove(connection, ids, deadline)
+          connection.run("DELETE FROM #{@claims} WHERE id IN (#{ids.join(", ")})", deadline) if ids.any?
+        end
+
+        # @return [void]
+        def downgrade(connection, id, deadline)
+          connection.run("UPDATE #{@claims} SET mode = 'r', slots = NULL WHERE id = $1", id, deadline)
+        end
+
+        # How things stand for one who waits: how long the key is still held, is anybody before it, how long its own place is kept.
+        #
+        # @return [Array(Integer, Boolean, Integer), nil] nil: its place is gone
+        def look(connection, key, token, deadline)
+          left, first, place = connection.run(look_sql, key, token, deadline).rows.first
+          place && [left, first.zero?, place]
+        end
+
+        # @return [Integer] how long it is still held by one; 0 or less where it is not
+        def held_for(connection, key, deadline)
+          connection.run("SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) || 0
+        end
+
+        # @return [Array(String, String), nil] what is noted of the first who waits, and its token
+        def first(connection, key, deadline)
+          connection.run("SELECT holder, token FROM #{@claims} WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
+                         "ORDER BY id LIMIT 1", key, deadline).rows.first
+        end
+
+        # @return [Array(Head, Array<Claim>)] without a lock
+        def examine(connection, key, deadline)
+          row = connection.run("SELECT token, fence, expires_at, waiting, holder, #{now}, acquired_at FROM #{@leases} " \
+                               "WHERE name = $1", key, deadline).rows.first
+          return unless row
+
+          acquired_at = row.pop
+          [Head.new(*row), acquired_at, claims(connection, key, deadline)]
+        end
+
+        # @return [Array<String>] the next names of keys that are held, in order
+        def held(connection, prefix, after, deadline)
+          connection.run("SELECT name FROM #{@leases} l WHERE substr(name, 1, $2) = $1 AND name > $3 AND (expires_at > #{now} OR " \
+                         "EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = l.name AND c.fence IS NOT NULL AND " \
+                         "c.expires_at > #{now})) ORDER BY name LIMIT #{LISTED_AT_ONCE}",
+                         prefix, prefix.length, after, deadline).rows.flatten
+        end
+
+        # Forgets keys that have been free for a day, and places that nobody kept.
+        #
+        # @return [void]
+        def prune(connection, deadline)
+          connection.run(prune_leases_sql, DAY, deadline)
+          connection.run(prune_claims_sql, DAY, deadline)
+        end
+
+        private
+
+        def waiting?(connection, key, deadline)
+          connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) == 1
+        end
+
+        def acquire_sql
+          @acquire_sql ||= <<~SQL.tr("\n", " ").strip
+            INSERT INTO #{@leases} AS l (name, token, fence, acquired_at, expires_at, holder)
+            VALUES ($1, $2, #{now}, #{now}, #{now} + $3, $4)
+            ON CONFLICT (name) DO UPDATE SET token = excluded.token, fence = #{greater("l.fence + 1", "excluded.fence")},
+            acquired_at = excluded.acquired_at, expires_at = excluded.expires_at, holder = excluded.holder
+            WHERE l.expires_at <= excluded.acquired_at AND l.waiting = 0 RETURNING fence
+          SQL
+        end
+
+        def release_sql
+          @release_sql ||= <<~SQL.tr("\n", " ").strip
+            UPDATE #{@leases} SET token = NULL, holder = CASE WHEN $3 > 0 THEN holder END,
+            expires_at = CASE WHEN $3 > 0 THEN #{now} + $3 ELSE 0 END
+            WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting
+          SQL
+        end
+
+        def prolong_sql
+          @prolong_sql ||= "UPDATE #{@leases} SET expires_at = #{now} + $3 WHERE name = $1 AND token = $2 AND expires_at > #{now}"
+        end
+
+        def left_sql
+          @left_sql ||= "SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
+        end
+
+        def adopt_sql
+          "UPDATE #{@leases} SET holder = $3 WHERE name = $1 AND token = $2 AND expires_at > #{now}"
+        end
+
+        def occupy_sql
+          "UPDATE #{@leases} SET token = $2, fence = $3, acquired_at = #{now}, expires_at = #{now} + $4, holder = $5, waiting = $6 " \
+            "WHERE name = $1"
+        end
+
+        def drop_share_sql = "DELETE FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+
+        def keep_share_sql
+          "UPDATE #{@claims} SET expires_at = #{now} + $2, token = $3 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+        end
+
+        def prolong_share_sql
+          "UPDATE #{@claims} SET expires_at = #{now} + $2 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+        end
+
+        def share_left_sql
+          "SELECT expires_at - #{now} FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+        end
+
+        def adopt_share_sql
+          "UPDATE #{@claims} SET holder = $2 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+        end
+
+        def lock_sql
+          "INSERT INTO #{@leases} (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = excluded.name " \
+            "RETURNING token, fence, expires_at, waiting, holder, #{now}"
+        end
+
+        def claims_sql
+          "SELECT id, token, mode, slots, fence, acquired_at, expires_at, holder FROM #{@claims} WHERE name = $1 ORDER BY id"
+        end
+
+        def look_sql
+          @look_sql ||= <<~SQL.tr("\n", " ").strip
+            SELECT l.expires_at - #{now}, (SELECT COUNT(*) FROM #{@claims} b WHERE b.name = c.name AND b.fence IS NULL
+            AND b.id < c.id AND b.expires_at > #{now}), c.expires_at - #{now}
+            FROM #{@claims} c JOIN #{@leases} l ON l.name = c.name WHERE c.name = $1 AND c.token = $2 AND c.fence IS NULL
+          SQL
+        end
+
+        def prune_leases_sql
+          "DELETE FROM #{@leases} WHERE name IN (SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
+        end
+
+        def prune_claims_sql = "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1"
+
+        def idle = "waiting = 0 AND expires_at < #{now} AND acquired_at < #{now} - $1"
+      end
+
+      # @api private
+      class PostgresqlTables < Tables
+        # Calls the first who waits, where that is not one of this process; it hears it by itself.
+        #
+        # @return [Array(String, String), nil] as {#first}
+        def call_first(connection, key, channel, deadline)
+          connection.run(call_sql, key, channel, deadline).rows.first
+        end
+
+        # @return [void]
+        def tell(connection, channel, word, deadline)
+          connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
+        end
+
+        private
+
+        def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+        def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def call_sql
+          @call_sql ||= <<~SQL.tr("\n", " ").strip
+            SELECT holder, token, CASE WHEN channel <> $2 THEN pg_notify(channel, 'turn ' || token) END::text
+            FROM (SELECT holder, token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
+            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head
+          SQL
+        end
+      end
+
+      # @api private
+      class SqliteTables < Tables
+        private
+
+        # Milliseconds are as exact as it tells the time.
+        def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
+
+        def greater(one, other) = "max(#{one}, #{other})"
+      end
+
+      # MySQL has no RETURNING: what a statement would return is told by LAST_INSERT_ID.
+      #
+      # @api private
+      class MysqlTables < Tables
+        def acquire(connection, key, token, ttl, holder, deadline)
+          id = connection.run(acquire_sql, key, token, ttl, holder, deadline).id
+          id unless id.nil? || id.zero?
+        end
+
+        def release(connection, key, token, keep, deadline)
+          answer = connection.run(release_sql, key, token, keep, deadline)
+          answer.count.positive? ? answer.id == 1 : nil
+        end
+
+        def lock(connection, key, deadline)
+          connection.run("INSERT INTO #{@leases} (name) VALUES ($1) ON DUPLICATE KEY UPDATE name = VALUES(name)", key, deadline)
+          super
+        end
+
+        private
+
+        # Of the statement, and not of a time zone that may go back an hour.
+        def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+        # Each assignment sees what those before it assigned: after the first one, the token says whether the key was free.
+        def acquire_sql
+          @acquire_sql ||= <<~SQL.tr("\n", " ").strip
+            INSERT INTO #{@leases} (name, token, fence, acquired_at, expires_at, holder)
+            VALUES ($1, $2, LAST_INSERT_ID(#{now}), #{now}, #{now} + $3, $4) ON DUPLICATE KEY UPDATE
+            token = IF(expires_at <= VALUES(acquired_at) AND waiting = 0, VALUES(token), token),
+            fence = IF(token = VALUES(token), LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))), fence + LAST_INSERT_ID(0)),
+            acquired_at = IF(token = VALUES(token), VALUES(acquired_at), acquired_at),
+            expires_at = IF(token = VALUES(token), VALUES(expires_at), expires_at),
+            holder = IF(token = VALUES(token), VALUES(holder), holder)
+          SQL
+        end
+
+        def release_sql
+          @release_sql ||= <<~SQL.tr("\n", " ").strip
+            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), holder = IF($3 > 0, holder, NULL), token = NULL,
+            waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
+          SQL
+        end
+
+        def lock_sql
+          "SELECT token, fence, expires_at, waiting, holder, #{now} FROM #{@leases} WHERE name = $1 FOR UPDATE"
+        end
+
+        def prune_leases_sql = "DELETE FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}"
+      end
+    end
+  end
+end

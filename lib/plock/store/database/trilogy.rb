@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+require "active_record/connection_adapters/trilogy_adapter"
+require_relative "../aside"
+require_relative "mysql"
+
+module Plock
+  class Store
+    class Database
+      # @api private
+      class Trilogy < Mysql
+        # A client of Trilogy's as it is without the guard that lets interrupts in, whatever the caller has put off. One that is
+        # used by one at a time does not need it.
+        class Client
+          def initialize(client)
+            @query, @check, @escape, @limit = %i[query check escape read_timeout=].map do |name|
+              method = client.method(name)
+              method.super_method || method
+            end
+          end
+
+          def query(text) = @query.call(text)
+
+          def check = @check.call
+
+          def escape(text) = @escape.call(text)
+
+          def read_timeout=(seconds)
+            @limit.call(seconds)
+          end
+        end
+
+        # Seconds that a fresh connection has to say who it is.
+        START_S = 1.0
+
+        private_constant :Client, :START_S
+
+        def self.failures = [::Trilogy::Error]
+
+        # @return [Integer] by which the server knows it
+        attr_reader :server_id
+
+        def initialize(adapter, &another)
+          super
+          @raw = Client.new(@raw)
+          @server_id = run("SELECT CONNECTION_ID()", Clock.now + START_S).rows.dig(0, 0)
+        end
+
+        private
+
+        # It waits in ways that not every Fiber scheduler knows on every Ruby.
+        def perform(sql, binds, deadline)
+          text = filled(sql, binds)
+          @raw.read_timeout = left_until(deadline)
+          @busy = true
+          result = Fiber.current_scheduler ? Aside.run(nil) { @raw.query(text) }.first : @raw.query(text)
+          answer(result.rows, result.affected_rows, result.last_insert_id)
+        rescue ::Trilogy::TimeoutError
+          raise late
+        end
+
+        def alive?
+          @raw.check
+        rescue *self.class.failures
+          false
+        end
+
+        def number_of(error)
+          error.error_code if error.respond_to?(:error_code)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,232 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../dispatcher"
+
+module Plock
+  class Store
+    # One lease of a store that is written in Ruby: what is known of it here, and the bookkeeping of its renewal. It outlives the
+    # {GrantHold} that callers have, so that a keeper can see to it, and a finalizer tell of it.
+    #
+    # Whatever is asked of the store about it is asked by one thread at a time.
+    #
+    # @api private
+    class Grant
+      # Of a ttl is left when it is renewed, two thirds.
+      RENEWALS_PER_TTL = 3
+
+      # How often it is tried again to renew it, until its end.
+      RETRIES_PER_TTL = 20
+
+      # The clocks of two machines may run so differently, as a part of the time, and so many seconds may be lost otherwise.
+      DRIFT = 0.01
+      SLACK_S = 0.002
+
+      attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid, :watch
+
+      # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
+      attr_reader :ended
+
+      # @return [Float, nil] when the keeper is to see to it, on {Clock}
+      attr_reader :due_at
+
+      # @param guarded [Boolean] must the store do something when it is over?
+      def initialize(store, key, token, share: nil, label: nil, renew: false, max_hold: nil, watch: false, guarded: false)
+        @store = store
+        @key = key
+        @token = token
+        @share = share
+        @label = label
+        @renew = renew
+        @max_hold = max_hold
+        @watch = watch
+        @guarded = guarded
+        @lock = Mutex.new
+        @ended = @due_at = @fence = nil
+        @pid = Process.pid
+      end
+
+      # It was granted, to whoever asked at that moment.
+      #
+      # @param asked_at [Float] on {Clock}, before the request left
+      # @param ttl [Float] seconds
+      # @param left [Float] seconds, where it is older than that
+      # @return [self]
+      def given(fence, asked_at, ttl, left = ttl)
+        @fence = fence
+        @acquired_at = asked_at
+        @limit = @max_hold && (asked_at + @max_hold)
+        date(asked_at, ttl, left)
+        self
+      end
+
+      # It is asked for anew.
+      #
+      # @return [void]
+      def rename(token)
+        @token = token
+      end
+
+      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are not
+      def id
+        -object_id
+      end
+
+      # @return [Boolean] is it a parent's?
+      def inherited?
+        @pid != Process.pid
+      end
+
+      # @return [Boolean] as far as can be told without asking
+      def valid?
+        @ended.nil? && !inherited? && Clock.now < @valid_until
+      end
+
+      # @return [Boolean]
+      def lost?
+        !inherited? && (@ended == :lost || (@ended.nil? && Clock.now >= @valid_until))
+      end
+
+      # @param ttl [Float] seconds
+      # @return [Boolean] was it still ours?
+      def extend(ttl)
+        asking do
+          asked_at = Clock.now
+          @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min # whatever comes of the request
+          prolong(asked_at, ttl, ttl)
+        end
+      end
+
+      # @param keep [Float] seconds that the key stays taken
+      # @param deadline [Float, nil] on {Clock}; nil: the store's own
+      # @return [Boolean] was it still ours?
+      def release(keep, deadline = nil)
+        asking do
+          finish(:released)
+          @store.give_back(self, keep, deadline)
+        end
+      end
+
+      # @return [Boolean] was it still ours?
+      def downgrade
+        asking do
+          next lose unless @store.downgrade(self)
+
+          @share = Locking::Share::READ
+          true
+        end
+      end
+
+      # It is somebody else's from now on, who has been told all that is needed.
+      #
+      # @return [void]
+      def leave
+        @lock.synchronize { finish(:given) if @ended.nil? }
+      end
+
+      # Somebody has seen that it is not ours any more.
+      #
+      # @return [false]
+      def lose
+        return false if @ended || inherited?
+
+        finish(:lost)
+        notice([:lost, id]) if @watch
+        false
+      end
+
+      # What it would have heard may have been missed.
+      #
+      # @return [void]
+      def ask_soon
+        return unless @due_at
+
+        @due_at = Clock.now
+        @store.tend(self)
+      end
+
+      # The keeper's turn: renews it, or sees whether it is still there, or finds that it is over. Where somebody else is just asking
+      # about it, a moment later.
+      #
+      # @return [void]
+      def tend
+        return @due_at = Clock.now + SLACK_S unless @lock.try_lock
+
+        begin
+          tend_now if @ended.nil?
+        ensure
+          @lock.unlock
+        end
+      end
+
+      # @return [String] without the token
+      def inspect
+        "#<#{self.class} #{@key.inspect} fence=#{@fence}>"
+      end
+
+      private
+
+      def asking
+        @lock.synchronize do
+          next false if @ended || inherited?
+
+          yield
+        end
+      end
+
+      def finish(how)
+        @ended = how
+        @due_at = nil
+        @store.forget(self)
+      end
+
+      def tend_now
+        now = Clock.now
+        return lose if now >= @valid_until
+        return @due_at = @valid_until if @limit && now >= @limit
+
+        return renew(now) if @renew
+
+        @watch ? check : @due_at = @valid_until
+      rescue *Locking::Taking::STORE_FAILURES
+        @due_at = [Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min
+      end
+
+      def renew(now)
+        span = @limit ? [@ttl, @limit - now].min : @ttl
+        return unless prolong(now, @ttl, span)
+
+        notice([:renewed, id, Clock.now - now]) if Events.renewals
+      end
+
+      def check
+        return lose unless @store.still?(self)
+
+        @due_at = [Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min
+      end
+
+      def prolong(asked_at, ttl, span)
+        return lose unless @store.prolong(self, span)
+
+        date(asked_at, ttl, span)
+        true
+      end
+
+      def date(asked_at, ttl, left)
+        @ttl = ttl
+        @valid_until = end_of(asked_at, ttl, left)
+        @due_at = @watch ? [asked_at + (left / RENEWALS_PER_TTL), @valid_until].min : (@valid_until if @guarded)
+        @store.tend(self) if @due_at
+      end
+
+      def end_of(asked_at, ttl, left)
+        asked_at + left - (ttl * DRIFT) - SLACK_S
+      end
+
+      def notice(notice)
+        Dispatcher.start
+        Dispatcher.post(notice)
+      end
+    end
+  end
+end

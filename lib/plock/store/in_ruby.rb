@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+require_relative "../locking"
+require_relative "grant"
+require_relative "grant_hold"
+require_relative "keeper"
+require_relative "pool"
+require_relative "turns"
+require_relative "../record"
+
+module Plock
+  class Store
+    # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
+    # what its {Grant} calls. Such a store has `asking_for`, `prolong`, `still?`, `give_back` and `downgrade`, and what {Locking} asks
+    # of every store besides {#take}.
+    #
+    # @api private
+    module InRuby
+      include Locking
+
+      # Seconds.
+      SPANS = (0.001..3600.0).freeze
+
+      # @return [Boolean]
+      def unverified?
+        false
+      end
+
+      # @return [Boolean]
+      def closed?
+        @closed
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{url}>"
+      end
+
+      # @api private
+      # Has the keeper see to a grant.
+      #
+      # @return [void]
+      def tend(grant)
+        @keeper.tend(grant)
+      end
+
+      # @api private
+      # @return [void]
+      def forget(grant)
+        @keeper.forget(grant)
+      end
+
+      private
+
+      def take(key, ttl, wait, renew, max_hold, label, watch, share)
+        mask = Locking::Taking.mask
+        grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
+        asking = asking_for(grant, ttl)
+        taken = false
+        started = Clock.now
+        Dispatcher.start # whose hold is collected must find it there
+        return unless asking.run(wait)
+
+        hold = hold_of(grant, Clock.now - started, asking.contended?)
+        Thread.handle_interrupt(Object => :never) do
+          yield hold if block_given?
+          taken = true
+        end
+        hold
+      ensure
+        Thread.handle_interrupt(mask) { asking.leave } if asking && !taken
+      end
+
+      def grant_for(key, **options)
+        Grant.new(self, key, Plock.token, **options)
+      end
+
+      # @param budget [Float, nil] seconds for all of them
+      def release_all(holds, keep, budget)
+        deadline = budget && (Clock.now + budget)
+        holds.map { |hold| hold.grant.release(keep, deadline) }
+      end
+
+      def hold_of(grant, waited, contended)
+        GrantHold.new(grant, kind, waited, contended)
+      end
+
+      # What the dumps of this store begin with.
+      def kind
+        self.class.name[/\w+\z/].downcase
+      end
+
+      def check_seconds(name, value)
+        number = value.to_f if value.is_a?(Numeric) && value.real?
+        return number if number && SPANS.cover?(number)
+
+        misconfigured("#{name} must be from #{SPANS.begin} to #{SPANS.end} seconds (got #{value.inspect})")
+      end
+
+      def check_size(name, value, sizes)
+        return value if value.is_a?(Integer) && sizes.cover?(value)
+
+        misconfigured("#{name} must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})")
+      end
+
+      def misconfigured(message)
+        raise ConfigurationError.new("#{self.class}: #{message}", code: :bad_config)
+      end
+
+      def unsupported(message)
+        raise UnsupportedError.new(message, code: :unsupported)
+      end
+    end
+  end
+end

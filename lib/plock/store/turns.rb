@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+module Plock
+  class Store
+    # Those of this process who wait for a key of one store, by their tokens, so that they can be called.
+    #
+    # @api private
+    class Turns
+      # One who waits. A call that comes before it sleeps is not lost.
+      class Turn
+        def initialize
+          @lock = Mutex.new
+          @moved = ConditionVariable.new
+          @called = false
+        end
+
+        # @return [void]
+        def call
+          @lock.synchronize do
+            @called = true
+            @moved.signal
+          end
+        end
+
+        # Sleeps, as a thread or as a fiber, until it is called or the time is over.
+        #
+        # @param seconds [Float]
+        # @return [Boolean] was it called?
+        def await(seconds)
+          @lock.synchronize do
+            @moved.wait(@lock, seconds) unless @called || seconds <= 0
+            called, @called = @called, false
+            called
+          end
+        end
+      end
+
+      def initialize
+        @turns = {}
+        @lock = Mutex.new
+        @pid = Process.pid
+      end
+
+      # @param token [String]
+      # @return [Turn]
+      def open(token)
+        enter { @turns[token] = Turn.new }
+      end
+
+      # @return [void]
+      def close(token)
+        enter { @turns.delete(token) }
+      end
+
+      # @return [Boolean] is it one of ours?
+      def call(token)
+        turn = enter { @turns[token] }
+        turn&.call
+        !turn.nil?
+      end
+
+      # Something may have been missed.
+      #
+      # @return [void]
+      def call_all
+        enter { @turns.values }.each(&:call)
+      end
+
+      # @return [Boolean]
+      def any?
+        enter { @turns.any? }
+      end
+
+      private
+
+      # Who waited in a parent does not wait here.
+      def enter(&block)
+        unless @pid == Process.pid
+          @turns = {}
+          @lock = Mutex.new
+          @pid = Process.pid
+        end
+        @lock.synchronize(&block)
+      end
+    end
+  end
+end

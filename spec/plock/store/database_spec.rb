@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "tempfile"
+require "plock/store/database"
+require "support/databases"
+
+# Statements that this thread sends.
+def statements
+  sent = []
+  counting = ->(*, payload) { sent << payload[:sql] if payload[:name] == "Plock" }
+  ActiveSupport::Notifications.subscribed(counting, "sql.active_record") { yield }
+  sent
+end
+
+Support::Databases::NAMES.each do |name|
+  RSpec.describe Plock::Store::Database, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    let(:model) { Support::Databases.model(name) }
+    let(:store) { new_store }
+    let!(:key) { "database:#{SecureRandom.hex(8)}" }
+
+    def new_store(**options) = discard(described_class.new(model, **options), :close)
+
+    it "takes a key that is free in one statement, and releases it in another" do
+      store.acquire(key) { nil }
+      expect(statements { store.acquire(key, label: "why") { nil } }.size).to be(2)
+    end
+
+    it "keeps tokens out of what it tells of its statements" do
+      token = nil
+      sent = statements { store.acquire(key) { |lease| token = lease.token } }
+      expect(sent.join).not_to include(token)
+    end
+
+    it "has no part in the caller's transaction, and ends it neither way" do
+      model.transaction do
+        model.lease_connection.execute("SELECT 1")
+        lease = store.acquire(key, ttl: 30)
+        expect(in_child { new_store.try_acquire(key) }).to be_nil
+        lease.release
+        expect(model.lease_connection.open_transactions).to be(1)
+        lease = store.acquire(key, ttl: 30)
+        discard(lease, :release)
+        raise ActiveRecord::Rollback
+      end
+      expect(in_child { new_store.try_acquire(key) }).to be_nil
+    end
+
+    it "writes where the caller may only read" do
+      ActiveRecord::Base.while_preventing_writes { expect(store.acquire(key) { :entered }).to be(:entered) }
+    end
+
+    it "needs none of the model's connections" do
+      model.connection_pool.release_connection
+      threads = Array.new(model.connection_pool.size) do
+        ready = Queue.new
+        background { model.lease_connection && (ready << true) && sleep }
+        ready
+      end
+      threads.each(&:pop)
+      expect(store.acquire(key) { :entered }).to be(:entered)
+    end
+
+    it "has fences that grow, also where the rows are deleted" do
+      fence = store.acquire(key, &:fence)
+      sleep 0.002 # SQLite's clock has milliseconds
+      model.lease_connection.execute("DELETE FROM plock_leases")
+      expect(store.acquire(key, &:fence)).to be > fence
+    end
+
+    it "has fences that grow where the clock is set back" do
+      lease = store.acquire(key)
+      later = lease.fence + 3_600_000_000
+      model.lease_connection.execute("UPDATE plock_leases SET fence = #{later} WHERE name = '#{lease.store_key}'")
+      lease.release
+      expect(store.acquire(key, &:fence)).to eq(later + 1)
+    end
+
+    it "forgets what has been free for a day, and nothing else" do
+      old, held = [store.acquire(key), store.acquire("#{key}:held", ttl: 60)]
+      old.release
+      names = [old, held].map { |lease| "'#{lease.store_key}'" }.join(", ")
+      model.lease_connection.execute("UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 WHERE name IN (#{names})")
+      store.instance_variable_get(:@site).instance_variable_set(:@prune_at, 0.0)
+      store.acquire("#{key}:new") { nil }
+      rows = -> { model.lease_connection.select_values("SELECT name FROM plock_leases WHERE name IN (#{names})") }
+      eventually { rows.call == [held.store_key] }
+      held.release
+    end
+
+    it "serves processes in the order in which they came" do
+      lease = store.acquire(key, ttl: 60)
+      children = Array.new(4) do |number|
+        child = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 60, wait: 30) { [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+        child.hear
+        eventually(10) { store.status(key).waiters.size == number + 1 }
+        child
+      end
+      lease.release
+      expect(children.map(&:result).sort_by(&:last).map(&:first)).to eq([0, 1, 2, 3])
+    end
+
+    it "excludes processes from one another" do
+      counter = Tempfile.new("counter")
+      counter.write("0") && counter.flush
+      children = Array.new(4) do
+        child do
+          mine = new_store
+          10.times do
+            mine.acquire(key, ttl: 30, wait: 60) do
+              value = Integer(File.read(counter.path))
+              Thread.pass
+              File.write(counter.path, (value + 1).to_s)
+            end
+          end
+          :done
+        end
+      end
+      expect(children.map { |child| child.result(within: 60) }).to eq([:done] * 4)
+      expect(File.read(counter.path)).to eq("40")
+    end
+
+    it "passes on what a process held or waited for that was killed" do
+      holder = child { |parent| new_store.acquire(key, ttl: 2, renew: true) { parent.tell(:held) && sleep } }
+      holder.hear
+      first = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 30, wait: 60) { :entered } }
+      first.hear
+      eventually(5) { store.status(key).waiters.size == 1 }
+      second = background { store.acquire(key, ttl: 30, wait: 60) { :entered } }
+      eventually(5) { store.status(key).waiters.size == 2 }
+      [first, holder].each { |child| child.signal(:KILL) }
+      expect(second.join(15)&.value).to be(:entered)
+    end
+
+    it "says what is missing where the tables are" do
+      other = Class.new(model) { self.abstract_class = true }
+      other.table_name_prefix = "missing_"
+      expect { described_class.new(other).acquire(key) }.to raise_error(Plock::ConfigurationError, /plock:database/)
+    end
+
+    it "has nothing that would need a connection in what it shows" do
+      expect(store.inspect).to match(/Database \w+:/)
+      expect(store).to have_attributes(closed?: false, unverified?: false)
+    end
+  end
+end
+
+RSpec.describe Plock::Store::Database do
+  it "refuses what it cannot use" do
+    expect { described_class.new("a model") }.to raise_error(ArgumentError, /Active Record class/)
+    expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(ArgumentError, /patience/)
+    expect { described_class.new(Support::Databases.model(:sqlite), pool_size: 0) }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    memory = Support::Databases.connect("InMemory", { adapter: "sqlite3", database: ":memory:" })
+    expect { described_class.new(memory) }.to raise_error(Plock::UnsupportedError, /memory/)
+  end
+end
