@@ -1,0 +1,256 @@
+# frozen_string_literal: true
+
+require "plock"
+require "dalli"
+require_relative "in_ruby"
+require_relative "memcached/client"
+require_relative "memcached/asking"
+require_relative "memcached/queue"
+
+module Plock
+  class Store
+    # Locks in memcached, through Dalli: for those who have it, and nothing better. `require "plock/store/memcached"`.
+    #
+    # What memcached keeps, it may lose at any time: under pressure it evicts locks, and a restart forgets all of them. A lease that
+    # was lost so is noticed when it is extended, renewed or released, as any other. Fences count up from the clock of whoever took the
+    # key first, so that they grow through a restart too as long as that goes right.
+    #
+    # Nobody knows who waits: each process serves its own in order, and looks at the server after 4 ms at first, and then less and less
+    # often, down to four times a second, for the first of them only. There is no order among processes, and {Status#waiters} are those
+    # of this one. Time is told in seconds there, so that a key that nobody releases is free up to two seconds after its lease has
+    # ended. Keys cannot be listed, and nothing can be shared: {UnsupportedError}.
+    #
+    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a ttl, they end.
+    #
+    # @example
+    #   require "plock/store/memcached"
+    #   store = Plock::Store::Memcached.new("localhost:11211", ttl: 30)
+    #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
+    class Memcached
+      include InRuby
+
+      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade list busy_renewal].freeze
+
+      POOL_SIZES = (1..1024).freeze
+      DAY_S = 86_400
+      private_constant :POOL_SIZES, :DAY_S
+
+      # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or a client, or a pool of such, whose
+      #   servers and options are taken over. Where a server is down, its keys are not looked for on another.
+      # @param pool_size [Integer] connections at most, 1 to 1024
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @raise [ArgumentError] an option of another name, or no source
+      # @raise [ConfigurationError] a value that cannot be right
+      def initialize(source, pool_size: 5, attempt_timeout: 0.5, **options)
+        @profile = Locking::Profile.extract(options)
+        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
+
+        servers, settings = Client.address_of(source)
+        @servers = servers
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
+        @keeper = Keeper.new
+        @queue = Queue.new
+        @watched = {}
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      # @return [String] without user and password
+      def url
+        "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
+      end
+
+      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
+      #
+      # @param key [String] up to 250 bytes, without blanks and control characters
+      # @param owner [String]
+      # @param ttl [Numeric] seconds
+      # @return [Boolean] false where somebody holds it
+      # @raise [ArgumentError] a key that memcached cannot have
+      # @raise [Error] the store could not be asked
+      def lock_acquire(key, owner, ttl)
+        asking = Asking.new(self, @queue, Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl))
+        asking.run(0.0)
+      end
+
+      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
+      #
+      # @param key [String] in the store
+      # @param owner [String]
+      # @return [Boolean] was it held by `owner`?
+      # @raise [Error] the store could not be asked
+      def lock_release(key, owner)
+        Grant.new(self, check_name(key), owner).release(0.0)
+      end
+
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        @pool.close
+        nil
+      end
+
+      # @api private
+      # @return [Integer, nil] the fence; nil: somebody has it
+      def add(grant, ttl)
+        work do |client|
+          next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
+
+          client.count(fence_key(grant.key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S)
+        end
+      end
+
+      # @api private
+      # @return [Boolean] is it ours, and so for another span?
+      def prolong(grant, span)
+        change(grant) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
+      end
+
+      # @api private
+      # @return [Boolean]
+      def still?(grant)
+        work { |client| owner(client.read(grant.key)) == grant.token }
+      end
+
+      # @api private
+      # @return [Boolean] was it ours?
+      def give_back(grant, keep, deadline = nil)
+        ours = change(grant, deadline) do |client, cas|
+          next client.delete(grant.key, cas) unless keep.positive?
+
+          client.replace(grant.key, value(grant, keep, token: "-"), seconds(keep), cas)
+        end
+        @queue.call_first(grant.key) if keep.zero?
+        ours
+      end
+
+      # @api private
+      # Takes back what may have been granted, now and once more, where the request may arrive after that.
+      #
+      # @return [void]
+      def settle(grant)
+        give_back(grant, 0.0)
+      rescue UnavailableError
+        nil # it ends with its time
+      ensure
+        @keeper.errand(AFTERMATH_S) do
+          give_back(grant, 0.0)
+          nil
+        rescue UnavailableError
+          nil
+        end
+      end
+
+      # Seconds after which nothing arrives any more that was sent before.
+      AFTERMATH_S = 1.0
+      private_constant :AFTERMATH_S
+
+      # @api private
+      def tend(grant)
+        @watched[grant.token] = grant
+        @keeper.tend(grant)
+      end
+
+      # @api private
+      def forget(grant)
+        @watched.delete(grant.token)
+        @keeper.forget(grant)
+      end
+
+      private
+
+      def asking_for(grant, ttl)
+        unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
+
+        Asking.new(self, @queue, grant, ttl)
+      end
+
+      # One after the other: there is nothing that takes several at once.
+      def take_all(*)
+        nil
+      end
+
+      def adopt_hold(dump, renew, max_hold, watch)
+        key, token, fence, ttl, share = GrantHold.read(dump, kind)
+        raise ArgumentError, "not the dump of a lease" if fence.nil? || share
+
+        grant = Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
+        asked_at = Clock.now
+        left = nil
+        ours = change(grant) do |client, cas, value|
+          left = holder(value, nil).first
+          left.positive? && client.replace(key, value(grant, left), seconds(left), cas)
+        end
+        hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if ours
+      end
+
+      def each_key(_prefix)
+        unsupported("memcached cannot list what it has")
+      end
+
+      # One request is over after `attempt_timeout`, whatever happens.
+      def work(deadline = nil, &block)
+        @pool.with(deadline || (Clock.now + @attempt_timeout), &block)
+      end
+
+      # Runs the block with what must not have changed meanwhile, if it is ours.
+      def change(grant, deadline = nil)
+        work(deadline) do |client|
+          value, cas = client.read_with_cas(grant.key)
+          owner(value) == grant.token && yield(client, cas, value)
+        end
+      end
+
+      # A lease's time ends somewhere within memcached's last second, so it is given one more.
+      def seconds(span) = span.ceil + 1
+
+      # "until, on the clock of whoever took it; who that is, the token last".
+      def value(grant, span, token: grant.token)
+        now = Process.clock_gettime(Process::CLOCK_REALTIME)
+        "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, grant.label, token)}"
+      end
+
+      def owner(value)
+        value && Record.parse(value.split(" ", 3)[2].to_s)&.last
+      end
+
+      def fence_key(key) = "#{key}:fence"
+
+      def examine(key, _shared, _budget = nil)
+        value, fence = work { |client| [client.read(key), client.read(fence_key(key))] }
+        holders = value ? [holder(value, fence)] : []
+        waiters = @queue.waiters(key)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
+
+      def holder(value, fence)
+        expires_at, since, record = value.split(" ", 3)
+        left = [Float(expires_at) - Process.clock_gettime(Process::CLOCK_REALTIME), 0.0].max
+        [left, fence && Integer(fence, 10), Float(since), *Record.parse(record).first(4), nil]
+      rescue ArgumentError, TypeError, NoMethodError
+        [nil] * 8 # somebody else's
+      end
+
+      def break_hold(key, _shared)
+        token, held = work do |client|
+          value = client.read(key)
+          [owner(value), !value.nil? && client.delete(key, 0)]
+        end
+        @watched[token]&.lose if held
+        @queue.call_first(key)
+        held
+      end
+
+      # @raise [ArgumentError]
+      def check_name(key)
+        return key if key.is_a?(String) && key.bytesize.between?(1, 250) && !key.b.match?(/[\x00-\x20\x7F]/n)
+
+        raise ArgumentError, "a key in memcached is 1 to 250 bytes, without blanks and control characters"
+      end
+    end
+  end
+end

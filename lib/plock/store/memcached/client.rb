@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require "dalli"
+require_relative "../../errors"
+require_relative "../aside"
+
+module Plock
+  class Store
+    class Memcached
+      # One connection to memcached. Values are Strings as they are, and no failure of Dalli's leaves it.
+      #
+      # @api private
+      class Client
+        # Where a server is down, its keys are nobody else's; and it is tried again soon.
+        SETTINGS = { protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true, down_retry_delay: 0.1, socket_max_failures: 1,
+                     socket_failure_delay: 0.01 }.freeze
+
+        # What a client that was given is asked for.
+        TAKEN_OVER = %i[username password ssl_context digest_class].freeze
+
+        NEVER = { Object => :never }.freeze
+        private_constant :NEVER, :SETTINGS, :TAKEN_OVER
+
+        # @param source [String, Array<String>, Dalli::Client, #with]
+        # @return [Array(Array<String>, Hash)] servers and options
+        # @raise [ArgumentError]
+        def self.address_of(source)
+          case source
+          when String then [[source], {}]
+          when Array then [source, {}]
+          when ::Dalli::Client then of_client(source)
+          else
+            unless source.respond_to?(:with)
+              raise ArgumentError, "a store in memcached needs servers, or a Dalli::Client (got #{source.class})"
+            end
+
+            source.with { |client| address_of(client) }
+          end
+        end
+
+        def self.of_client(client)
+          options = client.instance_variable_get(:@options)
+          [client.instance_variable_get(:@normalized_servers), options.slice(*TAKEN_OVER)]
+        end
+        private_class_method :of_client
+
+        # @param timeout [Float] seconds for each request
+        def initialize(servers, settings, timeout)
+          @dalli = ::Dalli::Client.new(servers, SETTINGS.merge(settings, socket_timeout: timeout))
+          @busy = false
+        end
+
+        # @return [Boolean] was the key free?
+        def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
+
+        # @return [Integer] one more than last time, or the number that it begins with
+        def count(key, first, ttl) = ask { @dalli.incr(key, 1, ttl, first) }
+
+        # @return [String, nil]
+        def read(key) = ask { @dalli.get(key, raw: true) }
+
+        # @return [Array(String, Integer)] the value, and what it is known by until it changes
+        def read_with_cas(key) = ask { @dalli.get_cas(key) }
+
+        # @return [Boolean] had it not changed?
+        def replace(key, value, ttl, cas) = !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
+
+        # @return [Boolean] was it there, and had it not changed?
+        def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
+
+        # @return [Boolean] is it in the middle of nothing?
+        def usable? = !@busy
+
+        # @return [void]
+        def close
+          @dalli.close
+        end
+
+        # Dalli sees a fork by itself.
+        #
+        # @return [void]
+        def discard; end
+
+        private
+
+        # Interrupts wait for the answer: Dalli would take some of them for failures of the server. And it waits in ways that not
+        # every Fiber scheduler knows on every Ruby.
+        def ask(&block)
+          @busy = true
+          answer = Fiber.current_scheduler ? Aside.run(nil, &block).first : Thread.handle_interrupt(NEVER, &block)
+          @busy = false
+          answer
+        rescue ::Dalli::NetworkError, ::Dalli::RingError => e
+          raise UnavailableError.new("#{e.class}: #{e.message}", code: :io)
+        rescue ::Dalli::DalliError => e
+          raise ProtocolError.new("#{e.class}: #{e.message}", code: :server_error)
+        end
+      end
+    end
+  end
+end

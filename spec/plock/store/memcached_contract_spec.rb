@@ -1,0 +1,12 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/memcached"
+require "support/memcached"
+require "support/store_contract"
+
+RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
+  let(:store) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address), :close) }
+
+  it_behaves_like "a store", Plock::Store::Memcached::UNABLE
+end
