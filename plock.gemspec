@@ -296,6 +296,12 @@ Gem::Specification.new do |spec|
     lib/plock/status/table.rb
     lib/plock/store.rb
     lib/plock/store/adopting.rb
+    lib/plock/store/advisory.rb
+    lib/plock/store/advisory/asking.rb
+    lib/plock/store/advisory/grant.rb
+    lib/plock/store/advisory/hold.rb
+    lib/plock/store/advisory/mysql_locks.rb
+    lib/plock/store/advisory/postgresql_locks.rb
     lib/plock/store/aside.rb
     lib/plock/store/database.rb
     lib/plock/store/database/asking.rb

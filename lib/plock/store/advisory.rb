@@ -1,0 +1,237 @@
+# frozen_string_literal: true
+
+require "plock"
+require "active_record"
+require_relative "in_ruby"
+require_relative "database/origin"
+require_relative "database/connections"
+require_relative "advisory/grant"
+require_relative "advisory/hold"
+require_relative "advisory/asking"
+require_relative "advisory/mysql_locks"
+require_relative "advisory/postgresql_locks"
+
+module Plock
+  class Store
+    # Locks that a database has without a table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and MariaDB. The database holds
+    # them as long as a connection lives, so that the lock of a process that dies is free at once; and it makes others wait, in the
+    # order in which they came. `require "plock/store/advisory"`.
+    #
+    # Each lease has a connection of its own, and so has each one who waits: not more than `pool_size` in a process. They are made as
+    # those of the class that is given, and never are in a transaction of yours. What ends a lease when its time is over is a thread in
+    # the process that has it. Fences are the database's clock: they grow as long as that does, which is what is not said of others'.
+    # Leases cannot be handed over, nor keys be listed; what one sees of other processes' is what the database knows of their
+    # connections. {Locking#break} cuts the holder's connection.
+    #
+    # `scope: :connection` holds a lock as long as the connection. A pooler between here and PostgreSQL that lends a server's
+    # connection to each transaction would leave such locks behind with whoever comes next: where it is found out,
+    # {UnsupportedError} says so. `scope: :transaction` (PostgreSQL) keeps a transaction of the lease's own open instead, and works
+    # through those too.
+    #
+    # PostgreSQL has read-write locks, MySQL has not.
+    #
+    # @example
+    #   require "plock/store/advisory"
+    #   store = Plock::Store::Advisory.new(ActiveRecord::Base)
+    #   store.acquire("rollup", ttl: 600, renew: true, wait: 0) { rollup }
+    class Advisory
+      include InRuby
+
+      # Of all databases; of MySQL, {#can?} says more.
+      UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list].freeze
+
+      SCOPES = %i[connection transaction].freeze
+      POOL_SIZES = (1..1024).freeze
+      private_constant :SCOPES, :POOL_SIZES
+
+      # @param model [Class] an Active Record class; its database is the store
+      # @param scope [Symbol] `:connection` or `:transaction`
+      # @param pool_size [Integer] connections at most: leases, and those who wait
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt without patience may take
+      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
+      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @raise [ArgumentError] an option of another name
+      # @raise [ConfigurationError] a value that cannot be right
+      # @raise [UnsupportedError] another database, or a scope that it does not have
+      def initialize(model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
+                     **options)
+        @profile = Locking::Profile.extract(options)
+        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
+        unless model.is_a?(Class) && model <= ActiveRecord::Base
+          raise ArgumentError, "a store of advisory locks needs an Active Record class (got #{model.inspect})"
+        end
+
+        misconfigured("scope must be :connection or :transaction (got #{scope.inspect})") unless SCOPES.include?(scope)
+        @origin = Database::Origin.new(model)
+        @locks = locks_of(@origin, scope)
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @release_timeout = check_seconds("release_timeout", release_timeout)
+        @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, POOL_SIZES),
+                                          check_seconds("connect_timeout", connect_timeout))
+        @keeper = Keeper.new
+        @here = {} # by the server's ids of their connections, those of this process who hold or wait
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      # @return [String] without user and password
+      def url
+        "#{@origin.url} (advisory)"
+      end
+
+      # @return [nil]
+      def lock_acquire(*)
+        unsupported("an advisory lock belongs to a connection, and not to whoever knows its owner")
+      end
+      alias lock_release lock_acquire
+
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        @pool.close
+        nil
+      end
+
+      # @api private
+      attr_reader :pool, :locks, :attempt_timeout, :release_timeout
+
+      # @api private
+      # Whose connection it is.
+      #
+      # @return [void]
+      def note(grant)
+        forget_parents
+        @here[grant.server_id] = grant
+      end
+
+      # @api private
+      # @return [void]
+      def unnote(grant)
+        @here.delete(grant.server_id)
+      end
+
+      # @api private
+      # @return [void]
+      def forget(grant)
+        @keeper.forget(grant)
+        @keeper.errand { grant.unlock(soon) && nil } if grant.ended == :lost
+      end
+
+      # @api private
+      # @return [Boolean]
+      def prolong(grant, _span) = still?(grant)
+
+      # @api private
+      # @return [Boolean] does the connection live, and have the lock?
+      def still?(grant)
+        @locks.held?(grant.connection, grant.key, grant.server_id, soon)
+      rescue UnavailableError
+        raise if grant.connection.usable?
+
+        false
+      end
+
+      # @api private
+      # @return [Boolean] was it ours?
+      def give_back(grant, keep, deadline = nil)
+        return grant.unlock(deadline || soon) unless keep.positive?
+
+        grant.kept_until = Clock.now + keep
+        @keeper.errand(keep) { grant.unlock(soon) && nil }
+        true
+      end
+
+      # @api private
+      # @return [Boolean] was it ours?
+      def downgrade(grant)
+        @locks.downgrade(grant.connection, grant.key, soon)
+      end
+
+      private
+
+      # What it can be asked for depends on the database.
+      def unable
+        UNABLE + @locks.unable
+      end
+
+      def locks_of(origin, scope)
+        return PostgresqlLocks.new(scope) if origin.connection_class.name.end_with?("Postgresql")
+
+        unsupported("SQLite has no advisory locks") if origin.connection_class.name.end_with?("Sqlite")
+        unsupported("MySQL has no locks that end with a transaction") if scope == :transaction
+        MysqlLocks.new
+      end
+
+      def soon = Clock.now + @release_timeout
+
+      def grant_for(key, **options)
+        Grant.new(self, key, Plock.token, guarded: true, **options)
+      end
+
+      def asking_for(grant, ttl)
+        share = grant.share
+        unsupported("there are no semaphores among advisory locks") if share && share.name.nil?
+        unsupported("MySQL has no read-write locks") if share && @locks.unable.include?(:read_write_locks)
+        Asking.new(self, grant, ttl)
+      end
+
+      # Each has a connection of its own.
+      def take_all(*)
+        nil
+      end
+
+      def hold_of(grant, waited, contended)
+        Hold.new(grant, kind, waited, contended)
+      end
+
+      def adopt_hold(*)
+        unsupported(Hold::BOUND)
+      end
+
+      def each_key(_prefix)
+        unsupported("advisory locks cannot be listed: the database knows numbers only")
+      end
+
+      def examine(key, shared, budget = nil)
+        deadline = Clock.now + (budget || @release_timeout)
+        holders, waiters = @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
+        return if holders.empty? && waiters.empty?
+
+        [holders.map { |id, host, mode| holder(@here[id], host, mode) }, waiters.map { |id, host, mode| waiter(@here[id], host, mode) }]
+      end
+
+      def holder(grant, host, mode)
+        return [nil, nil, nil, host, nil, nil, nil, mode] unless grant
+
+        left = [(grant.kept_until || grant.valid_until || Clock.now) - Clock.now, 0.0].max
+        [left, grant.fence, grant.since, *grant.owner, grant.share ? grant.share.mode : mode]
+      end
+
+      def waiter(grant, host, mode)
+        return [host, nil, nil, nil, nil, mode] unless grant
+
+        [*grant.owner, grant.since, grant.share&.mode]
+      end
+
+      def break_hold(key, _shared)
+        deadline = soon
+        known = @here.dup # before the database is asked: who has let go meanwhile has not lost it
+        ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
+        here, there = ids.partition { |id| known[id] || @here[id] }
+        broken = here.count { |id| (known[id] || @here[id])&.take_away(deadline) }
+        @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
+        broken.positive? || there.any?
+      end
+
+      def forget_parents
+        return if @pid == Process.pid
+
+        @pid = Process.pid
+        @here = {}
+      end
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "etc"
+require_relative "../grant"
+
+module Plock
+  class Store
+    class Advisory
+      # A lease that a connection holds.
+      #
+      # @api private
+      class Grant < Store::Grant
+        # @return [Array] host, pid, thread and label, as {Status} tells them
+        attr_reader :owner
+
+        # @return [Float] since when it holds or waits, in seconds since 1970
+        attr_reader :since
+
+        # @return [Integer] by which the server knows the connection
+        attr_reader :server_id
+
+        # @return [Float, nil] until when it is still taken after it was released
+        attr_accessor :kept_until
+
+        def initialize(store, *, **options)
+          super
+          @owner = [Etc.uname[:nodename], Process.pid, Thread.current.native_thread_id, options[:label]]
+          @since = now
+          @unlocking = Mutex.new
+          @loan = store.pool.loan
+        end
+
+        # @return [Object]
+        def connection = @loan.connection
+
+        # @return [void]
+        # @raise [Error] no connection is to be had until then
+        def connect(deadline)
+          @store.pool.fill(@loan, deadline)
+        end
+
+        # The lock waits, or is held, over this connection.
+        #
+        # @return [void]
+        def note(server_id)
+          @server_id = server_id
+          @since = now
+          @store.note(self)
+        end
+
+        # Gives the lock back, and the connection. Once.
+        #
+        # @return [Boolean] was it held?
+        def unlock(deadline)
+          part { |connection| connection.usable? && @store.locks.unlock(connection, key, share, server_id, deadline) }
+        rescue UnavailableError
+          false # with the connection, the lock has ended
+        end
+
+        # Somebody of this process breaks it.
+        #
+        # @return [Boolean] was it there?
+        def take_away(deadline)
+          return unlock(deadline) if kept_until
+
+          asking do
+            lose
+            unlock(deadline)
+            true
+          end
+        end
+
+        # The same where it is not known whether it is held.
+        #
+        # @return [void]
+        def abandon(deadline)
+          part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
+        rescue Error
+          nil # the connection is closed then
+        end
+
+        private
+
+        def now = Process.clock_gettime(Process::CLOCK_REALTIME)
+
+        def part
+          @unlocking.synchronize do
+            next false if @parted || inherited?
+
+            @parted = true
+            begin
+              clean = yield connection if connection
+            ensure
+              connection&.spoil unless clean
+              @store.unnote(self)
+              @store.pool.take_back(@loan)
+            end
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require "openssl"
+require_relative "../../clock"
+
+module Plock
+  class Store
+    class Advisory
+      # The statements for GET_LOCK of MySQL and MariaDB.
+      #
+      # @api private
+      class MysqlLocks
+        # A name of up to 64 bytes, in which MySQL takes capital letters for small ones.
+        FITTING = /\A[!-@\[-~]{1,64}\z/n.freeze
+
+        NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+        ADVICE = "there is a proxy before MySQL that lends a connection to each statement, where a lock would stay with whoever has " \
+                 "that connection next: connect to MySQL itself"
+
+        # Seconds between two looks whether a connection that was cut has gone.
+        GONE_S = 0.002
+
+        private_constant :FITTING, :NOW, :ADVICE, :GONE_S
+
+        # @return [Array<Symbol>] what cannot be done besides
+        def unable = %i[read_write_locks downgrade]
+
+        # @return [String]
+        def advice = ADVICE
+
+        # @param key [String]
+        # @return [String] the name of its lock; another one for another key
+        def name(key)
+          FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
+        end
+
+        # @param seconds [Float] how long the database may wait; 0.0 does not. MySQL knows whole seconds only, and is cut short.
+        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's number of the connection, and the fence; nil: it
+        #   is held
+        # @raise [Error]
+        def lock(connection, key, _share, seconds, deadline)
+          asked_at = Clock.now
+          held, server_id = connection.run("SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()", name(key), deadline)
+                                      .rows.first
+          [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).rows.dig(0, 0)] if held == 1
+        end
+
+        # @return [Boolean] is it held over this connection?
+        def held?(connection, key, server_id, deadline)
+          connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0) == server_id
+        end
+
+        # @return [Boolean] was it held?
+        def unlock(connection, key, _share, _server_id, deadline)
+          connection.run("SELECT RELEASE_LOCK($1)", name(key), deadline).rows.dig(0, 0) == 1
+        end
+
+        # @return [Boolean] is nothing held over this connection any more?
+        def clean(connection, deadline)
+          connection.run("SELECT RELEASE_ALL_LOCKS()", deadline)
+          true
+        end
+
+        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's number, host and mode
+        def examine(connection, key, _shared, deadline)
+          rows = connection.run("SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
+                                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY TIME DESC, ID",
+                                name(key), deadline).rows
+          holder = connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0)
+          held, waiting = rows.partition { |id, _, _| id == holder }
+          held = [[holder, nil]] if holder && held.empty? # of somebody whom we may not see
+          [held, waiting].map { |some| some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] } }
+        end
+
+        # @return [Array<Integer>] the server's number of the connection of who holds it
+        def holders(connection, key, deadline)
+          connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.flatten.compact
+        end
+
+        # Cuts the connection of who holds it.
+        #
+        # @return [void]
+        # @raise [Error]
+        def cut(connection, key, ids, deadline)
+          ids.each { |id| connection.run("KILL #{Integer(id)}", deadline) }
+          sleep(GONE_S) while (holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+        end
+
+        # @return [Boolean]
+        def astray?(connection, server_id, _pool, deadline)
+          connection.run("SELECT CONNECTION_ID()", deadline).rows.dig(0, 0) != server_id
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require "openssl"
+require_relative "../../clock"
+
+module Plock
+  class Store
+    class Advisory
+      # The statements for PostgreSQL's advisory locks, of which each has a number of 64 bits.
+      #
+      # @api private
+      class PostgresqlLocks
+        ADVICE = "there is a pooler before PostgreSQL that lends a connection to each transaction, where a lock would stay with " \
+                 "whoever has that connection next: use scope: :transaction, or connect to PostgreSQL itself"
+
+        # How many connections one tries at once, to see whether a pooler takes one away from another.
+        TRIALS = 3
+
+        # Seconds between two looks whether a connection that was cut has gone.
+        GONE_S = 0.002
+
+        NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
+        OURS = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND #{NUMBERS}"
+        MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
+        private_constant :TRIALS, :GONE_S, :NOW, :NUMBERS, :OURS, :MODES
+
+        # @param scope [Symbol]
+        def initialize(scope)
+          @transaction = scope == :transaction
+        end
+
+        # @return [Array<Symbol>] what cannot be done besides
+        def unable = @transaction ? %i[downgrade] : []
+
+        # @return [String]
+        def advice = ADVICE
+
+        # @param key [String]
+        # @return [Integer] the number of its lock
+        def number(key)
+          OpenSSL::Digest::SHA256.digest(key).unpack1("q>")
+        end
+
+        # @param seconds [Float] how long the database may wait; 0.0 does not
+        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and the fence; nil: it is held
+        # @raise [Error]
+        def lock(connection, key, share, seconds, deadline)
+          connection.run("BEGIN", deadline) if @transaction
+          asked_at = Clock.now
+          held, server_id, fence = seconds.positive? ? wait(connection, key, share, seconds, deadline) : try(connection, key, share, deadline)
+          done = true
+          return [asked_at, server_id, fence] if held
+
+          connection.run("ROLLBACK", deadline) if @transaction
+          nil
+        ensure
+          connection.run("ROLLBACK", deadline) if @transaction && !done && connection.usable?
+        end
+
+        # @return [Boolean] is it held over this connection?
+        def held?(connection, _key, server_id, deadline)
+          connection.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) == server_id
+        end
+
+        # @return [Boolean] was it held?
+        def unlock(connection, key, share, server_id, deadline)
+          return end_transaction(connection, deadline) if @transaction
+
+          unlocked, now_at = connection.run("SELECT #{unlocking(share)}, pg_backend_pid()", number(key), deadline).rows.first
+          return unlocked if now_at == server_id
+
+          connection.run("SELECT pg_terminate_backend($1)", server_id, deadline) # where the lock has stayed
+          raise UnsupportedError.new(ADVICE, code: :unsupported)
+        end
+
+        # @return [Boolean] is nothing held over this connection any more?
+        def clean(connection, deadline)
+          connection.run(@transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline)
+          true
+        end
+
+        # @return [Boolean] was it held?
+        # @raise [UnsupportedError]
+        def downgrade(connection, key, deadline)
+          if @transaction
+            raise UnsupportedError.new("a lock that lasts as long as a transaction cannot be downgraded", code: :unsupported)
+          end
+
+          connection.run("SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)", number(key), deadline).rows.dig(0, 1)
+        end
+
+        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's process, host and mode
+        def examine(connection, key, shared, deadline)
+          rows = connection.run("SELECT l.pid, a.client_hostname, host(a.client_addr), l.mode, l.granted FROM pg_locks l " \
+                                "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE #{OURS} " \
+                                "ORDER BY to_jsonb(l)->>'waitstart', l.pid", number(key), deadline).rows
+          rows.partition(&:last).map do |some|
+            some.map { |id, name, address, mode, _| [id, name || address, (MODES[mode] if shared)] }
+          end
+        end
+
+        # @return [Array<Integer>] the server's processes of all who hold it
+        def holders(connection, key, deadline)
+          connection.run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline).rows.flatten
+        end
+
+        # Cuts the connections of those who hold it.
+        #
+        # @return [void]
+        # @raise [Error]
+        def cut(connection, key, ids, deadline)
+          ids.each { |id| connection.run("SELECT pg_terminate_backend($1)", id, deadline) }
+          sleep(GONE_S) while (holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+        end
+
+        # Does a pooler give the server's connection, over which the lock is held, to others?
+        #
+        # @return [Boolean]
+        def astray?(connection, server_id, pool, deadline)
+          return false if @transaction
+
+          others = []
+          TRIALS.times do
+            others << (other = pool.open)
+            other.run("BEGIN", deadline)
+            there = other.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0)
+            return true if there == server_id || !held?(connection, nil, server_id, deadline)
+          end
+          false
+        ensure
+          others&.each { |other| pool.drop(other) }
+        end
+
+        private
+
+        # Of one that may just have been downgraded, either.
+        def unlocking(share)
+          return "pg_advisory_unlock($1)" unless share
+
+          "pg_advisory_unlock#{suffix(share)}($1) OR pg_advisory_unlock#{"_shared" unless suffix(share) == "_shared"}($1)"
+        end
+
+        def suffix(share) = share&.mode == "r" ? "_shared" : ""
+
+        def function(kind, share) = "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}"
+
+        def try(connection, key, share, deadline)
+          connection.run("SELECT #{function("try_", share)}($1), pg_backend_pid(), #{NOW}", number(key), deadline).rows.first
+        end
+
+        # From left to right: the limit, the lock, the time.
+        def wait(connection, key, share, seconds, deadline)
+          row = connection.run("SELECT set_config('lock_timeout', $2, true), #{function("", share)}($1)::text, pg_backend_pid(), #{NOW}",
+                               number(key), [(seconds * 1000).ceil, 1].max.to_s, deadline).rows.first
+          [true, *row.last(2)]
+        end
+
+        def end_transaction(connection, deadline)
+          return false unless connection.in_transaction?
+
+          connection.run("COMMIT", deadline)
+          true
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,233 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/advisory"
+require "plock/store/database"
+require "support/databases"
+require "support/pgbouncer"
+
+RSpec.describe "Bad days of a store in a database" do
+  let!(:key) { "bad day:#{SecureRandom.hex(8)}" }
+
+  def database_store(model, **options) = discard(Plock::Store::Database.new(model, **options), :close)
+
+  # A model of this example's own, connected to somewhere else.
+  def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
+
+  {
+    "PostgreSQL" => [Support::Postgres, ->(server, port) { server.tcp_config(port: port) }],
+    "MariaDB with mysql2" => [Support::Mariadb, ->(server, port) { server.tcp_config("mysql2", port: port) }],
+    "MariaDB with trilogy" => [Support::Mariadb, ->(server, port) { server.tcp_config("trilogy", port: port) }]
+  }.each do |name, (kind, config)|
+    describe "on #{name}", needs: kind::PROGRAMS do
+      let(:direct) { database_store(Support::Databases.model(kind == Support::Postgres ? :postgresql : :mysql2)) }
+      let(:line) { proxy(["127.0.0.1", kind.shared.port]) }
+      let(:store) { direct && database_store(model_of(config.call(kind.shared, line.port)), attempt_timeout: 0.3, release_timeout: 0.5) }
+
+      def expect_free_soon
+        eventually(10, "somebody was left behind") { direct.status(key).then { |status| !status.held? && status.waiters.empty? } }
+      end
+
+      it "a connection that is lost while nobody uses it is replaced" do
+        store.acquire(key) { nil }
+        line.disconnect
+        expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
+        expect_free_soon
+      end
+
+      it "a connection that is lost at any byte of an answer leaves nothing behind, and patience gets over it" do
+        store.acquire(key) { nil }
+        [0, 1, 5, 20, 60].each do |bytes|
+          line.cut(:reply, after_bytes: bytes, connections: 1)
+          heard = warnings { expect(store.acquire(key, ttl: 30, wait: 10) { :entered }).to be(:entered) }
+          expect(heard).to all(match(/could not be released/))
+          line.clear
+          expect_free_soon
+        end
+      end
+
+      it "an answer that never comes ends with the attempt, and leaves nothing behind" do
+        store.acquire(key) { nil }
+        line.swallow(:reply)
+        within(0.3 + 0.6) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        line.clear
+        expect_free_soon
+      end
+
+      it "a release whose answer never comes raises, is made up for, and frees the key" do
+        lease = store.acquire(key, ttl: 30)
+        line.swallow(:reply)
+        expect { lease.release }.to raise_error(Plock::UnavailableError)
+        line.clear
+        expect_free_soon
+      end
+
+      it "renewal gets over a connection that is lost" do
+        store.acquire(key, ttl: 1.5, renew: true) do |lease|
+          first = lease.valid_until
+          line.disconnect
+          eventually(5) { Plock::Clock.now > first }
+          expect(lease).to be_valid
+          expect(direct.try_acquire(key)).to be_nil
+        end
+      end
+
+      it "who waits gets over a connection that is lost" do
+        lease = direct.acquire(key, ttl: 30)
+        waiter = background { store.acquire(key, ttl: 30, wait: 20) { :entered } }
+        eventually { direct.status(key).waiters.size == 1 }
+        line.disconnect
+        lease.release
+        expect(waiter.join(10)&.value).to be(:entered)
+      end
+
+      it "who is killed or timed out while the database is silent leaves nothing behind" do
+        store.acquire(key) { nil }
+        line.swallow(:reply)
+        expect { Timeout.timeout(0.1) { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } } }.to raise_error(Timeout::Error)
+        thread = background { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
+        await_sleep(thread)
+        thread.kill.join(5)
+        line.clear
+        expect_free_soon
+      end
+    end
+  end
+
+  describe "a restart in mid-hold" do
+    { postgresql: Support::Postgres, mysql2: Support::Mariadb }.each do |name, kind|
+      it "loses neither the renewal nor the exclusion, on #{name}", needs: kind::PROGRAMS do
+        server = discard(kind.new.start, :stop)
+        model = model_of(kind == Support::Postgres ? server.config : server.config("mysql2"))
+        Support::Databases.migrate(model)
+        model.connection_pool.disconnect!
+        store, other = Array.new(2) { database_store(model) }
+        store.acquire(key, ttl: 20, renew: true) do |lease|
+          before = lease.valid_until
+          server.restart
+          expect(other.try_acquire(key)).to be_nil
+          lease.extend
+          expect(lease.valid_until).to be > before
+          expect(lease).to be_valid
+        end
+        expect(other.try_acquire(key) { :entered }).to be(:entered)
+      end
+    end
+  end
+
+  describe "a server that stands still" do
+    it "does not hold up who has no patience, nor longer than patience", needs: Support::Postgres::PROGRAMS do
+      server = discard(Support::Postgres.new.start, :stop)
+      model = model_of(server.config)
+      Support::Databases.migrate(model)
+      model.connection_pool.disconnect!
+      store = database_store(model, attempt_timeout: 0.2, release_timeout: 0.2, connect_timeout: 0.5)
+      store.acquire(key) { nil }
+      backend = store.instance_variable_get(:@site).work(Plock::Clock.now + 1) { |connection| connection.run("SELECT pg_backend_pid()", Plock::Clock.now + 1).rows.dig(0, 0) }
+      Process.kill(:STOP, backend)
+      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) } if backend
+    ensure
+      Process.kill(:CONT, backend) if backend
+    end
+  end
+
+  describe "a pooler that lends a connection to each transaction", needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
+    let(:direct) { Support::Databases.model(:postgresql) }
+    let(:pooler) { direct && discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop) }
+    let(:model) { model_of(pooler.config) }
+
+    it "lets leases in tables work, without calling who waits, which is said once" do
+      store = database_store(model)
+      heard = warnings do
+        holder = store.acquire(key, ttl: 30)
+        other = child do |parent|
+          mine = Plock::Store::Database.new(model)
+          Support::Warnings.capture { parent.tell(:asks) && mine.acquire(key, ttl: 30, wait: 20) { :entered } }
+          :entered
+        end
+        other.hear
+        eventually(10) { store.status(key).waiters.size == 1 }
+        holder.release
+        expect(other.result).to be(:entered)
+      end
+      expect(heard.grep_v(/notifications do not arrive/)).to be_empty
+    end
+
+    it "makes advisory locks that last as long as a connection an UnsupportedError, and leaves none behind" do
+      store = discard(Plock::Store::Advisory.new(model, attempt_timeout: 3), :close)
+      expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /scope: :transaction/)
+      left = direct.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+      expect(left).to be_zero
+    end
+
+    it "lets those work that last as long as a transaction" do
+      stores = Array.new(2) { discard(Plock::Store::Advisory.new(model, scope: :transaction), :close) }
+      stores[0].acquire(key, ttl: 30) { expect(stores[1].try_acquire(key)).to be_nil }
+      expect(stores[1].acquire(key, wait: 0) { :entered }).to be(:entered)
+    end
+  end
+
+  describe "advisory locks", needs: Support::Postgres::PROGRAMS do
+    let(:model) { Support::Databases.model(:postgresql) }
+
+    def advisory_store(**options) = discard(Plock::Store::Advisory.new(model, **options), :close)
+
+    it "are free at once when their process dies" do
+      store = advisory_store
+      holder = child { |parent| advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && sleep } }
+      holder.hear
+      expect(store.try_acquire(key)).to be_nil
+      holder.signal(:KILL)
+      expect(store.acquire(key, wait: 5) { :entered }).to be(:entered)
+    end
+
+    it "do not live on in a child of a process that died" do
+      store = advisory_store
+      reader, writer = IO.pipe
+      holder = child do |parent|
+        advisory_store.acquire(key, ttl: 60) do
+          writer.write("#{Process.fork { sleep }}\n")
+          parent.tell(:held) && sleep
+        end
+      end
+      holder.hear
+      grandchild = Integer(reader.gets)
+      holder.signal(:KILL)
+      expect(store.acquire(key, wait: 5) { :entered }).to be(:entered)
+    ensure
+      Process.kill(:KILL, grandchild) if grandchild
+    end
+
+    it "are lost with their connection, and that is noticed" do
+      store = advisory_store
+      told = Queue.new
+      lease = store.acquire(key, ttl: 1.5, renew: true, on_lost: ->(_) { told << true })
+      lease.check!
+      model.lease_connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+      eventually(3) { !told.empty? }
+      expect([lease.lost?, lease.release]).to eq([true, false])
+    end
+
+    it "are broken from another process" do
+      store = advisory_store
+      holder = child do |parent|
+        warned = Support::Warnings.capture { advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && parent.hear } }
+        warned.size
+      end
+      holder.hear
+      expect(store.break(key)).to be(true)
+      expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
+      holder.tell(:go)
+      expect(holder.result).to be(1)
+    end
+  end
+
+  describe "GET_LOCK", needs: Support::Mariadb::PROGRAMS do
+    it "takes names that differ in case or length only for different ones" do
+      locks = Plock::Store::Advisory::MysqlLocks.new
+      names = ["a", "A", "a" * 64, "a" * 65, "A" * 65, "é", "É", "a b"].map { |name| locks.name(name) }
+      expect(names.uniq.size).to be(names.size)
+      expect(names).to all(satisfy { |name| name.bytesize <= 64 && name == name.downcase })
+    end
+  end
+end
