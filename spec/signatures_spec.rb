@@ -15,9 +15,7 @@ RSpec.describe "sig/plock.rbs" do
   def keywords(method) = method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 
   before do
-    require "parse/lock"
-    require "plock/sidekiq"
-    require "plock/status/table"
+    %w[parse/lock plock/sidekiq plock/status/table plock/store/advisory plock/store/database plock/store/memcached].each { |file| require file }
   end
 
   names.each do |name|

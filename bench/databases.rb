@@ -1,0 +1,135 @@
+# frozen_string_literal: true
+
+# How the stores on databases and memcached do, beside with_advisory_lock where it is installed: pairs of acquire and release per
+# second, the time from one process's release to another's block (p50), and the CPU that one who waits takes in 5 s.
+#
+#   ruby bench/databases.rb [NAME…]
+#
+# Servers are private ones, in temporary folders, and keep nothing safe (fsync is off): a disk would be measured otherwise.
+
+%w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
+
+require "plock/store/advisory"
+require "plock/store/database"
+require "plock/store/memcached"
+require "support/databases"
+require "support/memcached"
+
+begin
+  require "with_advisory_lock"
+rescue LoadError
+  warn "with_advisory_lock is not installed: left out"
+end
+
+ActiveRecord::Base.logger = nil
+
+module DatabaseBench
+  PAIRS_S = 2.0
+  HANDOFFS = 200
+  WAIT_S = 5.0
+
+  # What is measured: a name, how it is made in each process, and how a block is run with the key. nil instead of patience: no waiting.
+  Contestant = Struct.new(:name, :make, :run)
+
+  module_function
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  def contestants
+    models = Support::Databases
+    stores = models::NAMES.map { |name| [name.to_s, -> { Plock::Store::Database.new(models.model(name)) }] }
+    stores << ["advisory postgresql", -> { Plock::Store::Advisory.new(models.model(:postgresql)) }]
+    stores << ["advisory mysql2", -> { Plock::Store::Advisory.new(models.model(:mysql2)) }]
+    stores << ["memcached", -> { Plock::Store::Memcached.new(Support::Memcached.shared.address) }]
+    ours = stores.map { |name, make| Contestant.new(name, make, ->(store, key, wait, &block) { store.acquire(key, wait: wait, &block) }) }
+    ours + others
+  end
+
+  def others
+    return [] unless defined?(WithAdvisoryLock)
+
+    %i[postgresql mysql2].map do |name|
+      Contestant.new("with_advisory_lock #{name}", -> { Support::Databases.model(name).tap { |m| m.include(WithAdvisoryLock::Concern) } },
+                     ->(model, key, wait, &block) { model.with_advisory_lock!(key, timeout_seconds: wait, &block) })
+    end
+  end
+
+  def pairs(contestant)
+    store = contestant.make.call
+    20.times { contestant.run.call(store, "pairs", 1) { nil } }
+    count = 0
+    started = now
+    while now < started + PAIRS_S
+      contestant.run.call(store, "pairs", 1) { count += 1 }
+    end
+    count / (now - started)
+  end
+
+  # Two processes take turns; each notes when it left and when it came in.
+  def handoff(contestant)
+    contestant.make.call # what is shared is there before
+    pids = []
+    readers = Array.new(2) do
+      reader, writer = IO.pipe
+      pids << fork do
+        store = contestant.make.call
+        moments = Array.new(HANDOFFS / 2) do
+          contestant.run.call(store, "handoff", 60) do
+            came = now
+            sleep 0.01 # so that the other one waits
+            [came, now]
+          end
+        end
+        writer.write(Marshal.dump(moments))
+        exit!(0)
+      end
+      writer.close
+      reader
+    end
+    moments = readers.flat_map { |reader| Marshal.load(reader) }.sort
+    pids.each { |pid| Process.wait(pid) }
+    gaps = moments.each_cons(2).map { |(_, left), (came, _)| came - left }.sort
+    gaps[gaps.size / 2]
+  end
+
+  def waiting_cpu(contestant)
+    holder = contestant.make.call
+    inside, leave = Queue.new, Queue.new
+    thread = Thread.new { contestant.run.call(holder, "cpu", 1) { (inside << true) && leave.pop } }
+    inside.pop
+    reader, writer = IO.pipe
+    pid = fork do
+      store = contestant.make.call
+      contestant.run.call(store, "else", 1) { nil }
+      before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+      begin
+        contestant.run.call(store, "cpu", WAIT_S) { nil }
+      rescue StandardError # each has its own way to say that it has given up
+        nil
+      end
+      writer.write(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before)
+      exit!(0)
+    end
+    writer.close
+    Process.wait(pid)
+    Float(reader.read)
+  ensure
+    leave << true
+    thread.join
+  end
+
+  def run(names)
+    puts format("%-32s %10s %14s %14s", "", "pairs/s", "hand-off ms", "CPU in 5 s, ms")
+    contestants.each do |contestant|
+      next if names.any? && names.none? { |name| contestant.name.include?(name) }
+
+      puts format("%-32s %10.0f %14.2f %14.1f", contestant.name, pairs(contestant), handoff(contestant) * 1000,
+                  waiting_cpu(contestant) * 1000)
+      $stdout.flush
+    end
+  ensure
+    Support::Backstage.stop
+  end
+end
+
+DatabaseBench.run(ARGV)
