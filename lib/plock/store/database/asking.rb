@@ -212,7 +212,7 @@ module Plock
             return false unless called || left.positive?
 
             pause = called ? FIRST_S : [pause * FACTOR, MOST_S].min
-            return true if (called || turn?) && ask(true)
+            return true if (called || turn?) && (claim || ask(true))
           end
           false
         end
@@ -220,6 +220,19 @@ module Plock
         def pause_of(pause)
           longest = @site.hearing? ? CALLED_S : pause * rand(0.5..1.0)
           @first && @left.positive? ? [longest, @left + LATE_S].min : longest
+        end
+
+        # One statement, where the database has one for it.
+        def claim
+          return false unless @share.nil? && @tables.respond_to?(:claim)
+
+          granting do
+            @site.work(@until) do |connection|
+              asked_at = Clock.now
+              fence = @tables.claim(connection, @key, @token, @site.micros(@ttl), @until)
+              fence && [fence, asked_at]
+            end
+          end
         end
 
         # Without a lock. It keeps its place by that.

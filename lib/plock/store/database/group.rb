@@ -18,11 +18,13 @@ module Plock
           @doubt = false
         end
 
+        # Those who seem to wait may all be gone: then it is tried once more.
+        #
         # @return [Integer, nil] nil: they are given; else of one that is held or waited for
         def run
           @deadline = Clock.now + @site.attempt_timeout
           refused = attempt
-          refused && tidied?(@grants[refused].key) ? attempt : refused
+          refused && @site.tidy(@grants[refused].key, @deadline) ? attempt : refused
         end
 
         # They came to nobody: all are given back.
@@ -66,17 +68,6 @@ module Plock
         def acquire(connection, grant)
           holder = @site.record(grant.label, grant.token)
           @tables.acquire(connection, grant.key, grant.token, @site.micros(@ttl), holder, @deadline)
-        end
-
-        # Those who seemed to wait may all be gone.
-        #
-        # @return [Boolean] is it free?
-        def tidied?(key)
-          @site.work_on(key, @deadline) do |connection, head, line|
-            @tables.remove(connection, line.gone.map(&:id), @deadline)
-            @tables.flag(connection, key, line.waiting.any?, @deadline) if line.waiting.any? != (head.waiting == 1)
-            line.idle?
-          end
         end
 
         def settle(grant)

@@ -94,7 +94,18 @@ module Plock
 
             @tables.first(connection, key, deadline)
           end
-          @turns.call(token) if holder
+          holder ? @turns.call(token) : tidy(key, deadline)
+        end
+
+        # Forgets those who wait no more, so that whoever comes next need not look for them.
+        #
+        # @return [Boolean] does nobody have it, and nobody wait?
+        def tidy(key, deadline)
+          work_on(key, deadline) do |connection, head, line|
+            @tables.remove(connection, line.gone.map(&:id), deadline)
+            @tables.flag(connection, key, line.waiting.any?, deadline) if line.waiting.any? != (head.waiting == 1)
+            line.idle?
+          end
         end
 
         # @param claim [Tables::Claim, nil] one who waits, and for whom there is room

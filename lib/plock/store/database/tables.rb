@@ -293,6 +293,14 @@ module Plock
           connection.run(call_sql, key, channel, deadline).rows.first
         end
 
+        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as it was: of those who come at this
+        # moment, this statement knows nothing.
+        #
+        # @return [Integer, nil] the fence
+        def claim(connection, key, token, ttl, deadline)
+          connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
+        end
+
         # @return [void]
         def tell(connection, channel, word, deadline)
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
@@ -303,6 +311,18 @@ module Plock
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
         def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def claim_sql
+          @claim_sql ||= <<~SQL.tr("\n", " ").strip
+            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{@claims}
+            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head WHERE token = $2),
+            taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
+            fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
+            WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
+            gone AS (DELETE FROM #{@claims} WHERE token = $2 AND EXISTS (SELECT 1 FROM taken))
+            SELECT fence FROM taken
+          SQL
+        end
 
         def call_sql
           @call_sql ||= <<~SQL.tr("\n", " ").strip
