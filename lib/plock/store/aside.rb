@@ -7,15 +7,39 @@ module Plock
     #
     # @api private
     module Aside
-      # @param seconds [Float, nil] nil: as long as it takes
-      # @yield on the other thread
-      # @return [Array(Object), nil] the block's value; nil: it took longer
-      def self.run(seconds, &block)
-        thread = Thread.new { Thread.handle_interrupt(Object => :immediate, &block) }
-        thread.report_on_exception = false
-        [thread.value] if thread.join(seconds)
-      ensure
-        thread&.kill
+      class << self
+        # Who is interrupted, or has waited long enough, goes on at once: nothing of what the block uses may be used elsewhere.
+        #
+        # @param seconds [Float]
+        # @yield on the other thread
+        # @return [Array(Object), nil] the block's value; nil: it took longer
+        def run(seconds, &block)
+          thread = launch(&block)
+          [thread.value] if thread.join(seconds)
+        ensure
+          thread&.kill
+        end
+
+        # As long as it takes. Who is interrupted goes on when the other thread has ended.
+        #
+        # @yield on the other thread
+        # @return [Object] the block's value
+        def wait(&block)
+          thread = launch(&block)
+          thread.value
+        ensure
+          thread.kill.join if thread&.alive?
+        end
+
+        private
+
+        # The masks that it inherits would keep it from being given up.
+        def launch(&block)
+          Thread.new do
+            Thread.current.report_on_exception = false
+            Thread.handle_interrupt(Object => :immediate, &block)
+          end
+        end
       end
     end
   end

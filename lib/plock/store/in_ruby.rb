@@ -75,10 +75,21 @@ module Plock
         Grant.new(self, key, Plock.token, **options)
       end
 
+      # One that cannot be released keeps none of the others from it. With a budget, it is seen to later.
+      #
       # @param budget [Float, nil] seconds for all of them
       def release_all(holds, keep, budget)
         deadline = budget && (Clock.now + budget)
-        holds.map { |hold| hold.grant.release(keep, deadline) }
+        failure = nil
+        answers = holds.map do |hold|
+          hold.grant.release(keep, deadline)
+        rescue UnavailableError => e
+          failure = e
+          true
+        end
+        raise failure if failure && budget.nil?
+
+        answers
       end
 
       def hold_of(grant, waited, contended)

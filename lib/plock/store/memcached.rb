@@ -181,9 +181,10 @@ module Plock
         grant = Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
         asked_at = Clock.now
         left = nil
-        ours = change(grant) do |client, cas, value|
-          left = holder(value, nil).first
-          left.positive? && client.replace(key, value(grant, left), seconds(left), cas)
+        ours = change(grant) do |client, cas, found|
+          left = holder(found, nil).first
+          left = ttl unless left.positive? && left <= ttl # somebody has set the clock
+          client.replace(key, value(grant, left), seconds(left), cas)
         end
         hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if ours
       end

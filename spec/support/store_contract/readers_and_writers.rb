@@ -346,6 +346,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         fibers = Array.new(3) do
           task.async { lock.read(ttl: long, wait: long) { (reading += 1) && eventually { reading == 3 } && lock.read { reading } } }
         end
+        eventually { reading == 3 }
         writer = task.async { lock.write(ttl: long, wait: long) { modes } }
         [*fibers, writer].map(&:wait)
       end

@@ -53,7 +53,7 @@ module Plock
           text = filled(sql, binds)
           @raw.read_timeout = left_until(deadline)
           @busy = true
-          result = Fiber.current_scheduler ? Aside.run(nil) { @raw.query(text) }.first : @raw.query(text)
+          result = Fiber.current_scheduler ? Aside.wait { @raw.query(text) } : @raw.query(text)
           answer(result.rows, result.affected_rows, result.last_insert_id)
         rescue ::Trilogy::TimeoutError
           raise late

@@ -87,7 +87,7 @@ module Plock
         # every Fiber scheduler knows on every Ruby.
         def ask(&block)
           @busy = true
-          answer = Fiber.current_scheduler ? Aside.run(nil, &block).first : Thread.handle_interrupt(NEVER, &block)
+          answer = Fiber.current_scheduler ? Aside.wait(&block) : Thread.handle_interrupt(NEVER, &block)
           @busy = false
           answer
         rescue ::Dalli::NetworkError, ::Dalli::RingError => e
