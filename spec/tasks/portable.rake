@@ -17,6 +17,7 @@ namespace :spec do
   desc "Specs of the library, the extension built without the Linux-only calls"
   RSpec::Core::RakeTask.new(portable: "portable:compile") do |task|
     task.pattern = "spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"
+    task.exclude_pattern = ON_DATABASES
   end
   task("portable:select") { ENV["RUBYLIB"] = [File.expand_path("#{PORTABLE}/lib"), ENV.fetch("RUBYLIB", nil)].compact.join(":") }
   task portable: "portable:select"
