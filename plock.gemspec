@@ -187,6 +187,8 @@ Gem::Specification.new do |spec|
     lib/generators/plock/install/install_generator.rb
     lib/generators/plock/install/templates/initializer.rb.tt
     lib/generators/plock/install/templates/plock.yml.tt
+    lib/generators/with_transactional_lock/install/install_generator.rb
+    lib/generators/with_transactional_lock/install/templates/create_transactional_advisory_locks.rb.tt
     lib/parse/lock.rb
     lib/parse/lock/application.rb
     lib/parse/lock/arguments.rb
@@ -237,6 +239,11 @@ Gem::Specification.new do |spec|
     lib/plock/client_address/moneta_chain.rb
     lib/plock/client_address/tls_parameters.rb
     lib/plock/clock.rb
+    lib/plock/compat/with_transactional_lock.rb
+    lib/plock/compat/with_transactional_lock/my_sql_helper.rb
+    lib/plock/compat/with_transactional_lock/mysql.rb
+    lib/plock/compat/with_transactional_lock/postgresql.rb
+    lib/plock/compat/with_transactional_lock/request.rb
     lib/plock/configuration.rb
     lib/plock/default_store.rb
     lib/plock/dispatcher.rb

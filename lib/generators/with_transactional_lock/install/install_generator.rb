@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+require "rails/generators"
+require "rails/generators/active_record"
+
+module WithTransactionalLock
+  module Generators
+    # `rails generate with_transactional_lock:install`: on MySQL and MariaDB, the migration that makes the table. PostgreSQL needs none.
+    class InstallGenerator < ::Rails::Generators::Base
+      include ::ActiveRecord::Generators::Migration
+
+      namespace "with_transactional_lock:install"
+      desc "Makes a migration for the table of transactional locks, where the database needs one"
+      source_root File.expand_path("templates", __dir__)
+
+      # @return [void]
+      def create_migration_file
+        return say("#{adapter} needs no table for transactional locks") unless adapter.match?(/mysql|trilogy/i)
+
+        migration_template("create_transactional_advisory_locks.rb.tt",
+                           File.join(db_migrate_path, "create_transactional_advisory_locks.rb"))
+      end
+
+      private
+
+      def adapter
+        ::ActiveRecord::Base.connection_db_config.adapter
+      end
+
+      def migration_version
+        "[#{::ActiveRecord::Migration.current_version}]"
+      end
+    end
+  end
+end

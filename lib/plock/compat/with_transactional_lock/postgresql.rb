@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+module WithTransactionalLock
+  # PostgreSQL: an advisory lock of the transaction, in one round trip.
+  #
+  # In a transaction that was open before, the lock is asked for behind a savepoint: where it is not had, that transaction is as it was.
+  #
+  # @api private
+  module Postgresql
+    NAME = "Transactional Lock"
+    SAVEPOINT = "plock_transactional_lock"
+    KEPT = "plock.lock_timeout"
+
+    private_constant :NAME, :SAVEPOINT, :KEPT
+
+    class << self
+      # @return [void]
+      def prepare(_connection, _request); end
+
+      # @param joined [Boolean] was the transaction open before?
+      # @return [void]
+      # @raise [Plock::TimeoutError]
+      def lock(connection, request, joined)
+        sql = "/* lock:#{request.comment} */ "
+        return try(connection, request, sql) if request.timeout&.zero?
+
+        sql << (joined ? "SAVEPOINT #{SAVEPOINT}; #{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}" : waiting(request))
+        connection.execute(sql, NAME)
+        done = true
+      rescue ActiveRecord::LockWaitTimeout
+        raise unless request.timeout
+
+        raise request.late
+      ensure
+        go_back(connection) if joined && !done && !request.timeout&.zero?
+      end
+
+      private
+
+      def function(kind, request) = "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
+
+      # A row of a statement that the query cache has no part in.
+      def try(connection, request, sql)
+        connection.exec_query("#{sql}SELECT #{function("try_", request)}", NAME).rows.dig(0, 0) or raise request.late
+      end
+
+      # What the limit was is kept in the database meanwhile.
+      def waiting(request)
+        sql = "SELECT #{function("", request)}"
+        return sql unless request.timeout
+
+        limit = [(request.timeout * 1000).ceil, 1].max
+        "SELECT set_config('#{KEPT}', current_setting('lock_timeout'), true), set_config('lock_timeout', '#{limit}', true); " \
+          "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
+      end
+
+      # The caller's transaction is as it was, whatever has happened; where there is no connection any more, nobody can do anything.
+      def go_back(connection)
+        Thread.handle_interrupt(Object => :never) do
+          stop_asking(connection.raw_connection)
+          connection.execute("ROLLBACK TO SAVEPOINT #{SAVEPOINT}; RELEASE SAVEPOINT #{SAVEPOINT}", NAME)
+        end
+      rescue ActiveRecord::ActiveRecordError, PG::Error
+        nil # why is on its way already
+      end
+
+      # Who was interrupted does not wait for the answer.
+      def stop_asking(raw)
+        return unless raw.transaction_status == PG::PQTRANS_ACTIVE
+
+        raw.cancel
+        raw.discard_results
+      end
+    end
+  end
+end

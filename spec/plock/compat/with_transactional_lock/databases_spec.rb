@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/compat/with_transactional_lock"
+require "support/databases"
+require "support/pgbouncer"
+require "support/transactional_locks"
+
+RSpec.describe WithTransactionalLock do
+  include Support::TransactionalLocks
+
+  let!(:lock) { "lock:#{SecureRandom.hex(8)}" }
+
+  it "names an adapter that has no such locks" do
+    model = Support::Databases.model(:sqlite)
+    expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /SQLite/)
+  end
+
+  describe "on PostgreSQL", needs: Support::Postgres::PROGRAMS do
+    let(:model) { Support::TransactionalLocks.model(:postgresql) }
+
+    # As the gem of this name takes it.
+    def original(name)
+      model.transaction do
+        model.lease_connection.execute("/* lock:#{name} */ SELECT pg_advisory_xact_lock(#{Digest::SHA256.digest(name)[0, 8].unpack1("q")})")
+        yield
+      end
+    end
+
+    it "has the numbers that the gem of this name has" do
+      sent = statements(model) { model.with_transactional_lock("name_of_a_resource") { nil } }
+      expect(sent).to include("/* lock:name_of_a_resource */ SELECT pg_advisory_xact_lock(-3679984210423727738)")
+    end
+
+    it "excludes those who run that, and is excluded by them" do
+      model.with_transactional_lock(lock) do
+        waiter = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+        waiter.hear
+        eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 }
+        @waiter = waiter
+        @left_at = monotonic
+      end
+      expect(@waiter.result).to be > @left_at
+      holder = child { |parent| original(lock) { parent.tell(:held) && parent.hear } }
+      holder.hear
+      expect(free?(model, lock)).to be(false)
+      holder.tell(:go)
+      expect(holder.result && free?(model, lock)).to be(true)
+    end
+
+    it "lets those who share it in together, and nobody else" do
+      holder = child { |parent| model.with_transactional_lock(lock, shared: true) { parent.tell(:held) && parent.hear } }
+      holder.hear
+      expect(model.with_transactional_lock(lock, shared: true, timeout: 0) { :entered }).to be(:entered)
+      expect(model.with_transactional_lock(lock, shared: true, timeout: 5) { :entered }).to be(:entered)
+      expect(free?(model, lock)).to be(false)
+      holder.tell(:go)
+    end
+
+    it "leaves an open transaction as it was where who waits in it is interrupted" do
+      holder = hold_in_another(model, lock)
+      model.transaction do
+        model.lease_connection.execute("UPDATE counters SET value = 7 WHERE id = 1")
+        expect { Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } } }.to raise_error(Timeout::Error)
+        model.lease_connection.execute("SET LOCAL lock_timeout = 100")
+        expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(ActiveRecord::LockWaitTimeout)
+        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be(7)
+        holder.tell(:go) && holder.result
+        expect(in_another(model) { free?(model, lock) }).to be(true)
+        raise ActiveRecord::Rollback
+      end
+    end
+
+    it "waits in the order of the database" do
+      holder = hold_in_another(model, lock)
+      waiting = ->(count) { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == count }
+      children = Array.new(3) do |number|
+        waiter = child { model.with_transactional_lock(lock) { [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+        eventually(10) { waiting.call(number + 1) }
+        waiter
+      end
+      holder.tell(:go)
+      expect(children.map(&:result).sort_by(&:last).map(&:first)).to eq([0, 1, 2])
+    end
+
+    it "works through a pooler that lends a connection to each transaction", needs: Support::Pgbouncer::PROGRAMS do
+      pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
+      pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
+      pooled.with_transactional_lock(lock) { expect(free?(model, lock)).to be(false) }
+      expect(pooled.with_transactional_lock(lock, timeout: 5) { free?(model, "#{lock}:other") }).to be(true)
+      expect(free?(model, lock)).to be(true)
+      left = model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+      expect(left).to be_zero
+    end
+
+    it "leaves no lock where the connection is lost" do
+      line = proxy(["127.0.0.1", Support::Postgres.shared.port])
+      far = Support::Databases.connect("Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+      expect { far.with_transactional_lock(lock) { line.disconnect && far.lease_connection.execute("SELECT 1") } }
+        .to raise_error(ActiveRecord::ActiveRecordError)
+      eventually(3) { free?(model, lock) }
+      expect(far.with_transactional_lock(lock) { :entered }).to be(:entered)
+    end
+
+    it "needs no migration" do
+      expect(Support::TransactionalLocks.generate(model, "with_transactional_lock:install")).to be_empty
+    end
+  end
+
+  describe "on MariaDB", needs: Support::Mariadb::PROGRAMS do
+    let(:model) { Support::TransactionalLocks.model(:mysql2) }
+
+    # The server renews what it says only after a moment in which nobody has asked.
+    def await_lock_wait
+      eventually do
+        sleep(0.15)
+        model.lease_connection.select_value("SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'") == 1
+      end
+    end
+
+    def original(name)
+      model.transaction do
+        model.lease_connection.execute("insert into transactional_advisory_locks values (#{Digest::SHA256.digest(name)[0, 8].unpack1("q")}) " \
+                                       "on duplicate key update lock_id = lock_id")
+        yield
+      end
+    end
+
+    it "excludes those who insert rows as the gem of this name does, and is excluded by them" do
+      2.times do
+        model.with_transactional_lock(lock) do
+          told = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+          told.hear
+          @waiter = told
+          await_lock_wait
+          @left_at = monotonic
+        end
+        expect(@waiter.result).to be > @left_at
+        holder = child { |parent| original(lock) { parent.tell(:held) && parent.hear } }
+        holder.hear
+        expect(free?(model, lock)).to be(false)
+        holder.tell(:go)
+        expect(holder.result && free?(model, lock)).to be(true)
+      end
+    end
+
+    it "never lets names block each other where one that is new is rolled back" do
+      ids = Array.new(60) { |number| "#{lock}:#{number}" }.sort_by { |name| Digest::SHA256.digest(name)[0, 8].unpack1("q") }
+      before, contended, after = ids[29], ids[30], ids[31]
+      held = child { |parent| model.transaction { model.with_transactional_lock(contended) { true } && parent.tell(:held) && parent.hear && raise(ActiveRecord::Rollback) } }
+      held.hear
+      waiter = child { |parent| model.transaction(isolation: :repeatable_read) { model.with_transactional_lock(contended) { parent.tell(:in) && parent.hear } } }
+      await_lock_wait
+      held.tell(:go)
+      waiter.hear
+      expect([before, after].map { |name| free?(model, name) }).to eq([true, true])
+      waiter.tell(:go)
+    end
+
+    it "has no shared locks" do
+      expect { model.with_transactional_lock(lock, shared: true) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /shared/)
+    end
+
+    it "limits the connection where it cannot limit a statement" do
+      holder = hold_in_another(model, lock)
+      allow(model.lease_connection).to receive(:mariadb?).and_return(false)
+      limit = -> { model.lease_connection.select_value("SELECT @@SESSION.innodb_lock_wait_timeout") }
+      before = limit.call
+      expect { model.with_transactional_lock(lock, timeout: 0.5) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect(limit.call).to eq(before)
+      holder.tell(:go)
+    end
+
+    describe "MySqlHelper.cleanup" do
+      it "deletes the rows of all locks that nobody has, and of no others" do
+        held, free = "#{lock}:held", Array.new(20) { |number| "#{lock}:#{number}" }
+        free.each { |name| model.with_transactional_lock(name) { nil } }
+        holder = hold_in_another(model, held)
+        rows = -> { model.lease_connection.select_value("SELECT count(*) FROM transactional_advisory_locks") }
+        expect(WithTransactionalLock::MySqlHelper.cleanup(model)).to be >= 20
+        expect(rows.call).to be(1)
+        expect(free?(model, held)).to be(false)
+        expect(free.map { |name| free?(model, name) }).to all(be(true))
+        holder.tell(:go)
+        holder.result
+        expect(WithTransactionalLock::MySqlHelper.cleanup(model)).to be(21)
+      end
+    end
+  end
+end

@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require "support/databases"
+
+module Support
+  # Databases with what the examples of with_transactional_lock need: counters, and the table of the locks as the generator makes it.
+  module TransactionalLocks
+    DATABASES = (Databases::NAMES - %i[sqlite]).freeze
+
+    class << self
+      # @param name [Symbol] of DATABASES
+      # @return [Class]
+      def model(name)
+        @models ||= {}
+        @models[name] ||= Databases.connect("Transactional#{name.to_s.capitalize}", Databases.config(name)).tap do |model|
+          model.table_name = "counters"
+          model.abstract_class = false
+          prepare(model)
+        end
+      end
+
+      # Adds to a counter, again where the database would have lost a change and says so.
+      def count(model, lock, isolation, times)
+        until times.zero?
+          begin
+            model.transaction(isolation: isolation) do
+              model.with_transactional_lock(lock) do
+                value = model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+                model.lease_connection.execute("UPDATE counters SET value = #{value + 1} WHERE id = 1")
+              end
+            end
+            times -= 1
+          rescue ActiveRecord::SerializationFailure
+            raise unless isolation == :repeatable_read && model.lease_connection.adapter_name == "PostgreSQL"
+          end
+        end
+      end
+
+      # Runs the migration that a generator writes.
+      def generate(model, generator, *arguments)
+        folder = Dir.mktmpdir("generated", Backstage.folder)
+        system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, model.connection_db_config.adapter,
+               generator, *arguments, exception: true)
+        Dir[File.join(folder, "**/*.rb")].sort
+      end
+
+      private
+
+      def prepare(model)
+        connection = model.lease_connection
+        return if connection.table_exists?("counters")
+
+        connection.execute("CREATE TABLE counters (id int PRIMARY KEY, value int NOT NULL)")
+        connection.execute("INSERT INTO counters VALUES (1, 0), (2, 0)")
+        migrate(model, connection) unless connection.adapter_name == "PostgreSQL"
+      end
+
+      def migrate(model, connection)
+        load(generate(model, "with_transactional_lock:install").first)
+        ActiveRecord::Migration.suppress_messages { ::CreateTransactionalAdvisoryLocks.new.exec_migration(connection, :up) }
+      end
+    end
+
+    GENERATE = <<~RUBY
+      require "rails"
+      require "active_record"
+      require "rails/generators"
+      config = { adapter: ARGV[1], database: "none" }
+      ActiveRecord::Base.configurations = { "development" => config }
+      ActiveRecord::Base.establish_connection(config)
+      Rails::Generators.invoke(ARGV[2], [*ARGV.drop(3), "--quiet"], destination_root: ARGV[0])
+    RUBY
+    private_constant :GENERATE
+
+    # In a process of its own; its value.
+    def in_another(_model, &block) = in_child(&block)
+
+    # A process that has the lock until it is told something.
+    def hold_in_another(model, lock)
+      holder = child { |parent| model.with_transactional_lock(lock) { parent.tell(:held) && parent.hear } }
+      holder.hear
+      holder
+    end
+
+    # @return [Boolean]
+    def free?(model, lock)
+      model.with_transactional_lock(lock, timeout: 0) { true }
+    rescue Plock::TimeoutError
+      false
+    end
+
+    # Has them all, and then runs the block.
+    def nest(model, locks, &block)
+      return block.call if locks.empty?
+
+      model.with_transactional_lock(locks.shift) { nest(model, locks, &block) }
+    end
+
+    # What is sent to the database.
+    def statements(_model, &block)
+      sent = []
+      hearing = ->(*, payload) { sent << payload[:sql] unless payload[:name] == "SCHEMA" || payload[:cached] }
+      ActiveSupport::Notifications.subscribed(hearing, "sql.active_record", &block)
+      sent
+    end
+  end
+end
