@@ -16,7 +16,7 @@ module Plock
         HELLO = "hello"
 
         # Seconds.
-        CONFIRM_S = 1.0
+        CONFIRM_S = 3.0
         IDLE_S = 30.0
         ROUND_S = 5.0
         RETRIES_S = [0.1, 0.5, 2.0, 5.0].freeze
@@ -93,6 +93,7 @@ module Plock
         def confirmed?(connection)
           deadline = Clock.now + CONFIRM_S
           @site.work(deadline) { |other| @site.tables.tell(other, @site.channel, HELLO, deadline) }
+          deadline = Clock.now + CONFIRM_S # a process that is busy is not deaf
           while (left = deadline - Clock.now).positive?
             return true if connection.hear(left) == HELLO
           end

@@ -17,7 +17,7 @@ RSpec.describe WithTransactionalLock do
   end
 
   describe "on PostgreSQL", needs: Support::Postgres::PROGRAMS do
-    let(:model) { Support::TransactionalLocks.model(:postgresql) }
+    let!(:model) { Support::TransactionalLocks.model(:postgresql) }
 
     # As the gem of this name takes it.
     def original(name)
@@ -108,7 +108,7 @@ RSpec.describe WithTransactionalLock do
   end
 
   describe "on MariaDB", needs: Support::Mariadb::PROGRAMS do
-    let(:model) { Support::TransactionalLocks.model(:mysql2) }
+    let!(:model) { Support::TransactionalLocks.model(:mysql2) }
 
     # The server renews what it says only after a moment in which nobody has asked.
     def await_lock_wait
