@@ -182,6 +182,9 @@ Gem::Specification.new do |spec|
     ext/plock/depend
     ext/plock/extconf.rb
     ext/plock/plock.c
+    lib/generators/locker/locker_generator.rb
+    lib/generators/locker/templates/migration.rb.tt
+    lib/generators/locker/templates/model.rb.tt
     lib/generators/plock/database/database_generator.rb
     lib/generators/plock/database/templates/create_plock_tables.rb.tt
     lib/generators/plock/install/install_generator.rb
@@ -239,6 +242,14 @@ Gem::Specification.new do |spec|
     lib/plock/client_address/moneta_chain.rb
     lib/plock/client_address/tls_parameters.rb
     lib/plock/clock.rb
+    lib/plock/compat/locker.rb
+    lib/plock/compat/locker/advisory.rb
+    lib/plock/compat/locker/advisory/connection.rb
+    lib/plock/compat/locker/alarm.rb
+    lib/plock/compat/locker/bell.rb
+    lib/plock/compat/locker/errors.rb
+    lib/plock/compat/locker/holding.rb
+    lib/plock/compat/locker/rows.rb
     lib/plock/compat/with_transactional_lock.rb
     lib/plock/compat/with_transactional_lock/my_sql_helper.rb
     lib/plock/compat/with_transactional_lock/mysql.rb

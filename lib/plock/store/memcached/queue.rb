@@ -52,6 +52,13 @@ module Plock
           enter { @lines[key]&.first }&.turn&.call
         end
 
+        # Something may have been missed: the first of each key is called.
+        #
+        # @return [void]
+        def call_all
+          enter { @lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
+        end
+
         # @return [Array<Array>] in order
         def waiters(key)
           enter { (@lines[key] || []).map(&:facts) }

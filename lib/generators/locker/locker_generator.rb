@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+require "rails/generators"
+require "rails/generators/active_record"
+
+# `rails generate locker [NAME]`: a model, Lock where no other name is given, and the migration that makes its table.
+class LockerGenerator < Rails::Generators::NamedBase
+  include ActiveRecord::Generators::Migration
+
+  desc "Makes a model for Locker, and the migration for its table"
+  argument :name, type: :string, default: "Lock"
+  source_root File.expand_path("templates", __dir__)
+
+  # @return [void]
+  def create_files
+    migration_template("migration.rb.tt", File.join(db_migrate_path, "create_#{table_name}.rb"))
+    template("model.rb.tt", File.join("app/models", class_path, "#{file_name}.rb"))
+  end
+
+  private
+
+  def migration_version
+    "[#{ActiveRecord::Migration.current_version}]"
+  end
+end

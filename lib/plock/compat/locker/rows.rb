@@ -1,0 +1,129 @@
+# frozen_string_literal: true
+
+require "openssl"
+
+class Locker
+  # The statements on a model's table. They go over whatever connection the model has in the thread that calls.
+  #
+  # @api private
+  class Rows
+    # How each database tells the time, in UTC, and a time that is so many seconds later.
+    CLOCKS = {
+      postgresql: ["(clock_timestamp() AT TIME ZONE 'UTC')", "(clock_timestamp() AT TIME ZONE 'UTC' + INTERVAL ':seconds seconds')"],
+      mysql: ["UTC_TIMESTAMP(6)", "(UTC_TIMESTAMP(6) + INTERVAL :seconds SECOND)"],
+      sqlite: ["strftime('%Y-%m-%d %H:%M:%f', 'now')", "strftime('%Y-%m-%d %H:%M:%f', 'now', '+:seconds seconds')"]
+    }.freeze
+
+    KINDS = { "PostgreSQL" => :postgresql, "PostGIS" => :postgresql, "Mysql2" => :mysql, "Trilogy" => :mysql, "SQLite" => :sqlite }.freeze
+
+    NAME = "Locker"
+
+    private_constant :CLOCKS, :KINDS, :NAME
+
+    # On which the processes of one table call each other, on PostgreSQL.
+    #
+    # @return [String]
+    def self.channel(model) = "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
+
+    # @return [String] what is called there for a key
+    def self.call(key) = OpenSSL::Digest::SHA256.hexdigest(key.to_s)
+
+    # @return [Class]
+    attr_reader :model
+
+    # @param model [Class] an Active Record model
+    def initialize(model)
+      @model = model
+    end
+
+    # @return [Boolean] is a transaction of the caller's open?
+    def in_transaction? = @model.with_connection(&:transaction_open?)
+
+    # @return [Integer, nil] the sequence; nil: somebody has it
+    def take(key, owner, seconds)
+      with do |connection, kind|
+        now, later = clock(kind, seconds)
+        key, owner = connection.quote(key.to_s), connection.quote(owner)
+        set = "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, sequence = COALESCE(sequence, 0) + 1"
+        update = "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now})"
+        insert = "INTO #{table} (#{name}, locked_by, locked_at, locked_until, sequence) SELECT #{key}, #{owner}, #{now}, #{later}, 1"
+        absent = "WHERE NOT EXISTS (SELECT 1 FROM #{table} WHERE #{name} = #{key})"
+        send(:"take_on_#{kind}", connection, update, insert, absent, "#{name} = #{key} AND locked_by = #{owner}")
+      end
+    end
+
+    # @return [Boolean] was it ours?
+    def renew(key, owner, seconds)
+      with do |connection, kind|
+        connection.update("UPDATE #{table} SET locked_until = #{clock(kind, seconds).last} WHERE #{whose(connection, key, owner)}", NAME)
+                  .positive?
+      end
+    end
+
+    # On PostgreSQL, whoever waits is called in the same statement.
+    #
+    # @return [Boolean] was it ours?
+    def release(key, owner)
+      with do |connection, kind|
+        update = "UPDATE #{table} SET locked_by = NULL WHERE #{whose(connection, key, owner)}"
+        next connection.update(update, NAME).positive? unless kind == :postgresql
+
+        connection.exec_query("WITH released AS (#{update} RETURNING 1) SELECT pg_notify('#{Rows.channel(@model)}', '#{Rows.call(key)}')::text " \
+                              "FROM released", NAME).any?
+      end
+    end
+
+    # @return [Integer]
+    def prune(before)
+      with do |connection, kind|
+        now, = clock(kind, 0.0)
+        moment = connection.quote(before.getutc.strftime("%Y-%m-%d %H:%M:%S.%6N"))
+        connection.delete("DELETE FROM #{table} WHERE locked_until < #{moment} AND (locked_by IS NULL OR locked_until < #{now})", NAME)
+      end
+    end
+
+    private
+
+    def with
+      @model.with_connection do |connection|
+        kind = KINDS.fetch(connection.adapter_name) do |adapter|
+          raise Plock::UnsupportedError.new("Locker needs PostgreSQL, MySQL, MariaDB or SQLite (the adapter is #{adapter})", code: :unsupported)
+        end
+        yield connection, kind
+      end
+    end
+
+    def clock(kind, seconds)
+      CLOCKS.fetch(kind).map { |sql| sql.sub(":seconds", format("%.6f", seconds)) }
+    end
+
+    def table = @model.quoted_table_name
+
+    def name = @model.with_connection { |connection| connection.quote_column_name("key") }
+
+    def whose(connection, key, owner)
+      "#{name} = #{connection.quote(key.to_s)} AND locked_by = #{connection.quote(owner)}"
+    end
+
+    # No id is drawn for a row that is not made.
+    def take_on_postgresql(connection, update, insert, absent, _mine)
+      connection.exec_query("WITH taken AS (#{update} RETURNING sequence), made AS (INSERT #{insert} #{absent} " \
+                            "ON CONFLICT DO NOTHING RETURNING sequence) SELECT sequence FROM taken UNION ALL SELECT sequence FROM made",
+                            NAME).rows.dig(0, 0)
+    end
+
+    def take_on_mysql(connection, update, insert, absent, mine)
+      insert = "INSERT IGNORE #{insert} FROM DUAL #{absent}"
+      sequence(connection, mine) if [update, insert].any? { |sql| connection.update(sql, NAME).positive? }
+    end
+
+    def take_on_sqlite(connection, update, insert, absent, mine)
+      insert = "INSERT OR IGNORE #{insert} #{absent}"
+      sequence(connection, mine) if [update, insert].any? { |sql| connection.update(sql, NAME).positive? }
+    end
+
+    def sequence(connection, mine)
+      connection.exec_query("SELECT sequence FROM #{table} WHERE #{mine}", NAME).rows.dig(0, 0)
+    end
+  end
+end

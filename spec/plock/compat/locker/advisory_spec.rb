@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/lockers"
+
+RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
+  let!(:key) { "advisory:#{SecureRandom.hex(8)}" }
+  let!(:model) { Support::Lockers.model(:postgresql) }
+
+  # It is always the connection of ActiveRecord::Base that counts.
+  before do
+    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, model.public_send(name)] }
+    allow(ActiveRecord::Base).to receive_messages(facts)
+  end
+
+  def hold_in_another(**options)
+    holder = child do |parent|
+      [:ran, described_class.run(key, options) { parent.tell(:held) && parent.hear }]
+    rescue described_class::LockConnectionLost
+      [:lost, Process.clock_gettime(Process::CLOCK_MONOTONIC)]
+    end
+    holder.hear
+    holder
+  end
+
+  it "says whether the block has run" do
+    expect(described_class.run(key) { described_class.run(key) { raise "entered" } && raise("re-entered") }).to be(true)
+    holder = hold_in_another
+    expect(described_class.run(key) { raise "entered" }).to be(false)
+    expect(described_class.run("#{key}:other") { nil }).to be(true)
+    expect(described_class.run(key, lockspace: 2) { nil }).to be(true)
+    holder.tell(:go)
+    expect(holder.result).to eq([:ran, true])
+    expect(described_class.run(key) { nil }).to be(true)
+  end
+
+  it "has the numbers that the gem of this name has" do
+    expect(described_class.new("foo")).to have_attributes(key: "foo", crc: -1_938_594_527, lockspace: 1, blocking: false, locked: false)
+    described_class.run("foo") do
+      row = model.lease_connection.select_rows("SELECT classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory'").first
+      expect(row).to eq([1, -1_938_594_527 % (2**32), 2])
+    end
+  end
+
+  it "excludes who takes them as the gem of this name does" do
+    crc = described_class.new(key).crc
+    take = -> { model.lease_connection.select_value("SELECT pg_try_advisory_xact_lock(1, #{crc})") }
+    described_class.run(key) { expect(model.transaction { take.call }).to be(false) }
+    model.transaction do
+      expect(take.call).to be(true)
+      expect(described_class.run(key) { raise "entered" }).to be(false)
+    end
+  end
+
+  it "refuses what cannot be right" do
+    expect { described_class.new(:key) }.to raise_error(ArgumentError, "key must be a string")
+    [2**31, -2**31 - 1, "1"].each do |number|
+      expect { described_class.new("key", lockspace: number) }.to raise_error(ArgumentError, /:lockspace option must be an integer between/)
+    end
+    expect { described_class.new("key", timeout: 1) }.to raise_error(ArgumentError, /unknown option: :timeout/)
+    expect { described_class.run("key") }.to raise_error(ArgumentError, /block/)
+  end
+
+  it "waits in the database, as long as it is to" do
+    holder = hold_in_another
+    took = elapsed { expect(described_class.run(key, blocking: true, block_timeout: 0.3) { raise "entered" }).to be(false) }
+    expect(took).to be_between(0.3, 2)
+    waiter = background { described_class.run(key, blocking: true) { :entered } }
+    eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 }
+    holder.tell(:go)
+    expect(waiter.join(10)&.value).to be(true)
+  end
+
+  it "asks again and again where it is told to" do
+    holder = hold_in_another
+    waiter = background { described_class.run(key, blocking: true, block_spin_wait: 0.01) { :entered } }
+    await_sleep(waiter)
+    expect(model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).to be_zero
+    holder.tell(:go)
+    expect(waiter.join(10)&.value).to be(true)
+  end
+
+  it "raises LockConnectionLost in the block when the connection is cut" do
+    holder = hold_in_another
+    cut_at = monotonic
+    model.lease_connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+    word, heard_at = holder.result
+    expect(word).to be(:lost)
+    expect(heard_at - cut_at).to be < 2
+    expect(described_class.run(key, blocking: true, block_timeout: 5) { nil }).to be(true)
+  end
+
+  it "is free when its holder is killed, and who waits is served" do
+    holder = hold_in_another
+    waiter = background { described_class.run(key, blocking: true) { nil } }
+    await_sleep(waiter)
+    holder.signal(:KILL)
+    expect(waiter.join(10)&.value).to be(true)
+  end
+
+  it "leaves nothing behind where who waits is interrupted" do
+    holder = hold_in_another
+    expect { Timeout.timeout(0.2) { described_class.run(key, blocking: true) { raise "entered" } } }.to raise_error(Timeout::Error)
+    thread = background { described_class.run(key, blocking: true) { raise "entered" } }
+    eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 }
+    thread.kill.join(5)
+    holder.tell(:go) && holder.result
+    eventually { described_class.run(key) { nil } }
+    expect(model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).to be_zero
+  end
+end
+
+RSpec.describe Locker::Advisory, "on another database" do
+  it "says that it needs PostgreSQL" do
+    sqlite = Support::Databases.model(:sqlite)
+    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, sqlite.public_send(name)] }
+    allow(ActiveRecord::Base).to receive_messages(facts)
+    expect { described_class.run("key") { nil } }.to raise_error(Plock::UnsupportedError, /PostgreSQL/)
+  end
+end

@@ -1,0 +1,124 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/lockers"
+
+RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
+  include Support::Lockers
+
+  let!(:model) { Support::Lockers.model(:postgresql) }
+  let!(:key) { "locker:#{SecureRandom.hex(8)}" }
+
+  describe "beside the gem of this name" do
+    let(:original) { Support::Lockers::Original }
+
+    it "leaves its rows alone as long as they are held, and takes them over when they are not" do
+      expect(original.get(model, key, "old", 30)).to be(true)
+      expect(Locker.run(key, model: model) { raise "entered" }).to be(false)
+      expect(original.release(model, key, "old")).to be(true)
+      Locker.run(key, model: model) do |sequence|
+        expect(sequence).to be(2)
+        expect(original.get(model, key, "old", 30)).to be(false)
+      end
+      expect(original.get(model, key, "old", 0.2)).to be(true)
+      expect(Locker.run(key, model: model, blocking: true) { |sequence| expect(sequence).to be(4) }).to be(true)
+    end
+
+    it "sees within half a second that one who calls nobody has released it" do
+      original.get(model, key, "old", 30)
+      waiter = background { Locker.run(key, model: model, blocking: true) { nil } }
+      await_sleep(waiter)
+      original.release(model, key, "old")
+      expect(elapsed { expect(waiter.join(5)&.value).to be(true) }).to be < 2
+    end
+  end
+
+  it "calls who waits, in another process, at once" do
+    delays = Array.new(5) do |number|
+      mine = "#{key}:#{number}"
+      holder = child do |parent|
+        Locker.run(mine, model: model) { parent.tell(:held) && parent.hear }
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+      holder.hear
+      waiter = background { Locker.run(mine, model: model, blocking: true) { @came = monotonic } }
+      eventually { Locker::Bell.of(model).instance_variable_get(:@listener).hearing? }
+      await_sleep(waiter)
+      holder.tell(:go)
+      waiter.join(5)
+      @came - holder.result
+    end
+    expect(delays.min).to be < 0.1
+  end
+
+  it "a restart in mid-hold loses neither the renewal nor the exclusion" do
+    server = discard(Support::Postgres.new.start, :stop)
+    own = Support::Lockers.connect("Restarted#{SecureRandom.hex(4)}", server.config)
+    own.connection_pool.disconnect!
+    Locker.run(key, model: own, lock_for: 20, renew_every: 0.2) do
+      before = own.uncached { own.find_by(key: key).locked_until }
+      server.restart
+      renewed = eventually(15) do
+        own.uncached { own.find_by(key: key).locked_until > before + 1 }
+      rescue ActiveRecord::ActiveRecordError
+        own.connection_pool.disconnect!
+        false
+      end
+      expect(renewed).to be(true)
+      expect(in_child { Locker.run(key, model: own) { raise "entered" } }).to be(false)
+    end
+    expect(Locker.run(key, model: own) { nil }).to be(true)
+  end
+
+  it "tells its block where the database is away until the time is over" do
+    server = discard(Support::Postgres.new.start, :stop)
+    own = Support::Lockers.connect("Away#{SecureRandom.hex(4)}", server.config)
+    own.connection_pool.disconnect!
+    heard = warnings do
+      expect do
+        Locker.run(key, model: own, lock_for: 1.5, renew_every: 0.2) { [server.kill, sleep(20)] }
+      end.to raise_error(Locker::LockStolen, /could not be renewed/)
+    end
+    expect(heard).to match([/could not be released/])
+  end
+
+  it "tells its block where the database says nothing until the time is over" do
+    line = proxy(["127.0.0.1", Support::Postgres.shared.port])
+    model # the table is there
+    far = Support::Lockers.connect("Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+    far.connection_pool.disconnect!
+    heard_at = nil
+    thread = background do
+      Locker.run(key, model: far, lock_for: 1.0, renew_every: 0.2) do
+        line.swallow(:reply)
+        begin
+          sleep(20)
+        ensure
+          heard_at = monotonic
+          line.clear
+          line.disconnect
+        end
+      end
+    end
+    started = monotonic
+    warnings { expect { thread.join(20) }.to raise_error(Locker::LockStolen) }
+    expect(heard_at - started).to be < 3
+  end
+
+  it "needs no renewal within a transaction of the caller's, and is seen when that is committed" do
+    model.transaction do
+      Locker.run(key, model: model, lock_for: 0.4, renew_every: 0.1) { sleep(0.6) }
+    end
+    expect(row).to have_attributes(locked_by: nil, sequence: 1)
+  end
+
+  it "works in a child after a fork, with a listener of its own" do
+    holder = hold_in_another
+    warm = background { Locker.run(key, model: model, blocking: true) { nil } }
+    eventually { Locker::Bell.of(model).instance_variable_get(:@listener).hearing? }
+    waiter = child { |parent| parent.tell(:asks) && Locker.run(key, model: model, blocking: true) { :entered } }
+    waiter.hear
+    holder.tell(:go)
+    expect([warm.join(10)&.value, waiter.result]).to eq([true, true])
+  end
+end

@@ -1,0 +1,202 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/lockers"
+
+Support::Databases::NAMES.each do |name|
+  RSpec.describe Locker, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    include Support::Lockers
+
+    let!(:model) { Support::Lockers.model(name) }
+    let!(:key) { "locker:#{SecureRandom.hex(8)}" }
+
+    def locker(**options) = described_class.new(key, { model: model }.merge(options))
+
+    def run(**options, &block) = described_class.run(key, { model: model }.merge(options), &block)
+
+    it "says whether the block has run, and tells it the sequence" do
+      expect(run { |sequence| expect(sequence).to be(1) }).to be(true)
+      expect(run { |sequence| expect(sequence).to be(2) }).to be(true)
+      expect(row).to have_attributes(locked_by: nil, sequence: 2)
+    end
+
+    it "skips the block where somebody has it, also the same thread" do
+      run { expect(run { raise "entered" }).to be(false) }
+      holder = hold_in_another
+      expect(run { raise "entered" }).to be(false)
+      holder.tell(:go)
+      expect(holder.result).to eq([:ran, true])
+    end
+
+    it "writes what the original reads" do
+      asked = Time.now
+      run(lock_for: 20) do
+        found = row
+        expect(found.locked_by).to match(/\Ahost:#{Regexp.escape(Socket.gethostname)} pid:#{Process.pid} guid:\h{32}\z/)
+        expect(found.locked_at).to be_within(2).of(asked)
+        expect(found.locked_until - found.locked_at).to be_within(0.1).of(20)
+      end
+    end
+
+    it "gets, renews and releases, and says whether it could" do
+      first, second = locker, locker
+      expect([first.get, first.locked, first.sequence]).to eq([true, true, 1])
+      expect([second.get, second.locked, second.sequence]).to eq([false, false, nil])
+      expect(second.renew).to be(false)
+      expect(second.release).to be(false)
+      before = row.locked_until
+      expect([first.renew, row.locked_until > before]).to eq([true, true])
+      expect([first.get, first.sequence]).to eq([true, 2])
+      expect([first.release, first.locked, first.release]).to eq([true, false, false])
+      expect([second.get, second.sequence, second.release]).to eq([true, 3, true])
+    end
+
+    it "has what it was given" do
+      expect(locker).to have_attributes(renew_every: 10.0, lock_for: 30.0, blocking: false, locked: false, key: key, model: model)
+      expect(locker(blocking: true, lock_for: 5, renew_every: 1)).to have_attributes(renew_every: 1.0, lock_for: 5.0, blocking: true)
+      mine = locker.tap { |one| one.identifier = "mine" }
+      mine.get
+      expect(row.locked_by).to eq("mine")
+      expect(mine.release).to be(true)
+    end
+
+    it "takes what nobody has renewed" do
+      first, second = locker(lock_for: 0.3, renew_every: 0.2), locker
+      first.get
+      eventually { second.get }
+      expect(second.sequence).to be(2)
+      expect([first.renew, first.release]).to eq([false, false])
+      expect(second.release).to be(true)
+    end
+
+    it "renews it as long as the block runs" do
+      run(lock_for: 0.6, renew_every: 0.1) do
+        first = row.locked_until
+        eventually { row.locked_until > first + 0.7 }
+        expect(in_child { run { raise "entered" } }).to be(false)
+      end
+    end
+
+    it "gives it back where the block raises, throws, or its thread is killed" do
+      expect { run { raise IOError } }.to raise_error(IOError)
+      catch(:out) { run { throw :out } }
+      inside = Queue.new
+      thread = background { run { (inside << true) && sleep } }
+      inside.pop
+      thread.kill.join
+      expect(run { nil }).to be(true)
+    end
+
+    it "waits until it is released" do
+      holder = hold_in_another
+      waiter = background { run(blocking: true) { :entered } }
+      await_sleep(waiter)
+      holder.tell(:go)
+      expect(waiter.join(10)&.value).to be(true)
+    end
+
+    it "excludes processes from one another" do
+      file = File.join(Support::Backstage.folder, SecureRandom.hex(8)).tap { |path| File.write(path, "0") }
+      children = Array.new(4) do
+        child { 5.times { run(blocking: true) { File.write(file, (Integer(File.read(file)).tap { sleep(0.001) } + 1).to_s) } } }
+      end
+      children.each { |child| child.result(within: 60) }
+      expect(File.read(file)).to eq("20")
+      expect(row.sequence).to be(20)
+    end
+
+    it "lets one who waits take over from one that was killed" do
+      holder = hold_in_another(lock_for: 1.5, renew_every: 0.3)
+      waiter = child { |parent| parent.tell(:asks) && run(blocking: true) { |sequence| expect(sequence).to be(2) } }
+      waiter.hear
+      eventually { row.locked_until > row.locked_at + 1.6 } # renewed
+      holder.signal(:KILL)
+      expect(waiter.result).to be(true)
+    end
+
+    it "raises LockStolen in the block within one renewal" do
+      holder = hold_in_another(lock_for: 30, renew_every: 0.3)
+      stolen_at = monotonic
+      model.where(key: key).update_all(locked_by: "a thief")
+      word, heard_at = holder.result
+      expect(word).to be(:stolen)
+      expect(heard_at - stolen_at).to be_between(0, 2)
+      expect(row.locked_by).to eq("a thief")
+    end
+
+    it "notices a theft between two renewals, at the end of the block" do
+      expect { run { model.where(key: key).update_all(locked_by: "a thief") } }.to raise_error(Locker::LockStolen, /#{key}/)
+      model.where(key: key).update_all(locked_by: nil)
+      expect { run { model.where(key: key).update_all(locked_by: "a thief") && raise(IOError) } }.to raise_error(IOError)
+    end
+
+    it "raises LockStolen nowhere but in the block" do
+      20.times do
+        model.where(key: key).update_all(locked_by: nil)
+        after = false
+        begin
+          run(lock_for: 5, renew_every: 0.002) { model.where(key: key).update_all(locked_by: "a thief") && sleep(rand(0.004)) }
+        rescue Locker::LockStolen
+          after = true
+        end
+        expect(after).to be(true)
+        sleep(0.002)
+      end
+    end
+
+    it "forgets rows of a time before" do
+      old, held = locker, described_class.new("#{key}:held", { model: model })
+      old.get && old.release && held.get
+      model.where(key: [key, held.key]).update_all(locked_until: Time.now.utc - 3600)
+      model.where(key: held.key).update_all(locked_until: Time.now.utc + 3600)
+      expect(described_class.prune(Time.now - 7200, model: model)).to be(0)
+      expect(described_class.prune(Time.now, model: model)).to be >= 1
+      expect([row, row(held.key).nil?]).to eq([nil, false])
+      expect(old.get && old.sequence).to be(1)
+      [old, held].each(&:release)
+    end
+
+    # The clients of the other databases wait in ways that a scheduler on Ruby 3.1 does not know.
+    if name == :sqlite || RUBY_VERSION >= "3.2"
+      it "lets fibers in one after the other", :fibers do
+        require "async"
+        values = Sync do |task|
+          tasks = Array.new(3) { task.async { run(blocking: true) { task.sleep(0.01) } } }
+          tasks.map(&:wait)
+        end
+        expect(values).to eq([true] * 3)
+      end
+    end
+  end
+end
+
+RSpec.describe Locker do
+  let(:model) { Support::Lockers.model(:sqlite) }
+
+  it "refuses what cannot be right" do
+    { { renew_every: 0 } => "renew_every must be greater than 0", { lock_for: 0 } => "lock_for must be greater than 0",
+      { renew_every: 30 } => "renew_every must be less than lock_for" }.each do |options, message|
+      expect { described_class.new("key", { model: model }.merge(options)) }.to raise_error(ArgumentError, message)
+    end
+    expect { described_class.new("key", model: model, wait: 3) }.to raise_error(ArgumentError, /unknown option: :wait/)
+    expect { described_class.new("key", model: model).run }.to raise_error(ArgumentError, /block/)
+  end
+
+  it "has a model for all, and Lock where there is none" do
+    expect { described_class.new("key") }.to raise_error(NameError, /Lock/)
+    stub_const("Lock", model)
+    expect(described_class.new("key").model).to be(model)
+    other = Support::Lockers.model(:sqlite).dup
+    described_class.model = other
+    expect(described_class.new("key").model).to be(other)
+  ensure
+    described_class.model = nil
+  end
+
+  it "has a generator for a model of any name" do
+    files = Support::TransactionalLocks.generate(model, "locker", "JobLock")
+    expect(files.map { |file| File.basename(file).sub(/\A\d+_/, "") }).to match_array(%w[job_lock.rb create_job_locks.rb])
+    expect(files.map { |file| File.read(file) }.join).to include("class JobLock < ApplicationRecord", "create_table :job_locks", "Migration[7.2]")
+    expect(Support::TransactionalLocks.generate(model, "locker").map { |file| File.read(file) }.join).to include("class Lock <", ":locks")
+  end
+end
