@@ -7,6 +7,7 @@ require_relative "database/origin"
 require_relative "database/site"
 require_relative "database/asking"
 require_relative "database/group"
+require_relative "database/inside"
 
 module Plock
   class Store
@@ -23,6 +24,11 @@ module Plock
     # more connection in each process listens to, as long as somebody waits or has a lease with `renew:` or `on_lost:`. Elsewhere who
     # waits looks again, after 4 ms at first and then less and less often, down to four times a second; only those in the process of
     # the one who releases are called. There a lease learns that it was broken at its next renewal, after a third of its ttl.
+    #
+    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken when it is committed, released when it
+    # is committed, and neither where it is rolled back. As long as it is open, others who ask for such a key wait for its end, and get
+    # an {UnavailableError} where that takes too long. What needs others to see it at once is refused there: patience, `renew:`,
+    # `on_lost:`, several keys, and what is shared. Outside of a transaction nothing changes.
     #
     # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a ttl, they end. Give them a ttl that
     # is longer than that.
@@ -41,6 +47,7 @@ module Plock
       private_constant :POOL_SIZES, :DUMPED
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
+      # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
       # @param pool_size [Integer] connections at most, besides the one that listens; none is in use while somebody waits or holds
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
@@ -49,13 +56,15 @@ module Plock
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
       # @raise [UnsupportedError] another database, or one in memory
-      def initialize(model, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0, **options)
+      def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0, **options)
         @profile = Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
         unless model.is_a?(Class) && model <= ActiveRecord::Base
           raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
         end
 
+        misconfigured("inside must be true or false (got #{inside.inspect})") unless inside == true || inside == false
+        @inside = inside
         @origin = Origin.new(model)
         @site = Site.new(@origin, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
                                   attempt_timeout: check_seconds("attempt_timeout", attempt_timeout),
@@ -133,17 +142,7 @@ module Plock
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
-        waiting = @site.work(deadline) do |connection|
-          if grant.share then tables.release_shared(connection, grant.key, grant.token, micros(keep), deadline)
-          else tables.release(connection, grant.key, grant.token, micros(keep), deadline)
-          end
-        end
-        answered = true
-        @site.call_first(grant.key, deadline) if waiting && keep.zero?
-        @site.prune_by_and_by
-        !waiting.nil?
-      ensure
-        @site.settle_later(grant.key, grant.token, grant.valid_until || soon) unless answered || keep.positive?
+        inside? && grant.share.nil? ? give_back_inside(grant, keep, deadline) : give_back_at_once(grant, keep, deadline)
       end
 
       # @api private
@@ -164,6 +163,60 @@ module Plock
 
       private
 
+      def inside? = @inside && @origin.in_transaction?
+
+      # One attempt, of which nothing is to be seen before the caller's transaction is committed.
+      def take(key, ttl, wait, renew, max_hold, label, watch, share)
+        return super unless inside?
+
+        refuse_inside(wait: wait.positive?, "renew: or on_lost:": watch || renew, "a lock that is shared": share)
+        grant = Grant.new(self, key, Plock.token, label: label)
+        Dispatcher.start
+        fence = asked_at = nil
+        Thread.handle_interrupt(Object => :never) do
+          fence = @origin.inside do |inside|
+            asked_at = Clock.now
+            tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), asked_at)
+          end
+          next unless fence
+
+          hold = hold_of(grant.given(fence, asked_at, ttl), 0.0, false)
+          yield hold if block_given?
+          hold
+        end
+      end
+
+      def refuse_inside(refused)
+        what, = refused.find { |_, wanted| wanted }
+        unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
+      end
+
+      def give_back_at_once(grant, keep, deadline)
+        waiting = @site.work(deadline) do |connection|
+          if grant.share then tables.release_shared(connection, grant.key, grant.token, micros(keep), deadline)
+          else tables.release(connection, grant.key, grant.token, micros(keep), deadline)
+          end
+        end
+        answered = true
+        @site.call_first(grant.key, deadline) if waiting && keep.zero?
+        @site.prune_by_and_by
+        !waiting.nil?
+      ensure
+        @site.settle_later(grant.key, grant.token, grant.valid_until || soon) unless answered || keep.positive?
+      end
+
+      # Nobody is called before the transaction is committed: not by this process itself either.
+      def give_back_inside(grant, keep, deadline)
+        ours = @origin.inside do |inside|
+          waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
+          next if waiting.nil?
+
+          tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero? && tables.respond_to?(:call_first)
+          true
+        end
+        !ours.nil?
+      end
+
       def tables = @site.tables
 
       def micros(seconds) = @site.micros(seconds)
@@ -182,6 +235,7 @@ module Plock
       end
 
       def take_all(keys, ttl, renew, max_hold, label, watch)
+        refuse_inside("taking of several keys": true) if inside?
         mask = Locking::Taking.mask
         grants = keys.map { |key| Grant.new(self, key, Plock.token, label: label, renew: renew, max_hold: max_hold, watch: watch) }
         group = Group.new(@site, grants, ttl)

@@ -56,6 +56,18 @@ module Plock
           raise UnavailableError.new(first_line(e), code: :connect)
         end
 
+        # @return [Boolean] is a transaction of the model's open in this thread?
+        def in_transaction?
+          connection = @model.connection_pool.active_connection
+          !connection.nil? && connection != false && connection.transaction_open?
+        end
+
+        # @yieldparam inside [Inside] the caller's connection
+        # @return [Object] the block's value
+        def inside(&block)
+          @model.with_connection { |connection| Inside.new(connection).guarded(&block) }
+        end
+
         # @return [String] without user and password
         def url
           hash = config.configuration_hash

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require_relative "connection"
+
+module Plock
+  class Store
+    class Database
+      # The caller's connection, in the caller's transaction, spoken to as {Connection} is: for what is to be part of that transaction.
+      # What goes wrong leaves it as it was.
+      #
+      # @api private
+      class Inside
+        SAVEPOINT = "plock_inside"
+        NAME = "Plock"
+        private_constant :SAVEPOINT, :NAME
+
+        # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter]
+        def initialize(adapter)
+          @adapter = adapter
+          @mysql = adapter.adapter_name.match?(/mysql|trilogy/i)
+        end
+
+        # @yield some statements; where they raise or answer with nil, nothing of them stays
+        # @return [Object] the block's value
+        # @raise [UnavailableError]
+        def guarded
+          savepoint("SAVEPOINT")
+          value = yield self
+          kept = !value.nil?
+          savepoint("RELEASE SAVEPOINT") if kept
+          value
+        rescue ActiveRecord::ActiveRecordError => e
+          raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
+        ensure
+          Thread.handle_interrupt(Object => :never) { go_back unless kept }
+        end
+
+        # As {Connection#run}; how long it may take is the caller's database's business.
+        #
+        # @return [Connection::Answer]
+        def run(sql, *binds, _deadline)
+          text = sql.gsub(/\$(\d+)/) { @adapter.quote(binds[$1.to_i - 1]) }
+          return Connection::Answer.new(@adapter.exec_query(text, NAME).rows, nil) if text.match?(/\A(?:SELECT|WITH)|RETURNING/)
+
+          count = @adapter.update(text, NAME)
+          Connection::Answer.new([], count, (@adapter.exec_query("SELECT LAST_INSERT_ID()", NAME).rows.dig(0, 0) if @mysql))
+        end
+
+        private
+
+        def savepoint(word) = @adapter.execute("#{word} #{SAVEPOINT}", NAME)
+
+        def go_back
+          savepoint("ROLLBACK TO SAVEPOINT")
+          savepoint("RELEASE SAVEPOINT")
+        rescue ActiveRecord::ActiveRecordError
+          nil # there is no transaction any more
+        end
+      end
+    end
+  end
+end

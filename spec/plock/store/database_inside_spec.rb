@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/database"
+require "support/databases"
+
+Support::Databases::NAMES.each do |name|
+  RSpec.describe Plock::Store::Database, "inside transactions, on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    let!(:model) { Support::Databases.model(name) }
+    let(:store) { new_store(inside: true) }
+    let(:other) { new_store(attempt_timeout: 0.3) }
+    let!(:key) { "inside:#{SecureRandom.hex(8)}" }
+
+    def new_store(**options) = discard(described_class.new(model, **options), :close)
+
+    it "takes what others see when it is committed, and releases it so" do
+      lease = model.transaction { store.try_acquire(key, ttl: 30, label: "why") }
+      expect(other.status(key)).to have_attributes(held?: true, label: "why", fence: lease.fence)
+      model.transaction do
+        expect(lease.release).to be(true)
+        expect(other.status(key).held?).to be(true)
+      end
+      expect(other.status(key).held?).to be(false)
+    end
+
+    it "takes nothing where it is rolled back" do
+      lease = nil
+      model.transaction do
+        lease = store.acquire(key, ttl: 30, wait: 0)
+        expect(other.status(key).held?).to be(false)
+        raise ActiveRecord::Rollback
+      end
+      expect(other.try_acquire(key) { :entered }).to be(:entered)
+      expect([lease.release, lease.lost?]).to eq([false, true])
+    end
+
+    it "releases nothing where it is rolled back" do
+      lease = store.acquire(key, ttl: 30)
+      model.transaction do
+        lease.release
+        raise ActiveRecord::Rollback
+      end
+      expect(other.try_acquire(key)).to be_nil
+      store.break(key)
+    end
+
+    it "is refused where somebody has it, and leaves the transaction as it was" do
+      holder = other.acquire(key, ttl: 30)
+      model.transaction do
+        expect(store.try_acquire(key) { raise "entered" }).to be_nil
+        expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+        expect(model.lease_connection.select_value("SELECT 1")).to be(1)
+      end
+      holder.release
+      expect(model.transaction { store.acquire(key, wait: 0) { :entered } }).to be(:entered)
+    end
+
+    it "has fences that grow with those of others" do
+      fences = [other.acquire(key, &:fence), model.transaction { store.acquire(key, wait: 0, &:fence) }, store.acquire(key, &:fence)]
+      expect(fences).to eq(fences.sort.uniq)
+    end
+
+    it "refuses what others would have to see at once" do
+      model.transaction do
+        expect { store.acquire(key, wait: 1) }.to raise_error(Plock::UnsupportedError, /wait/)
+        expect { store.acquire(key, wait: 0, renew: true) }.to raise_error(Plock::UnsupportedError, /renew/)
+        expect { store.acquire_all([key, "#{key}:2"], wait: 0) }.to raise_error(Plock::UnsupportedError, /several/)
+        expect { store.read_write_lock(key).read(wait: 0) }.to raise_error(Plock::UnsupportedError, /shared/)
+        expect(model.lease_connection.select_value("SELECT 1")).to be(1)
+      end
+    end
+
+    unless name == :sqlite # which lets nobody in before the transaction ends
+      it "calls who waits when it is committed" do
+        lease = store.acquire(key, ttl: 30)
+        waiter = background { other.acquire(key, ttl: 30, wait: 20) { monotonic } }
+        eventually { other.status(key).waiters.size == 1 }
+        model.transaction { lease.release && expect(waiter.join(0.3)).to(be_nil) }
+        committed_at = monotonic
+        expect(waiter.join(5)&.value).to be_between(committed_at - 0.1, committed_at + 1)
+      end
+    end
+  end
+end
+
+RSpec.describe Plock::Store::Database, "inside:" do
+  it "is true or false" do
+    expect { described_class.new(Support::Databases.model(:sqlite), inside: 1) }.to raise_error(Plock::ConfigurationError, /inside/)
+  end
+end
