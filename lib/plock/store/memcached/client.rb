@@ -19,7 +19,11 @@ module Plock
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
 
         NEVER = { Object => :never }.freeze
-        private_constant :NEVER, :SETTINGS, :TAKEN_OVER
+
+        # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not every Fiber scheduler knows.
+        ASIDE = !IO.method_defined?(:timeout=)
+
+        private_constant :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE
 
         # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
@@ -46,6 +50,7 @@ module Plock
 
         # @param timeout [Float] seconds for each request
         def initialize(servers, settings, timeout)
+          @timeout = timeout
           @dalli = ::Dalli::Client.new(servers, SETTINGS.merge(settings, socket_timeout: timeout))
           @busy = false
         end
@@ -83,17 +88,27 @@ module Plock
 
         private
 
-        # Interrupts wait for the answer: Dalli would take some of them for failures of the server. And it waits in ways that not
-        # every Fiber scheduler knows on every Ruby.
+        # Interrupts wait for the answer: Dalli would take some of them for failures of the server.
         def ask(&block)
           @busy = true
-          answer = Fiber.current_scheduler ? Aside.wait(&block) : Thread.handle_interrupt(NEVER, &block)
+          answer =
+            if Fiber.current_scheduler then ask_aside(&block)
+            else Thread.handle_interrupt(NEVER) { ASIDE ? ask_aside(&block) : block.call }
+            end
           @busy = false
           answer
         rescue ::Dalli::NetworkError, ::Dalli::RingError => e
           raise UnavailableError.new("#{e.class}: #{e.message}", code: :io)
         rescue ::Dalli::DalliError => e
           raise ProtocolError.new("#{e.class}: #{e.message}", code: :server_error)
+        end
+
+        # Whoever has waited long enough leaves a connection behind that is not used any more.
+        def ask_aside(&block)
+          answer = Aside.run(@timeout, &block)
+          raise UnavailableError.new("memcached has not answered within #{@timeout} s", code: :timed_out) unless answer
+
+          answer.first
         end
       end
     end

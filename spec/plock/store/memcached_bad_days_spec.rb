@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/memcached"
+require "support/memcached"
+
+RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PROGRAMS do
+  let!(:key) { "bad day:#{SecureRandom.hex(8)}" }
+
+  def memcached_store(address, **options) = discard(Plock::Store::Memcached.new(address, **options), :close)
+
+  describe "between it and its server" do
+    let(:direct) { memcached_store(Support::Memcached.shared.address) }
+    let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
+    let(:store) { memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 0.2) }
+
+    it "an answer that never comes raises in time, and what was granted is given back" do
+      store.acquire(key) { nil }
+      line.swallow(:reply)
+      within(1.0) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      line.clear
+      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+    end
+
+    it "a request that never arrives raises in time, and leaves nothing" do
+      store.acquire(key) { nil }
+      line.swallow(:request)
+      within(1.0) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      line.clear
+      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+    end
+
+    it "who has patience gets over it" do
+      store.acquire(key) { nil }
+      line.swallow(:reply)
+      waiter = background { store.acquire(key, ttl: 30, wait: 20) { :entered } }
+      await_sleep(waiter)
+      line.clear
+      expect(waiter.join(10)&.value).to be(:entered)
+    end
+
+    it "renewal gets over a connection that is lost" do
+      store.acquire(key, ttl: 2, renew: true) do |lease|
+        first = lease.valid_until
+        line.disconnect
+        eventually(5) { Plock::Clock.now > first }
+        expect(lease).to be_valid
+        expect(direct.try_acquire(key)).to be_nil
+      end
+    end
+
+    it "a release that fails is warned of, and the key frees itself" do
+      heard = warnings { store.acquire(key, ttl: 1) { line.swallow(:reply) } }
+      expect(heard).to match([/could not be released/])
+      line.clear
+      eventually(5) { direct.try_acquire(key) { true } }
+    end
+
+    it "who is killed while the server is silent leaves nothing behind" do
+      store.acquire(key) { nil }
+      line.swallow(:reply)
+      thread = background { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
+      await_sleep(thread)
+      thread.kill.join(5)
+      line.clear
+      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+    end
+  end
+
+  describe "of its server" do
+    let(:server) { discard(Support::Memcached.new.start, :stop) }
+    let(:store) { memcached_store(server.address, attempt_timeout: 0.3) }
+
+    it "a restart forgets a lease, which is noticed, and never releases the next one's" do
+      lost = Queue.new
+      lease = store.acquire(key, ttl: 3, renew: true, on_lost: ->(_) { lost << true })
+      server.restart
+      eventually(5) { !lost.empty? }
+      expect(lease.lost?).to be(true)
+      other = memcached_store(server.address)
+      next_one = eventually(5) { other.try_acquire(key, ttl: 30) }
+      expect(lease.release).to be(false)
+      expect(store.try_acquire(key)).to be_nil
+      expect(next_one.fence).to be > lease.fence # as long as the clocks go right
+      next_one.release
+    end
+
+    it "an eviction is noticed at the next call" do
+      lease = store.acquire(key, ttl: 30)
+      Dalli::Client.new(server.address, protocol: :meta).flush_all
+      expect { lease.extend }.to raise_error(Plock::LeaseLost)
+      expect(lease.release).to be(false)
+    end
+
+    it "one that stands still, or is gone, holds up nobody for longer than an attempt" do
+      store.acquire(key) { nil }
+      server.stop_process
+      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      server.continue_process
+      eventually(5) do
+        store.acquire(key, wait: 0) { true }
+      rescue Plock::Error
+        false
+      end
+      server.kill
+      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+    end
+  end
+
+  it "a holder that was killed keeps the key until its time is over, and not for long after that" do
+    store = memcached_store(Support::Memcached.shared.address)
+    holder = child { |parent| memcached_store(Support::Memcached.shared.address).acquire(key, ttl: 1) { parent.tell(:held) && sleep } }
+    holder.hear
+    expect(store.try_acquire(key)).to be_nil
+    holder.signal(:KILL)
+    expect(store.acquire(key, wait: 10) { :entered }).to be(:entered)
+  end
+
+  it "leaves a parent's lease alone in a child" do
+    store = memcached_store(Support::Memcached.shared.address)
+    lease = store.acquire(key, ttl: 30)
+    expect(in_child { [lease.release, lease.valid?, store.try_acquire(key)] }).to eq([false, false, nil])
+    expect([lease.valid?, lease.release]).to eq([true, true])
+  end
+end
