@@ -59,7 +59,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "let the receiver renew it" do
-      dump = store.acquire(key, ttl: Support::StoreContract::SHORT, renew: true).dump
+      dump = store.acquire(key, ttl: short, renew: true).dump
       store.adopt(dump, renew: true) do |lease|
         first = lease.valid_until
         eventually { Plock::Clock.now > first }
@@ -85,7 +85,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "do not renew it in the giver's process any more" do
-      dump = store.acquire(key, ttl: Support::StoreContract::SHORT, renew: true).dump
+      dump = store.acquire(key, ttl: short, renew: true).dump
       eventually { free? }
       expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost, /#{key}/)
     end

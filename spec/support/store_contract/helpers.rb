@@ -13,6 +13,9 @@ module Support
     # A loss that is told, is told within this time.
     NEWS = 0.5
 
+    # A thread of Ruby that renews needs longer where the machine is busy.
+    def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
+
     # A lease that is released after the example, at the latest.
     def hold(key = self.key, **options) = kept(store.acquire(key, **options))
 

@@ -9,7 +9,6 @@ SHARED_KINDS = {
 
 RSpec.shared_examples "a store of shared locks" do |unable = []|
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
   news = Support::StoreContract::NEWS
 
   SHARED_KINDS.each do |name, (kind, mode, make, method)|

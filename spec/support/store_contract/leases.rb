@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store of leases" do |unable = []|
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
 
   describe "a lease" do
     it "says what it is" do

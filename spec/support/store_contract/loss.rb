@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store whose leases can be lost" do
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
   news = Support::StoreContract::NEWS
 
   describe "#break" do

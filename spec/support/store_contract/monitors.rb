@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store for monitors" do
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
 
   describe Plock::Monitor do
     let(:monitor) { monitor_of }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 RSpec.shared_examples "a store of what is done once" do
-  short = Support::StoreContract::SHORT
 
   describe "#once" do
     after { windows.each { |status| store.break(status) } }

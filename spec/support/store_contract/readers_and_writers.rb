@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store of readers and writers" do |unable = []|
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
 
   describe "#read_write_lock" do
     let(:lock) { store.read_write_lock(key) }

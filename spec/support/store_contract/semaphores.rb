@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store of semaphores" do
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
 
   describe "#semaphore" do
     def semaphore(permits) = store.semaphore(key, permits: permits)
@@ -222,6 +221,7 @@ RSpec.shared_examples "a store of semaphores" do
             task.async do
               semaphore(2).acquire(ttl: long, wait: long) do
                 most = [most, inside += 1].max
+                eventually { most == 2 }
                 sleep 0.002
                 inside -= 1
               end

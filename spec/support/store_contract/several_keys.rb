@@ -2,7 +2,6 @@
 
 RSpec.shared_examples "a store of which several keys are acquired" do |unable = []|
   long = Support::StoreContract::LONG
-  short = Support::StoreContract::SHORT
 
   describe "#acquire_all" do
     # In the order in which they are taken.

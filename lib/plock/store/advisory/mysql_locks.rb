@@ -65,7 +65,7 @@ module Plock
         # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's number, host and mode
         def examine(connection, key, _shared, deadline)
           rows = connection.run("SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
-                                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY TIME DESC, ID",
+                                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
                                 name(key), deadline).rows
           holder = connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0)
           held, waiting = rows.partition { |id, _, _| id == holder }
