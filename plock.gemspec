@@ -326,6 +326,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/database/connection.rb
     lib/plock/store/database/connections.rb
     lib/plock/store/database/group.rb
+    lib/plock/store/database/inside.rb
     lib/plock/store/database/line.rb
     lib/plock/store/database/listener.rb
     lib/plock/store/database/mysql.rb

@@ -82,6 +82,13 @@ module Support
       holder
     end
 
+    # Waits until somebody waits in the database. InnoDB renews what it says only after a moment in which nobody has asked.
+    def await_lock_wait(model)
+      sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+      sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted" if model.lease_connection.adapter_name == "PostgreSQL"
+      eventually(10) { sleep(0.15) && model.lease_connection.select_value(sql).positive? }
+    end
+
     # @return [Boolean]
     def free?(model, lock)
       model.with_transactional_lock(lock, timeout: 0) { true }

@@ -60,7 +60,7 @@ module WithTransactionalLock
         request = Request.new(name, timeout, shared)
         with_connection do |connection|
           kind = WithTransactionalLock.kind_of(connection)
-          kind.prepare(connection, request)
+          kind.prepare(self, connection, request)
           joined = connection.current_transaction.joinable?
           transaction do
             kind.lock(connection, request, joined)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "concurrent/map"
+require "plock/store/database"
 
 module WithTransactionalLock
   # MySQL and MariaDB: a row of a table, whose lock ends with the transaction.
@@ -20,32 +21,29 @@ module WithTransactionalLock
     # MariaDB's word for a statement that took too long.
     TOO_LONG = 1969
 
-    # What either says of a row that somebody else has, and that is not to be waited for.
-    BUSY = [1205, 3572].freeze
+    private_constant :NAME, :KNOWN_MAX, :TOO_LONG
 
-    private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :BUSY
+    # Seconds for making a row, which is not waited for where somebody is just making it.
+    MAKING_S = 1.0
 
-    @known = Concurrent::Map.new # of each database, the rows that are there
+    private_constant :MAKING_S
+
+    # The rows that a process knows to be there in one database, and connections beside those of the application, for making more.
+    Known = Struct.new(:rows, :connections)
+    private_constant :Known
+
+    @known = Concurrent::Map.new
 
     class << self
-      # Before a transaction of ours begins, so that no snapshot is made.
+      # Has the row committed before it is locked: over another connection, for the caller may be in a transaction.
       #
       # @return [void]
-      def prepare(connection, request)
-        return if connection.transaction_open?
+      def prepare(model, connection, request)
+        known = known_of(model, connection)
+        return if known.rows.key?(request.id)
 
-        rows = @known.compute_if_absent(connection.pool.db_config) { Concurrent::Map.new }
-        return if rows.key?(request.id)
-
-        done = false
-        rows.clear if rows.size >= KNOWN_MAX
-        rows[request.id] = true if there?(connection, request) || made?(connection, request)
-        done = true
-      rescue ActiveRecord::ActiveRecordError
-        done = true
-        raise
-      ensure
-        connection.throw_away! if done == false # an answer is still to come
+        known.rows.clear if known.rows.size >= KNOWN_MAX
+        known.rows[request.id] = true if made?(known.connections, request.id)
       end
 
       # @return [void]
@@ -60,18 +58,24 @@ module WithTransactionalLock
 
       private
 
-      def there?(connection, request)
-        connection.exec_query("SELECT 1 FROM #{TABLE} WHERE lock_id = #{request.id}", NAME).any?
+      def known_of(model, connection)
+        @known.compute_if_absent(connection.pool.db_config) do
+          origin = Plock::Store::Database::Origin.new(model)
+          Known.new(Concurrent::Map.new, Plock::Store::Database::Connections.new(origin, 1, MAKING_S))
+        end
       end
 
-      # Whoever inserts it at this moment has the lock, and is waited for later.
-      def made?(connection, request)
-        row = connection.exec_query("SELECT lock_id FROM #{TABLE} WHERE lock_id = #{request.id} FOR UPDATE NOWAIT", NAME)
-        connection.execute("INSERT IGNORE INTO #{TABLE} (lock_id) VALUES (#{request.id})", NAME) if row.empty?
-        true
-      rescue ActiveRecord::StatementInvalid => e
-        raise unless BUSY.include?(number_of(e.cause))
+      # Where it could not be made, it is locked all the same. Whoever inserts it at this moment has the lock, and is waited for then.
+      def made?(connections, id)
+        deadline = Plock::Clock.now + MAKING_S
+        connections.with(deadline) do |other|
+          next true if other.run("SELECT 1 FROM #{TABLE} WHERE lock_id = #{id}", deadline).rows.any?
 
+          other.run("SELECT 1 FROM #{TABLE} WHERE lock_id = #{id} FOR UPDATE NOWAIT", deadline)
+          other.run("INSERT IGNORE INTO #{TABLE} (lock_id) VALUES (#{id})", deadline)
+          true
+        end
+      rescue Plock::Error
         false
       end
 

@@ -15,7 +15,7 @@ module WithTransactionalLock
 
     class << self
       # @return [void]
-      def prepare(_connection, _request); end
+      def prepare(_model, _connection, _request); end
 
       # @param joined [Boolean] was the transaction open before?
       # @return [void]

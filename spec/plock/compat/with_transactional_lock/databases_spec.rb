@@ -110,14 +110,6 @@ RSpec.describe WithTransactionalLock do
   describe "on MariaDB", needs: Support::Mariadb::PROGRAMS do
     let!(:model) { Support::TransactionalLocks.model(:mysql2) }
 
-    # The server renews what it says only after a moment in which nobody has asked.
-    def await_lock_wait
-      eventually do
-        sleep(0.15)
-        model.lease_connection.select_value("SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'") == 1
-      end
-    end
-
     def original(name)
       model.transaction do
         model.lease_connection.execute("insert into transactional_advisory_locks values (#{Digest::SHA256.digest(name)[0, 8].unpack1("q")}) " \
@@ -132,7 +124,7 @@ RSpec.describe WithTransactionalLock do
           told = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
           told.hear
           @waiter = told
-          await_lock_wait
+          await_lock_wait(model)
           @left_at = monotonic
         end
         expect(@waiter.result).to be > @left_at
@@ -150,7 +142,7 @@ RSpec.describe WithTransactionalLock do
       held = child { |parent| model.transaction { model.with_transactional_lock(contended) { true } && parent.tell(:held) && parent.hear && raise(ActiveRecord::Rollback) } }
       held.hear
       waiter = child { |parent| model.transaction(isolation: :repeatable_read) { model.with_transactional_lock(contended) { parent.tell(:in) && parent.hear } } }
-      await_lock_wait
+      await_lock_wait(model)
       held.tell(:go)
       waiter.hear
       expect([before, after].map { |name| free?(model, name) }).to eq([true, true])

@@ -50,7 +50,7 @@ Support::TransactionalLocks::DATABASES.each do |name|
     it "lets others wait until it is free" do
       holder = hold_in_another(model, lock)
       waiter = background { model.with_transactional_lock(lock) { :entered } }
-      await_sleep(waiter)
+      await_lock_wait(model)
       holder.tell(:go)
       expect(waiter.join(10)&.value).to be(:entered)
     end
@@ -140,8 +140,9 @@ Support::TransactionalLocks::DATABASES.each do |name|
         expect { Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } } }.to raise_error(Timeout::Error)
       end
       thread = background { model.with_transactional_lock(lock) { raise "entered" } }
-      await_sleep(thread)
-      thread.kill.join(5)
+      await_lock_wait(model)
+      thread.kill
+      eventually { !thread.alive? } # what its client says to that is not ours
       holder.tell(:go) && holder.result
       eventually(3.0) { in_another(model) { free?(model, lock) } }
       expect(model.lease_connection.select_value("SELECT 1")).to be(1)
