@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How the stores on databases and memcached do, beside with_advisory_lock where it is installed: pairs of acquire and release per
-# second, the time from one process's release to another's block (p50), and the CPU that one who waits takes in 5 s.
+# How the stores on databases and memcached do, and the front doors to databases, beside with_advisory_lock where it is installed: pairs
+# of acquire and release per second, the statements of one, the time from one process's release to another's block (p50), and the CPU that
+# one who waits takes in 5 s. Then with_transactional_lock beside the bare SQL on the same connection, by turns.
 #
 #   ruby bench/databases.rb [NAME…]
 #
@@ -9,11 +10,15 @@
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
+require "plock/compat/locker"
+require "plock/compat/with_transactional_lock"
 require "plock/store/advisory"
 require "plock/store/database"
 require "plock/store/memcached"
 require "support/databases"
+require "support/lockers"
 require "support/memcached"
+require "support/transactional_locks"
 
 begin
   require "with_advisory_lock"
@@ -27,6 +32,8 @@ module DatabaseBench
   PAIRS_S = 2.0
   HANDOFFS = 200
   WAIT_S = 5.0
+  ROUNDS = 31
+  ROUND = 150 # transactions
 
   # What is measured: a name, how it is made in each process, and how a block is run with the key. nil instead of patience: no waiting.
   Contestant = Struct.new(:name, :make, :run)
@@ -42,7 +49,28 @@ module DatabaseBench
     stores << ["advisory mysql2", -> { Plock::Store::Advisory.new(models.model(:mysql2)) }]
     stores << ["memcached", -> { Plock::Store::Memcached.new(Support::Memcached.shared.address) }]
     ours = stores.map { |name, make| Contestant.new(name, make, ->(store, key, wait, &block) { store.acquire(key, wait: wait, &block) }) }
-    ours + others
+    ours + lockers + others
+  end
+
+  def lockers
+    models = %i[postgresql mysql2].map do |name|
+      Contestant.new("Locker #{name}", -> { Support::Lockers.model(name) },
+                     ->(model, key, wait, &block) { valued(block) { |inner| bounded(wait) { Locker.run(key, blocking: true, model: model, &inner) } } })
+    end
+    models << Contestant.new("Locker::Advisory postgresql", -> { ActiveRecord::Base.establish_connection(Support::Postgres.shared.config) },
+                             ->(_, key, wait, &block) { valued(block) { |inner| Locker::Advisory.run(key, blocking: true, block_timeout: wait, &inner) } })
+  end
+
+  # The value of a block that is run by what tells only whether it has run.
+  def valued(block)
+    value = nil
+    yield -> (*) { value = block.call }
+    value
+  end
+
+  # Locker has patience without end.
+  def bounded(seconds, &block)
+    seconds > 10 ? block.call : Timeout.timeout(seconds, &block)
   end
 
   def others
@@ -65,6 +93,15 @@ module DatabaseBench
     count / (now - started)
   end
 
+  def statements(contestant)
+    store = contestant.make.call
+    contestant.run.call(store, "statements", 1) { nil }
+    sent = 0
+    counting = ->(*, payload) { sent += 1 unless payload[:name] == "SCHEMA" }
+    ActiveSupport::Notifications.subscribed(counting, "sql.active_record") { contestant.run.call(store, "statements", 1) { nil } }
+    sent
+  end
+
   # Two processes take turns; each notes when it left and when it came in.
   def handoff(contestant)
     contestant.make.call # what is shared is there before
@@ -78,7 +115,7 @@ module DatabaseBench
             came = now
             sleep 0.01 # so that the other one waits
             [came, now, Process.pid]
-          end
+          end.tap { sleep 0.01 } # so that it is the other one's turn
         end
         writer.write(Marshal.dump(moments))
         exit!(0)
@@ -120,15 +157,45 @@ module DatabaseBench
     thread.join
   end
 
+  BARE = {
+    postgresql: ->(id) { "SELECT pg_advisory_xact_lock(#{id})" },
+    mysql2: ->(id) { "INSERT INTO transactional_advisory_locks (lock_id) VALUES (#{id}) ON DUPLICATE KEY UPDATE lock_id = lock_id" }
+  }.freeze
+
+  # Transactions per second: the bare SQL, and with_transactional_lock; the median round of each.
+  def transactional(name)
+    model = Support::TransactionalLocks.model(name)
+    connection = model.lease_connection
+    sql = BARE.fetch(name).call(WithTransactionalLock::Request.new("bench", nil, false).id)
+    bare = -> { model.transaction { connection.execute(sql) } }
+    ours = -> { model.with_transactional_lock("bench") { nil } }
+    [bare, ours].each { |way| 200.times(&way) }
+    times = Array.new(ROUNDS) { [bare, ours].map { |way| timed { ROUND.times(&way) } } }.transpose
+    times.map { |round| ROUND / round.sort[ROUNDS / 2] }
+  end
+
+  def timed
+    started = now
+    yield
+    now - started
+  end
+
+  def report_transactional(name)
+    bare, ours = transactional(name)
+    puts format("%-32s %10.0f %10.0f %+9.1f %%", name, bare, ours, ((bare / ours) - 1) * 100)
+  end
+
   def run(names)
-    puts format("%-32s %10s %14s %14s", "", "pairs/s", "hand-off ms", "CPU in 5 s, ms")
+    puts format("%-32s %10s %10s %14s %14s", "", "pairs/s", "statements", "hand-off ms", "CPU in 5 s, ms")
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      puts format("%-32s %10.0f %14.2f %14.1f", contestant.name, pairs(contestant), handoff(contestant) * 1000,
+      puts format("%-32s %10.0f %10d %14.2f %14.1f", contestant.name, pairs(contestant), statements(contestant), handoff(contestant) * 1000,
                   waiting_cpu(contestant) * 1000)
       $stdout.flush
     end
+    puts format("\n%-32s %10s %10s %11s", "with_transactional_lock", "bare SQL/s", "ours/s", "longer")
+    BARE.each_key { |name| report_transactional(name) if names.empty? || names.any? { |wanted| name.to_s.include?(wanted) } }
   ensure
     Support::Backstage.stop
   end
