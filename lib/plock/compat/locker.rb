@@ -25,8 +25,6 @@ class Locker
   OPTIONS = %i[renew_every lock_for model blocking].freeze
   private_constant :LOCK_FOR_S, :RENEW_EVERY_S, :OPTIONS
 
-  # @return [String] who has the row
-  attr_accessor :identifier
   # @return [String]
   attr_accessor :key
   # @return [Float] seconds between two renewals
@@ -74,7 +72,7 @@ class Locker
     unknown = options.keys - OPTIONS
     raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
 
-    @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
+    identify
     @key = key
     @renew_every = (options[:renew_every] || RENEW_EVERY_S).to_f
     @lock_for = (options[:lock_for] || LOCK_FOR_S).to_f
@@ -83,6 +81,18 @@ class Locker
     @locked = false
     @sequence = nil
     check_spans
+  end
+
+  # @return [String] who has the row. A forked child has nothing of its parent's, and is somebody else.
+  def identifier
+    identify unless @pid == Process.pid
+    @identifier
+  end
+
+  # @return [String]
+  def identifier=(name)
+    @pid = Process.pid
+    @identifier = name
   end
 
   # Runs the block with the lock, and gives it back. Another one of the same key is not let in by this one: it is not re-entrant.
@@ -139,6 +149,11 @@ class Locker
   attr_reader :sequence
 
   private
+
+  def identify
+    self.identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
+    @locked = false
+  end
 
   def rows
     @rows = Rows.new(model) unless @rows&.model.equal?(model)

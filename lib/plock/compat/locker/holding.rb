@@ -28,6 +28,7 @@ class Locker
       @lock = Mutex.new
       @moved = ConditionVariable.new
       @over = false
+      @pid = Process.pid
       date(asked_at)
     end
 
@@ -97,8 +98,10 @@ class Locker
       end
     end
 
-    # A renewal that is under way ends first, for what it does would come after the release.
+    # A renewal that is under way ends first, for what it does would come after the release. A forked child leaves all to its parent.
     def finish(thread, done)
+      return unless @pid == Process.pid
+
       @lock.synchronize do
         @over = true
         @moved.signal

@@ -87,6 +87,21 @@ Support::Databases::NAMES.each do |name|
       expect(run { nil }).to be(true)
     end
 
+    it "is its parent's alone where a block is forked in two" do
+      mine = locker
+      child = owner = nil
+      mine.run do
+        child = Process.fork
+        next unless child # it leaves the block, too
+
+        expect(Process.wait2(child).last).to be_success
+        owner = row.locked_by
+      end
+      exit!(mine.release || mine.renew || row.locked_by.nil? ? 1 : 0) unless child
+      expect(owner).to eq(mine.identifier)
+      expect(row.locked_by).to be_nil
+    end
+
     it "waits until it is released" do
       holder = hold_in_another
       waiter = background { run(blocking: true) { :entered } }
