@@ -255,8 +255,8 @@ module Plock
         Thread.handle_interrupt(mask) { group.leave } if group && !taken
       end
 
-      def adopt_hold(dump, renew, max_hold, watch)
-        key, token, fence, ttl, share = GrantHold.read(dump, kind)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
+        key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" unless fence
 
         grant = Grant.new(self, key, token, share: share, renew: renew, max_hold: max_hold, watch: watch)
@@ -264,9 +264,12 @@ module Plock
         deadline = soon
         left = @site.work(deadline) do |connection|
           asked_at = Clock.now
-          tables.adopt(connection, key, token, @site.record(nil, token), !share.nil?, deadline)
+          left = tables.adopt(connection, key, token, @site.record(nil, token), !share.nil?, deadline)
+          next left unless left && ttl
+
+          micros(ttl) if tables.prolong(connection, key, token, micros(ttl), !share.nil?, deadline)
         end
-        hold_of(grant.given(fence, asked_at, ttl, left / Site::MICROSECONDS), 0.0, false) if left
+        hold_of(grant.given(fence, asked_at, ttl || granted, left / Site::MICROSECONDS), 0.0, false) if left
       end
 
       def examine(key, _shared, budget = nil)

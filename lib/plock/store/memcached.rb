@@ -174,19 +174,19 @@ module Plock
         nil
       end
 
-      def adopt_hold(dump, renew, max_hold, watch)
-        key, token, fence, ttl, share = GrantHold.read(dump, kind)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
+        key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
         grant = Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
         asked_at = Clock.now
         left = nil
         ours = change(grant) do |client, cas, found|
-          left = holder(found, nil).first
-          left = ttl unless left.positive? && left <= ttl # somebody has set the clock
+          left = ttl || holder(found, nil).first
+          left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
           client.replace(key, value(grant, left), seconds(left), cas)
         end
-        hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if ours
+        hold_of(grant.given(fence, asked_at, ttl || granted, left), 0.0, false) if ours
       end
 
       def each_key(_prefix)
