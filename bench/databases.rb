@@ -84,21 +84,21 @@ module DatabaseBench
 
   def pairs(contestant)
     store = contestant.make.call
-    20.times { contestant.run.call(store, "pairs", 1) { nil } }
+    20.times { contestant.run.call(store, "pairs", 60) { nil } }
     count = 0
     started = now
     while now < started + PAIRS_S
-      contestant.run.call(store, "pairs", 1) { count += 1 }
+      contestant.run.call(store, "pairs", 60) { count += 1 }
     end
     count / (now - started)
   end
 
   def statements(contestant)
     store = contestant.make.call
-    contestant.run.call(store, "statements", 1) { nil }
+    contestant.run.call(store, "statements", 60) { nil }
     sent = 0
     counting = ->(*, payload) { sent += 1 unless payload[:name] == "SCHEMA" }
-    ActiveSupport::Notifications.subscribed(counting, "sql.active_record") { contestant.run.call(store, "statements", 1) { nil } }
+    ActiveSupport::Notifications.subscribed(counting, "sql.active_record") { contestant.run.call(store, "statements", 60) { nil } }
     sent
   end
 
@@ -138,7 +138,7 @@ module DatabaseBench
   def waiting_cpu(contestant)
     holder = contestant.make.call
     inside, leave = Queue.new, Queue.new
-    thread = Thread.new { contestant.run.call(holder, "cpu", 1) { (inside << true) && leave.pop } }
+    thread = Thread.new { contestant.run.call(holder, "cpu", 60) { (inside << true) && leave.pop } }
     inside.pop
     reader, writer = IO.pipe
     pid = fork do
@@ -167,8 +167,8 @@ module DatabaseBench
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
     sql = BARE.fetch(name).call(WithTransactionalLock::Request.new("bench", nil, false).id)
-    bare = -> { model.transaction { connection.execute(sql) } }
-    ours = -> { model.with_transactional_lock("bench") { nil } }
+    bare = proc { model.transaction { connection.execute(sql) } }
+    ours = proc { model.with_transactional_lock("bench") { nil } }
     [bare, ours].each { |way| 200.times(&way) }
     times = Array.new(ROUNDS) { [bare, ours].map { |way| timed { ROUND.times(&way) } } }.transpose
     times.map { |round| ROUND / round.sort[ROUNDS / 2] }
@@ -195,7 +195,7 @@ module DatabaseBench
       $stdout.flush
     end
     puts format("\n%-32s %10s %10s %11s", "with_transactional_lock", "bare SQL/s", "ours/s", "longer")
-    BARE.each_key { |name| report_transactional(name) if names.empty? || names.any? { |wanted| name.to_s.include?(wanted) } }
+    BARE.each_key { |name| report_transactional(name) if names.empty? || names.any? { |wanted| name.to_s.include?(wanted) || wanted == "transactional" } }
   ensure
     Support::Backstage.stop
   end

@@ -62,7 +62,7 @@ module WithTransactionalLock
           kind = WithTransactionalLock.kind_of(connection)
           kind.prepare(self, connection, request)
           joined = connection.current_transaction.joinable?
-          transaction do
+          connection.transaction do
             kind.lock(connection, request, joined)
             yield
           end
