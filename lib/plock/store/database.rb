@@ -264,7 +264,9 @@ module Plock
         deadline = soon
         left = @site.work(deadline) do |connection|
           asked_at = Clock.now
-          left = tables.adopt(connection, key, token, @site.record(nil, token), !share.nil?, deadline)
+          noted = tables.holder(connection, key, token, !share.nil?, deadline)
+          grant.relabel(noted && who(noted).last)
+          left = tables.adopt(connection, key, token, @site.record(grant.label, token), !share.nil?, deadline)
           next left unless left && ttl
 
           micros(ttl) if tables.prolong(connection, key, token, micros(ttl), !share.nil?, deadline)

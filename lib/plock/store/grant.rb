@@ -67,6 +67,13 @@ module Plock
         @token = token
       end
 
+      # It is taken over from somebody who called it so.
+      #
+      # @return [void]
+      def relabel(label)
+        @label = label
+      end
+
       # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are not
       def id
         -object_id

@@ -182,7 +182,9 @@ module Plock
         asked_at = Clock.now
         left = nil
         ours = change(grant) do |client, cas, found|
-          left = ttl || holder(found, nil).first
+          *noted, label, _mode = holder(found, nil)
+          grant.relabel(label)
+          left = ttl || noted.first
           left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
           client.replace(key, value(grant, left), seconds(left), cas)
         end

@@ -75,6 +75,12 @@ module Plock
           connection.run(shared ? share_left_sql : left_sql, *(shared ? [token] : [key, token]), deadline).rows.dig(0, 0)
         end
 
+        # @return [String, nil] what is noted of who holds it with this token
+        def holder(connection, key, token, shared, deadline)
+          of = shared ? "#{@claims} WHERE name = $1 AND token = $2 AND fence IS NOT NULL" : "#{@leases} WHERE name = $1 AND token = $2"
+          connection.run("SELECT holder FROM #{of}", key, token, deadline).rows.dig(0, 0)
+        end
+
         # Somebody else has it from now on.
         #
         # @return [Integer, nil] how long it is still held
