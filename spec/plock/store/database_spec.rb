@@ -15,7 +15,7 @@ end
 
 Support::Databases::NAMES.each do |name|
   RSpec.describe Plock::Store::Database, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
-    let(:model) { Support::Databases.model(name) }
+    let!(:model) { Support::Databases.model(name) } # before anybody forks
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
 
