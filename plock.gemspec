@@ -250,6 +250,18 @@ Gem::Specification.new do |spec|
     lib/plock/compat/locker/errors.rb
     lib/plock/compat/locker/holding.rb
     lib/plock/compat/locker/rows.rb
+    lib/plock/compat/remote_lock.rb
+    lib/plock/compat/remote_lock/adapters.rb
+    lib/plock/compat/remote_lock/adapters/base.rb
+    lib/plock/compat/remote_lock/adapters/memcached.rb
+    lib/plock/compat/remote_lock/adapters/redis.rb
+    lib/plock/compat/remote_lock/adapters/store.rb
+    lib/plock/compat/remote_lock/holdings.rb
+    lib/plock/compat/remote_lock/memcached/client.rb
+    lib/plock/compat/remote_lock/memcached/place.rb
+    lib/plock/compat/remote_lock/stores.rb
+    lib/plock/compat/remote_lock/turnstile.rb
+    lib/plock/compat/remote_lock/waiting.rb
     lib/plock/compat/with_transactional_lock.rb
     lib/plock/compat/with_transactional_lock/my_sql_helper.rb
     lib/plock/compat/with_transactional_lock/mysql.rb

@@ -21,6 +21,15 @@ module Plock
 
       private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
+      # @api private
+      # @param key [String] as it stands in the store
+      # @param owner [String]
+      # @return [Boolean] does `owner` hold it?
+      # @raise [Error] the store could not be asked
+      def lock_held?(key, owner)
+        ask_status(key, 0, nil).first == owner
+      end
+
       private
 
       # @param key [String] as it stands in the store

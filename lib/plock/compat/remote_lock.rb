@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+require "plock"
+require_relative "remote_lock/adapters"
+
+# Locks of a block among processes, as the gem `remote_lock` has them, on plock's engine: `require "plock/compat/remote_lock"` in that gem's
+# place. Keys and values on the wire are the same, so that processes of both exclude one another.
+#
+# The lock belongs to the fiber that acquired it, and who holds it may enter again. It frees itself after `expiry:`.
+#
+# @example
+#   lock = RemoteLock.new(RemoteLock::Adapters::Redis.new(Redis.new), "billing")
+#   lock.synchronize("invoice:7", expiry: 30) { Invoice.find(7).send_once }
+class RemoteLock
+  # Raised when the lock could not be acquired: somebody else had it at every try. The block has not run.
+  class Error < RuntimeError; end
+
+  DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
+
+  # What {#synchronize} takes besides.
+  OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
+  private_constant :OPTIONS
+
+  # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`, `has_key?(key)` and `delete(key)`
+  # @param prefix [String, nil] goes before every key
+  # @raise [RuntimeError] it has not
+  def initialize(adapter, prefix = nil)
+    raise "Invalid Adapter" unless Adapters::Base.valid?(adapter)
+
+    @adapter = adapter
+    @prefix = prefix
+  end
+
+  # Acquires the lock, runs the block, and releases the lock on every way out of it. Who has the lock already just runs the block.
+  #
+  # What goes wrong with the release is warned of: the block's value or exception is on its way.
+  #
+  # @param key [#to_s]
+  # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
+  # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a transaction of ActiveRecord::Base, or of this
+  #   class, which is committed before the lock is released
+  # @yield with the lock
+  # @return [Object] the block's value
+  # @raise [Error] not acquired
+  # @raise [ArgumentError] an option that cannot be right
+  # @raise [Plock::Error] the store failed
+  def synchronize(key, options = {}, &block)
+    model = transactions(options)
+    options = options.except(:wrap_in_transaction)
+    return run(model, &block) if acquired?(key)
+
+    holding(key, options) { run(model, &block) }
+  end
+
+  # {#synchronize} for several keys: those who name the same ones in different orders do not wait for each other.
+  #
+  # @param keys [Enumerable<#to_s>]
+  # @param options [Hash{Symbol => Object}] as for {#synchronize}; what is said of patience counts for each key
+  # @yield with all locks
+  # @return [Object] the block's value
+  # @raise (see #synchronize)
+  def synchronize_all(keys, options = {}, &block)
+    transactions(options)
+    outermost = keys.map(&:to_s).uniq.sort.reverse.inject(-> { run(transactions(options), &block) }) do |inner, key|
+      -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
+    end
+    outermost.call
+  end
+
+  # Waits for the lock, at most as long as so many tries with growing pauses between them take: 20 to 41 seconds, where nothing is
+  # said. It is to be followed by {#release_lock}. Who has it already has to wait, too.
+  #
+  # On Redis, and on every store of plock's own, nobody sleeps until the next try: the first in line is told as soon as the lock is
+  # free. Where Kernel.sleep has been replaced, as in tests, or a method of the adapter, it is asked again and again.
+  #
+  # @param key [#to_s]
+  # @param options [Hash{Symbol => Object}]
+  # @option options [Numeric] :initial_wait (0.01) seconds; after the n-th try come `2 ** (n - 1)` to `2 ** n` times as many
+  # @option options [Numeric] :expiry (60) seconds after which the lock frees itself
+  # @option options [Integer] :retries (11) how many tries; 0: none
+  # @return [nil]
+  # @raise [Error] not acquired
+  # @raise [ArgumentError] an option that cannot be right
+  # @raise [Plock::Error] the store failed
+  def acquire_lock(key, options = {})
+    settings = settings(options)
+    pauses = Array.new([settings[:retries] - 1, 0].max) { |tried| 2**(tried + rand) * settings[:initial_wait] }
+    return if settings[:retries].positive? && obtain(key_for(key), settings[:expiry], pauses)
+
+    raise Error, "Couldn't acquire lock for: #{key}"
+  end
+
+  # Releases the lock if this fiber holds it.
+  #
+  # @param key [#to_s]
+  # @return [Boolean, Object] with plock's adapters: was it still ours?
+  # @raise [Plock::Error] the store failed; it frees itself when its time is over
+  def release_lock(key)
+    @adapter.delete(key_for(key))
+  end
+
+  # @param key [#to_s]
+  # @return [Boolean] does this fiber hold it?
+  # @raise [Plock::Error] the store failed
+  def acquired?(key)
+    @adapter.has_key?(key_for(key))
+  end
+
+  private
+
+  def key_for(string)
+    [@prefix, "lock", string].compact.join("|")
+  end
+
+  def obtain(name, expiry, pauses)
+    return @adapter.obtain(name, expiry, pauses.sum) if @adapter.respond_to?(:obtains?) && @adapter.obtains?
+
+    pauses.each do |pause|
+      return true if @adapter.store(name, expiry)
+
+      Kernel.sleep(pause)
+    end
+    @adapter.store(name, expiry)
+  end
+
+  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is released, unless it was refused.
+  def holding(key, options)
+    mask = Plock::Locking::Taking.mask
+    entered = refused = false
+    begin
+      acquire_lock(key, options)
+      entered = true
+      yield
+    rescue Error, ArgumentError
+      refused = !entered
+      raise
+    ensure
+      Thread.handle_interrupt(mask) { leave(key, entered) } unless refused
+    end
+  end
+
+  def leave(key, entered)
+    return unless release_lock(key) == false && entered
+
+    warn_of(key, "was lost before its block ended: somebody else may have run at the same time")
+  rescue Plock::Error => e
+    warn_of(key, "could not be released (#{e.class}: #{e.message}): it frees itself")
+  end
+
+  def warn_of(key, what)
+    Plock::Log.warn(Plock.logger, "the lock #{key_for(key).inspect} #{what}")
+  end
+
+  def settings(options)
+    unknown = (options.keys - OPTIONS).first
+    raise ArgumentError, "unknown option: #{unknown.inspect}" if unknown
+
+    settings = DEFAULT_OPTIONS.merge(options)
+    raise ArgumentError, "retries must be an Integer (got #{settings[:retries].inspect})" unless settings[:retries].is_a?(Integer)
+    return settings if settings[:initial_wait].is_a?(Numeric) && !settings[:initial_wait].negative?
+
+    raise ArgumentError, "initial_wait must be 0 or more seconds (got #{settings[:initial_wait].inspect})"
+  end
+
+  def transactions(options)
+    model = options[:wrap_in_transaction] or return
+    model = ::ActiveRecord::Base if model == true
+    return model if model.respond_to?(:transaction)
+
+    raise ArgumentError, "wrap_in_transaction must be true, or have transactions (got #{model.inspect})"
+  end
+
+  def run(model, &block)
+    model ? model.transaction { block.call } : block.call
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "../waiting"
+require_relative "base"
+
+class RemoteLock
+  module Adapters
+    # Locks in any store of plock's, where no process of the original is to be excluded: a lock is a lease there.
+    #
+    # @example
+    #   RemoteLock.new(RemoteLock::Adapters::Store.new("local:"))
+    class Store < Base
+      include Waiting
+
+      # @param connection [Plock::Locking, Object] a store, or what Plock::Store.open takes
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] as there
+      def initialize(connection)
+        super
+        @leases = Plock::Locking === connection ? connection : Plock::Store.open(connection)
+      end
+
+      # @param (see Base#store)
+      # @return [Boolean]
+      # @raise [ArgumentError] seconds that cannot be right
+      # @raise [Plock::Error] the store failed
+      def store(key, seconds)
+        obtain(key, seconds, 0)
+      end
+
+      # @param (see Base#has_key?)
+      # @return [Boolean] as far as can be told without asking the store
+      def has_key?(key)
+        Holdings.all.find(place(@leases, key))&.valid? || false
+      end
+
+      # @param (see Base#delete)
+      # @return [Boolean] was it ours?
+      # @raise [Plock::Error] the store failed
+      def delete(key)
+        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.all.release(place(@leases, key)) }
+      end
+
+      # @api private
+      # @param key [String]
+      # @param seconds [Numeric] until the lock frees itself
+      # @param wait [Numeric] seconds of patience
+      # @return [Boolean] is the lock ours?
+      def obtain(key, seconds, wait)
+        mask = Plock::Locking::Taking.mask
+        place = place(@leases, key)
+        lease = nil
+        kept = false
+        begin
+          lease = @leases.try_acquire(lease_key(key), ttl: span(seconds), wait: patience(wait), label: label(key))
+          Thread.handle_interrupt(mask) { Holdings.all.add(place, lease) && kept = true } if lease
+        ensure
+          Thread.handle_interrupt(mask) { lease.finish } if lease && !kept
+        end
+        kept
+      end
+    end
+  end
+end

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+class RemoteLock
+  # The leases that this process has, by store, key and owner: whoever releases a lock may do so through another adapter than the one it
+  # was acquired with. Those whose time is over are forgotten now and then.
+  #
+  # @api private
+  class Holdings
+    SWEEP_AT_LEAST = 64
+    private_constant :SWEEP_AT_LEAST
+
+    # @return [Holdings] of all adapters
+    def self.all = ALL
+
+    def initialize
+      @lock = Mutex.new
+      @leases = {}
+      @sweep_at = SWEEP_AT_LEAST
+    end
+
+    # @param place [Array] store, key and owner
+    # @param lease [Plock::Lease]
+    # @return [void]
+    def add(place, lease)
+      @lock.synchronize do
+        sweep if @leases.size >= @sweep_at
+        @leases[place] = lease
+      end
+    end
+
+    # @return [Plock::Lease, nil]
+    def find(place)
+      @lock.synchronize { @leases[place] }
+    end
+
+    # @return [Boolean] was there one that was still ours?
+    # @raise [Plock::Error] the store failed
+    def release(place)
+      lease = @lock.synchronize { @leases.delete(place) }
+      !lease.nil? && lease.release
+    end
+
+    private
+
+    def sweep
+      @leases.select! { |_place, lease| lease.valid? }
+      @sweep_at = [2 * @leases.size, SWEEP_AT_LEAST].max
+    end
+
+    ALL = new
+    private_constant :ALL
+  end
+end

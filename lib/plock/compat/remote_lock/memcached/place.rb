@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+require_relative "client"
+
+class RemoteLock
+  # Locks in memcached as the original writes them.
+  #
+  # @api private
+  module Memcached
+    # One group of servers: the locks there, and beside them turns, in a store of plock's.
+    class Place
+      # What both clients call alike.
+      TAKEN_OVER = %i[namespace namespace_separator].freeze
+
+      KEY_MAX_BYTES = 250
+      CONNECTIONS = 5
+      TIMEOUT_S = 0.5
+      private_constant :TAKEN_OVER, :KEY_MAX_BYTES, :CONNECTIONS, :TIMEOUT_S
+
+      class << self
+        # @param source [Dalli::Client, MemCache, #with, String, Array<String>]
+        # @return [Place]
+        # @raise [ArgumentError] none of these
+        def of(source)
+          servers, settings = describe(source)
+          Stores.shared([servers, settings.sort_by(&:first)]) { new(servers, settings) }
+        end
+
+        private
+
+        def describe(source)
+          case source
+          when String, Array, ::Dalli::Client then with_namespace(source)
+          else
+            next_to_it = Kernel.instance_method(:class).bind_call(source).ancestors.map(&:name)
+            if next_to_it.include?("MemCache") then of_memcache_client(source)
+            elsif source.respond_to?(:with) then source.with { |client| describe(client) }
+            else raise ArgumentError, "RemoteLock::Adapters::Memcached needs a client of memcached, or a pool of such (got #{source.class})"
+            end
+          end
+        end
+
+        def with_namespace(source)
+          servers, settings = Client.address_of(source)
+          options = ::Dalli::Client === source ? source.instance_variable_get(:@options).slice(*TAKEN_OVER) : {}
+          [servers, settings.merge(options.compact)]
+        end
+
+        # Both find the server of a key in the same way.
+        def of_memcache_client(client)
+          servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
+          separator = client.instance_variable_get(:@namespace_separator)
+          [servers, client.namespace ? { namespace: client.namespace, namespace_separator: separator }.compact : {}]
+        end
+      end
+
+      # @return [Plock::Store::Memcached]
+      attr_reader :turns
+
+      # @param servers [Array<String>]
+      # @param settings [Hash{Symbol => Object}] for Dalli
+      def initialize(servers, settings)
+        @turns = Plock::Store::Memcached.new(servers)
+        @room = KEY_MAX_BYTES - (settings[:namespace] ? "#{settings[:namespace]}#{settings.fetch(:namespace_separator, ":")}".bytesize : 0)
+        @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
+      end
+
+      # @return [Boolean] was it free?
+      # @raise [Plock::Error] the store failed
+      def take(key, owner, seconds)
+        name = check(key)
+        work { |client| client.add(name, owner, seconds.ceil) }
+      end
+
+      # @return [Boolean]
+      # @raise [Plock::Error] the store failed
+      def held?(key, owner)
+        name = check(key)
+        Client.same?(work { |client| client.read(name) }, owner)
+      end
+
+      # @return [Boolean] was it this owner's, and is it free now?
+      # @raise [Plock::Error] the store failed
+      def free(key, owner)
+        name = check(key)
+        work do |client|
+          value, version = client.read_with_cas(name)
+          Client.same?(value, owner) && client.delete(name, version)
+        end
+      end
+
+      private
+
+      def work(&block)
+        @pool.with(Plock::Clock.now + TIMEOUT_S, &block)
+      end
+
+      # @raise [ArgumentError]
+      def check(key)
+        return key if key.bytesize.between?(1, @room) && !key.b.match?(/[\x00-\x20\x7F]/n)
+
+        raise ArgumentError, "a key in memcached is 1 to #{@room} bytes, without blanks and control characters (got #{key.inspect})"
+      end
+    end
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require_relative "waiting"
+
+class RemoteLock
+  # For locks that processes of the original are to see: key and value stand in the store as the original writes them, and that alone
+  # decides who has the lock. Besides, who acquires it has a lease of plock's, its turn: that is what the next one waits for, and it is
+  # given back together with the lock.
+  #
+  # A holder without a turn, as those of the original, tells nobody when it leaves. Whoever has the turn looks at its lock, at growing
+  # intervals.
+  #
+  # An adapter that includes this has `turns`, the store of plock's that turns are taken in, and `free(key)`.
+  #
+  # @api private
+  module Turnstile
+    include Waiting
+
+    # How often one looks: first, by which factor longer each time, and at most. Seconds.
+    FIRST_S = 0.005
+    FACTOR = 1.5
+    MOST_S = 0.05
+    private_constant :FIRST_S, :FACTOR, :MOST_S
+
+    # @param key [String] as it stands in the store
+    # @param seconds [Numeric] until the lock frees itself
+    # @param wait [Numeric] seconds of patience
+    # @return [Boolean] is the lock ours?
+    # @raise [ArgumentError]
+    # @raise [Plock::Error] the store failed
+    def obtain(key, seconds, wait)
+      deadline = Plock::Clock.now + patience(wait)
+      turn = turns.try_acquire(lease_key(key), ttl: span(seconds), wait: patience(wait), label: label(key)) or return false
+      mask = Plock::Locking::Taking.mask
+      taken = true # until the store has refused it, it may be
+      kept = false
+      begin
+        taken = knock(key, seconds, turn, deadline)
+        Thread.handle_interrupt(mask) { Holdings.all.add(place(turns, key), turn) && kept = true } if taken
+      ensure
+        Thread.handle_interrupt(mask) { give_up(key, turn, taken) } unless kept
+      end
+      kept
+    end
+
+    # @param key [String]
+    # @return [Boolean] was it ours?
+    # @raise [Plock::Error] the store failed
+    def delete(key)
+      Thread.handle_interrupt(Plock::Locking::Taking.mask) do
+        free(key)
+      ensure
+        Holdings.all.release(place(turns, key))
+      end
+    end
+
+    private
+
+    def knock(key, seconds, turn, deadline)
+      pause = FIRST_S
+      until store(key, seconds)
+        left = deadline - Plock::Clock.now
+        return false unless left.positive?
+
+        sleep([pause * rand(0.5..1.0), left].min)
+        pause = [pause * FACTOR, MOST_S].min
+        keep(turn) if turn.remaining < turn.ttl / 2
+      end
+      keep(turn) if pause > FIRST_S # as long as the lock
+      true
+    end
+
+    # Who has lost his turn is only not told.
+    def keep(turn)
+      turn.extend
+    rescue Plock::LeaseLost
+      turn
+    end
+
+    # An exception is on its way, or the lock was refused; what cannot be given back frees itself.
+    def give_up(key, turn, taken)
+      free(key) if taken
+    rescue Plock::Error
+      nil
+    ensure
+      turn.finish
+    end
+  end
+end

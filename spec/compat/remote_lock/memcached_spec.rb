@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "active_support"
+require "active_support/core_ext/numeric/time"
+require "connection_pool"
+require "plock/compat/remote_lock"
+require "support/memcached"
+require_relative "behaviour"
+require_relative "original_process"
+
+RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGRAMS do
+  let(:address) { Support::Memcached.shared.address }
+  let(:adapter) { described_class.new(dalli) }
+  let(:another_adapter) { described_class.new(ConnectionPool.new(size: 1) { dalli }) }
+  let(:key) { "key-#{SecureRandom.hex(8)}" }
+  let(:lock) { RemoteLock.new(adapter) }
+
+  def dalli(**options) = Dalli::Client.new([address], protocol: :meta, silence_marshal_warning: true, serializer: Marshal, **options)
+
+  it_behaves_like "a remote lock" do
+    let(:short) { 1 }
+  end
+
+  it "works with the clients of today" do
+    [dalli, ConnectionPool.new { dalli }, address, [address]].each do |connection|
+      expect(RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }).to be :in
+    end
+    expect { described_class.new(5) }.to raise_error(ArgumentError, /a client of memcached.*got Integer/)
+  end
+
+  describe "on the wire" do
+    it "writes the owner as the original's clients do" do
+      allow(adapter).to receive(:uid).and_return("1234")
+      adapter.store(key, 100)
+      expect(dalli.get(key)).to eq "1234"
+      expect(dalli.get(key, raw: true)).to eq Marshal.dump("1234")
+      adapter.delete(key)
+      expect(dalli.get(key)).to be_nil
+    end
+
+    it "reads what others write, marshalled or not" do
+      allow(adapter).to receive(:uid).and_return("1234")
+      [["1234", false], ["1234", true], [Marshal.dump("1234"), true]].each do |value, raw|
+        dalli.set(key, value, 60, raw: raw)
+        expect([adapter.has_key?(key), adapter.delete(key), dalli.get(key)]).to eq [true, true, nil]
+      end
+      dalli.set(key, "notvalid", 60)
+      expect([adapter.has_key?(key), adapter.delete(key)]).to eq [false, false]
+    end
+
+    it "takes over the namespace of the client" do
+      lock = RemoteLock.new(described_class.new(dalli(namespace: "app")))
+      lock.synchronize(key) { expect(dalli.get("app:lock|#{key}")).to end_with(Thread.current[:thread_uid]) }
+    end
+
+    it "says which keys cannot be" do
+      expect { lock.synchronize("a b") { raise "entered" } }.to raise_error(ArgumentError, /without blanks and control characters.*"lock\|a b"/)
+      expect { lock.synchronize("a" * 250) { raise "entered" } }.to raise_error(ArgumentError, /1 to 250 bytes/)
+    end
+  end
+
+  describe "beside processes of the original" do
+    let(:original) { discard(OriginalProcess.new(:memcached, address), :kill) }
+
+    it "is excluded by them, and has the lock when they leave" do
+      expect(original.acquire(key)).to eq "acquired"
+      expect(lock.acquired?(key)).to be false
+      expect { lock.acquire_lock(key, retries: 2) }.to raise_error(RemoteLock::Error)
+      waiter = await_sleep(background { lock.synchronize(key) { :mine } })
+      original.release(key)
+      expect(waiter.value).to be :mine
+    end
+
+    it "excludes them, and they have the lock when we leave" do
+      lock.synchronize(key) do
+        expect(original.acquire(key)).to eq "refused"
+        expect(original.acquired?(key)).to be false
+        original.say("acquire", key, 60, 11)
+      end
+      expect(original.hear).to eq "acquired"
+    end
+
+    it "does not take a lock away that one of them got after ours was over" do
+      lock.acquire_lock(key, expiry: 1)
+      eventually { original.acquire(key) == "acquired" }
+      expect(lock.release_lock(key)).to be false
+      expect(original.acquired?(key)).to be true
+    end
+  end
+end

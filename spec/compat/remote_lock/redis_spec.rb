@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "active_support"
+require "active_support/core_ext/numeric/time"
+require "connection_pool"
+require "plock/compat/remote_lock"
+require "redis"
+require_relative "behaviour"
+require_relative "original_process"
+
+RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
+  let(:url) { shared_redis.url }
+  let(:adapter) { described_class.new(Redis.new(url: url)) }
+  let(:another_adapter) { described_class.new(ConnectionPool.new(size: 1) { RedisClient.config(url: url).new_client }) }
+  let(:key) { "key-#{SecureRandom.hex(8)}" }
+  let(:name) { "lock|#{key}" }
+  let(:lock) { RemoteLock.new(adapter) }
+
+  it_behaves_like "a remote lock"
+
+  it "works with the clients of today" do
+    [Redis.new(url: url), RedisClient.config(url: url).new_client, ConnectionPool.new { Redis.new(url: url) }, url, open_store].each do |connection|
+      expect(RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }).to be :in
+    end
+  end
+
+  describe "on the wire" do
+    it "writes host, process and fiber, and the time it has" do
+      adapter.store("k-#{key}", 100)
+      expect(shared_redis.call("GET", "k-#{key}")).to match(/\A#{Etc.uname[:nodename]}-#{Process.pid}-#{Thread.current[:thread_uid]}\z/)
+      expect(shared_redis.call("PTTL", "k-#{key}")).to be_between(90_000, 100_000)
+    end
+
+    it "writes the owner that a test says" do
+      allow(adapter).to receive(:uid).and_return("1234")
+      expect(adapter.store(key, 100)).to be true
+      expect(shared_redis.call("GET", key)).to eq "1234"
+      expect(adapter.store(key, 100)).to be false
+      expect(adapter.delete(key)).to be true
+      expect(shared_redis.call("GET", key)).to be_nil
+    end
+
+    it "reads what others write" do
+      allow(adapter).to receive(:uid).and_return("1234")
+      shared_redis.call("SETEX", key, 60, "1234")
+      expect(adapter.has_key?(key)).to be true
+      shared_redis.call("SETEX", key, 60, "notvalid")
+      expect([adapter.has_key?(key), adapter.delete(key)]).to eq [false, false]
+      shared_redis.call("DEL", key)
+      expect(adapter.has_key?(key)).to be false
+    end
+
+    it "leaves no turn and no lock behind" do
+      lock.synchronize(key) { nil }
+      expect(shared_redis.call("EXISTS", name)).to eq 0
+      expect(open_store(url).each_lock.map(&:label)).not_to include(name)
+    end
+
+    it "says in the store who has its turn" do
+      lock.synchronize(key) { expect(open_store(url).each_lock.map(&:label)).to include(name) }
+    end
+  end
+
+  # Both ways, with keys as the gem itself writes them.
+  describe "beside processes of the original" do
+    let(:original) { discard(OriginalProcess.new(:redis, url), :kill) }
+
+    it "is excluded by them, and has the lock when they leave" do
+      expect(original.acquire(key)).to eq "acquired"
+      expect(lock.acquired?(key)).to be false
+      expect { lock.acquire_lock(key, retries: 2) }.to raise_error(RemoteLock::Error)
+      waiter = await_sleep(background { lock.synchronize(key) { :mine } })
+      original.release(key)
+      expect(waiter.value).to be :mine
+    end
+
+    it "excludes them, and they have the lock when we leave" do
+      lock.synchronize(key) do
+        expect(original.acquire(key)).to eq "refused"
+        expect(original.acquired?(key)).to be false
+        original.say("acquire", key, 60, 11)
+      end
+      expect(original.hear).to eq "acquired"
+      expect(original.acquired?(key)).to be true
+    end
+
+    it "has the lock of one that died when its time is over" do
+      original.acquire(key, expiry: 1)
+      original.kill
+      expect(lock.synchronize(key) { :mine }).to be :mine
+    end
+
+    it "does not take a lock away that one of them got after ours was over" do
+      lock.acquire_lock(key, expiry: 1)
+      eventually { original.acquire(key) == "acquired" }
+      expect(lock.release_lock(key)).to be false
+      expect(original.acquired?(key)).to be true
+    end
+  end
+
+  describe "waiting" do
+    # Processes that wait, in the order in which they came.
+    def queue_up(count)
+      Array.new(count) do |number|
+        lock # connects in the child
+        waiter = child do |parent|
+          parent.tell(:waits)
+          lock.synchronize(key) { parent.tell([number, monotonic]) && parent.hear }
+        end
+        waiter.hear
+        eventually { waiting == number + 1 }
+        waiter
+      end
+    end
+
+    def waiting
+      status = open_store(url).each_lock.find { |one| one.label == name }
+      status ? status.waiters.size : 0
+    end
+
+    it "serves who came first" do
+      lock.acquire_lock(key)
+      waiters = queue_up(3)
+      lock.release_lock(key)
+      served = waiters.map do |waiter|
+        number, = waiter.hear
+        waiter.tell(:leave)
+        number
+      end
+      expect(served).to eq [0, 1, 2]
+    end
+
+    # The original slept on, for 10 to 20 s in the end.
+    it "wakes the next one within a millisecond, at the median", :timing do
+      at_most(0.001) do
+        took = Array.new(21) do
+          lock.acquire_lock(key)
+          waiter, = queue_up(1)
+          released = monotonic
+          lock.release_lock(key)
+          _, entered = waiter.hear
+          waiter.tell(:leave)
+          waiter.result
+          entered - released
+        end
+        took.sort[10]
+      end
+    end
+  end
+
+  describe "where the server fails" do
+    let(:server) { redis_server }
+    let(:url) { server.url }
+
+    it "raises what is the matter, and does not run the block" do
+      server.stop
+      expect { lock.synchronize(key) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+    end
+
+    it "returns the block's value all the same, and warns, where the release fails" do
+      value = nil
+      said = warnings { value = lock.synchronize(key) { server.stop || :done } }
+      expect(value).to be :done
+      expect(said).to contain_exactly(/the lock "lock\|#{key}" could not be released/)
+    end
+  end
+end

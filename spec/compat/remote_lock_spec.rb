@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/compat/remote_lock"
+
+RSpec.describe RemoteLock do
+  it "needs an adapter" do
+    expect { RemoteLock.new(Object.new) }.to raise_error(RuntimeError, "Invalid Adapter")
+    expect(RemoteLock::Error.superclass).to be RuntimeError
+  end
+
+  # A Hash has all three methods.
+  describe "with an adapter of one's own" do
+    let(:adapter) { {} }
+    let(:lock) { RemoteLock.new(adapter, "p") }
+
+    it "tries through it" do
+      lock.acquire_lock("k")
+      expect(adapter).to eq({ "p|lock|k" => 60 })
+      lock.release_lock("k")
+      expect(adapter).to be_empty
+    end
+
+    it "sleeps between tries, longer and longer, and not after the last one" do
+      pauses = []
+      allow(Kernel).to receive(:sleep) { |pause| pauses << pause }
+      allow(adapter).to receive(:store).and_return(false)
+      allow(adapter).to receive(:has_key?).and_return(false)
+      expect { lock.synchronize("k", initial_wait: 1, retries: 5) { raise "entered" } }.to raise_error(RemoteLock::Error)
+      expect(adapter).to have_received(:store).exactly(5).times
+      expect(pauses.zip([1..2, 2..4, 4..8, 8..16])).to all(satisfy { |pause, range| range.cover?(pause) })
+      expect(pauses.size).to eq 4
+    end
+
+    it "tries eleven times, where nothing is said" do
+      allow(Kernel).to receive(:sleep)
+      allow(adapter).to receive(:store).and_return(false)
+      expect { lock.acquire_lock("k") }.to raise_error(RemoteLock::Error, "Couldn't acquire lock for: k")
+      expect(adapter).to have_received(:store).with("p|lock|k", 60).exactly(11).times
+    end
+  end
+
+  describe "wrap_in_transaction" do
+    let(:lock) { RemoteLock.new(RemoteLock::Adapters::Store.new("memory:")) }
+
+    # What a class of ActiveRecord does around a block.
+    def recording(deeds)
+      Class.new do
+        define_singleton_method(:transaction) do |&block|
+          deeds << :begin
+          block.call.tap { deeds << :commit }
+        end
+      end
+    end
+
+    it "commits before the lock is released" do
+      deeds = []
+      store = lock.instance_variable_get(:@adapter)
+      allow(store).to receive(:delete).and_wrap_original { |original, *arguments| deeds << :release && original.call(*arguments) }
+      expect(lock.synchronize("k", wrap_in_transaction: recording(deeds)) { deeds << :run && 7 }).to be 7
+      expect(deeds).to eq %i[begin run commit release]
+    end
+
+    it "means ActiveRecord::Base where it is true" do
+      deeds = []
+      stub_const("ActiveRecord::Base", recording(deeds))
+      lock.synchronize_all(%w[a b], wrap_in_transaction: true) { deeds << :run }
+      expect(deeds).to eq %i[begin run commit]
+    end
+
+    it "has to be something with transactions" do
+      expect { lock.synchronize("k", wrap_in_transaction: 5) { raise "entered" } }.to raise_error(ArgumentError, /wrap_in_transaction/)
+    end
+  end
+
+  it "loads no client library" do
+    output, status = ruby('require "plock/compat/remote_lock"; RemoteLock::Adapters::Redis; puts $LOADED_FEATURES')
+    expect(status).to be_success, output
+    expect(output.lines.grep_v(%r{/lib/plock/}).grep(%r{/(redis|redis-client|dalli|active_record|active_support)\.rb})).to be_empty
+  end
+
+  it "says what an adapter cannot be made of" do
+    expect { RemoteLock::Adapters::Redis.new("memory:") }.to raise_error(ArgumentError, /memory: is not in Redis: RemoteLock::Adapters::Store is for such/)
+    expect { RemoteLock::Adapters::Redis.new(Object.new) }.to raise_error(Plock::ConfigurationError)
+    expect { RemoteLock::Adapters::Base.new(nil).store("k", 1) }.to raise_error(NotImplementedError)
+    expect { RemoteLock::Adapters::Base.new(nil).has_key?("k") }.to raise_error(NotImplementedError)
+    expect { RemoteLock::Adapters::Base.new(nil).delete("k") }.to raise_error(NotImplementedError)
+  end
+end
