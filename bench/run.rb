@@ -11,6 +11,7 @@ require_relative "parts/fibers"
 require_relative "parts/mixed"
 require_relative "parts/kinds"
 require_relative "parts/permits"
+require_relative "parts/remote_lock"
 require_relative "parts/local"
 require_relative "parts/start"
 require_relative "support/bench"
@@ -20,7 +21,8 @@ require_relative "support/report"
 require_relative "support/server"
 
 module Bench
-  PARTS = [Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, LocalLocks, Start].to_h { |part| [part::NAME, part] }.freeze
+  PARTS = [Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, RemoteLockHandoff, LocalLocks, Start]
+          .to_h { |part| [part::NAME, part] }.freeze
 
   class Run
     EXTENSION = File.join(LIB, "plock", "plock.#{RbConfig::CONFIG["DLEXT"]}")

@@ -17,7 +17,7 @@ module Bench
   # One implementation on one transport.
   # role: :floor (what its family is set against), :plock, :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock
   # and the floor. family: what it is compared with: :lock, or :kinds and :permits, of locks with several keys or holders,
-  # or :local, of those that need no server.
+  # or :local, of those that need no server, or :remote_lock, of that front door.
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value of the locked block.
   # contender: nil for those that do not take part where locks are waited for. Given the Address, once in a process, it returns a
   # callable that makes a lock for one thread; a lock is called with a key and a Proc, and returns the Proc's value.
@@ -50,7 +50,7 @@ module Bench
     # All of them, in the order of the table.
     def contestants
       if @contestants.empty?
-        %w[floor plock plock_store redlock redis_mutex redis_semaphore older kinds permits local].each { |file| require_relative "../contestants/#{file}" }
+        %w[floor plock plock_store redlock redis_mutex redis_semaphore older kinds permits remote_lock local].each { |file| require_relative "../contestants/#{file}" }
       end
       @contestants
     end

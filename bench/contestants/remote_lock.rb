@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+# The front door in the place of remote_lock: what processes of that gem see of the lock is written, too.
+module Bench
+  def self.remote_lock(server)
+    require "plock/compat/remote_lock"
+
+    RemoteLock.new(RemoteLock::Adapters::Redis.new(server.url(:tcp)))
+  end
+
+  contestant "remote-lock", label: "plock, RemoteLock", role: :engine, family: :remote_lock do |server|
+    lock = remote_lock(server)
+    -> { lock.synchronize("bench:remote_lock", expiry: 10) { :held } }
+  end
+
+  contender "remote-lock" do |server|
+    lock = remote_lock(server)
+    -> { ->(key, section) { lock.synchronize(key, expiry: TTL, &section) } }
+  end
+end
