@@ -27,11 +27,12 @@ module Plock
         # @param seconds [Float]
         # @return [Boolean] was it called?
         def await(seconds)
-          @lock.synchronize do
-            @moved.wait(@lock, seconds) unless @called || seconds <= 0
-            called, @called = @called, false
-            called
-          end
+          @lock.lock
+          @moved.wait(@lock, seconds) unless @called || seconds <= 0
+          called, @called = @called, false
+          called
+        ensure
+          @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that is stopped while it waits does not have it
         end
       end
 
