@@ -250,6 +250,17 @@ Gem::Specification.new do |spec|
     lib/plock/compat/locker/errors.rb
     lib/plock/compat/locker/holding.rb
     lib/plock/compat/locker/rows.rb
+    lib/plock/compat/mongo_locking.rb
+    lib/plock/compat/mongo_locking/collection_store.rb
+    lib/plock/compat/mongo_locking/documents.rb
+    lib/plock/compat/mongo_locking/exceptions.rb
+    lib/plock/compat/mongo_locking/held.rb
+    lib/plock/compat/mongo_locking/locker.rb
+    lib/plock/compat/mongo_locking/model_methods.rb
+    lib/plock/compat/mongo_locking/name.rb
+    lib/plock/compat/mongo_locking/path.rb
+    lib/plock/compat/mongo_locking/profile.rb
+    lib/plock/compat/mongo_locking/tenures.rb
     lib/plock/compat/remote_lock.rb
     lib/plock/compat/remote_lock/adapters.rb
     lib/plock/compat/remote_lock/adapters/base.rb

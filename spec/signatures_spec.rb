@@ -9,13 +9,13 @@ RSpec.describe "sig/plock.rbs" do
   loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
   environment = RBS::Environment.from_loader(loader).resolve_type_names
   builder = RBS::DefinitionBuilder.new(env: environment)
-  names = environment.class_decls.keys.select { |name| name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Locker|WithTransactionalLock)\b/) }
+  names = environment.class_decls.keys.select { |name| name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Mongo|Locker|WithTransactionalLock)\b/) }
 
   # Keywords are compared where Ruby code names them; C and "**" do not.
   def keywords(method) = method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 
   before do
-    %w[parse/lock plock/compat/locker plock/compat/remote_lock plock/compat/with_transactional_lock plock/sidekiq plock/status/table
+    %w[parse/lock plock/compat/locker plock/compat/mongo_locking plock/compat/remote_lock plock/compat/with_transactional_lock plock/sidekiq plock/status/table
        plock/store/advisory plock/store/database plock/store/memcached].each { |file| require file }
   end
 

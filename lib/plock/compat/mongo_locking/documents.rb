@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+module Mongo
+  module Locking
+    # The calls of a collection that locks are made of, with either generation of the `mongo` gem. Nothing of what it raises leaves
+    # this, except as an error of plock's.
+    #
+    # @api private
+    class Documents
+      # "Somebody was quicker", in a unique index.
+      DUPLICATE_CODES = [11_000, 11_001].freeze
+
+      UNIQUE = { "scope" => 1, "key" => 1 }.freeze
+      OTHERS = [{ "refcount" => 1 }, { "expire_at" => 1 }].freeze
+
+      # What the driver raises, and what it lets through; it need not be loaded.
+      module DriverFailure
+        NAMES = /\A(Mongo|BSON)::(?!Locking::)/
+
+        def self.===(error)
+          case error
+          when SystemCallError, IOError then true
+          when StandardError then error.class.ancestors.any? { |ancestor| NAMES.match?(ancestor.name.to_s) }
+          else false
+          end
+        end
+      end
+
+      private_constant :DUPLICATE_CODES, :UNIQUE, :OTHERS, :DriverFailure
+
+      # @param collection [Mongo::Collection]
+      # @return [Boolean]
+      def self.usable?(collection)
+        collection.respond_to?(:find) && (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
+      end
+
+      # @param collection [Mongo::Collection]
+      def initialize(collection)
+        @collection = collection
+        @first_generation = collection.respond_to?(:find_and_modify)
+      end
+
+      # Makes the indexes, where they are not there yet.
+      #
+      # @return [void]
+      # @raise [Plock::Error]
+      def ensure_indexes
+        ask do
+          index(UNIQUE, unique: true)
+          OTHERS.each { |keys| index(keys) }
+        end
+      end
+
+      # @param filter [Hash]
+      # @param changes [Hash]
+      # @param upsert [Boolean] make the document where there is none
+      # @return [Hash, nil] the document as it is now; nil: there is none such
+      # @raise [Plock::Error]
+      def change(filter, changes, upsert: false)
+        ask do
+          next modify(filter, update: changes, new: true, upsert: upsert) if @first_generation
+
+          @collection.find_one_and_update(filter, changes, upsert: upsert, return_document: :after)
+        end
+      end
+
+      # @return [Hash, nil] the document as it was; nil: there was none such
+      # @raise [Plock::Error]
+      def remove(filter)
+        ask { @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter) }
+      end
+
+      # @return [Hash, nil]
+      # @raise [Plock::Error]
+      def find(filter)
+        ask { @collection.find(filter).first }
+      end
+
+      # @return [Array<Hash>]
+      # @raise [Plock::Error]
+      def all
+        ask { @collection.find({}).to_a }
+      end
+
+      private
+
+      def index(keys, unique: false)
+        return @collection.indexes.create_one(keys, unique: unique, background: true) unless @first_generation
+
+        @collection.ensure_index(keys.to_a, unique: unique, background: true)
+      end
+
+      # `$atomic` is what the gem asks with, on servers of that time.
+      def modify(filter, **options)
+        @collection.find_and_modify(query: filter.merge("$atomic" => 1), **options)
+      rescue DriverFailure => e
+        raise unless e.message.include?("No matching object found")
+      end
+
+      # Somebody else has made the document: there is none such.
+      def ask
+        yield
+      rescue DriverFailure => e
+        return if duplicate?(e)
+
+        raise ::Plock::UnavailableError.new("#{e.class.name}: #{e.message}", code: :io)
+      end
+
+      def duplicate?(error)
+        code = %i[code error_code].find { |name| error.respond_to?(name) }&.then { |name| error.public_send(name) }
+        DUPLICATE_CODES.include?(code) || error.message.match?(/\bE1100[01]\b/)
+      end
+    end
+  end
+end

@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require_relative "name"
+
+module Mongo
+  module Locking
+    # A lock that is held, as {Locking.locks} tells of it.
+    #
+    # @!attribute [r] scope
+    #   @return [String]
+    # @!attribute [r] key
+    #   @return [String] a long one is cut off, unless it is a document's
+    # @!attribute [r] owner
+    #   @return [String] host, process and thread
+    # @!attribute [r] age
+    #   @return [Float, nil] seconds since it was acquired; nil where a process of the gem holds it
+    # @!attribute [r] remaining
+    #   @return [Float, nil] seconds until it is free if its process is gone
+    # @!attribute [r] status
+    #   @return [Plock::Status] for the store's `break`
+    Held = Struct.new(:scope, :key, :owner, :age, :remaining, :status) do
+      # @api private
+      # @param status [Plock::Status]
+      # @return [Held, nil] nil: another kind of lock in the same store
+      def self.of(status)
+        name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
+        owner = status.holders.first.dup.tap { |holder| holder.label = nil } # that is scope and key
+
+        new(name.scope, name.key, owner.to_s, status.since && (Time.now - status.since), status.remaining, status).freeze
+      end
+    end
+  end
+end

@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require_relative "exceptions"
+require_relative "name"
+require_relative "path"
+require_relative "tenures"
+
+module Mongo
+  module Locking
+    # How the instances of one class are locked: as roots, by a key within a scope, or by what they belong to.
+    class Locker
+      # Seconds, and a number of tries.
+      DEFAULT_OPTIONS = { max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600 }.freeze
+      OPTIONS = DEFAULT_OPTIONS.keys.freeze
+
+      class << self
+        # @api private
+        # @return [Locker]
+        # @raise [Exceptions::ArgumentError]
+        def root(class_name, key: :id, scope: class_name, **options)
+          bad("locker key must be a Proc or Symbol") unless [Proc, Symbol].include?(key.class)
+          bad("locker scope must be a Proc, Symbol or String") unless [Proc, Symbol, String].include?(scope.class)
+
+          new({ key: key, scope: scope, parent: nil }, check(options))
+        end
+
+        # @api private
+        # @return [Locker]
+        # @raise [Exceptions::ArgumentError]
+        def child(parent:, **options)
+          bad("parent reference must be a Proc or Symbol") unless [Proc, Symbol].include?(parent.class)
+
+          new({ key: nil, scope: nil, parent: parent }, check(options))
+        end
+
+        # @api private
+        # @return [Hash] the same
+        # @raise [Exceptions::ArgumentError]
+        def check(options)
+          options.each do |name, value|
+            bad("unknown option: #{name.inspect}") unless OPTIONS.include?(name)
+            bad("#{name} must be a number, 0 or more (got #{value.inspect})") unless value.is_a?(Numeric) && value.real? && value >= 0
+          end
+        end
+
+        # @api private
+        # Locks what an object belongs to.
+        #
+        # @return [Object] the block's value
+        def lock(from, options, &block)
+          check(options)
+          root = Path.root_of(from)
+          locker = root.class.locker
+          Tenures.hold(locker.name_of(root), Locking.options.merge(locker.options, options), &block)
+        end
+
+        # @api private
+        # @return [Boolean]
+        def locked?(from)
+          root = Path.root_of(from)
+          Tenures.held?(root.class.locker.name_of(root))
+        end
+
+        private
+
+        def bad(message)
+          raise Exceptions::ArgumentError, message
+        end
+      end
+
+      # @return [Hash{Symbol => Object}] key, scope, parent
+      attr_reader :config
+
+      # @return [Symbol, Proc, nil] how to find what an instance belongs to; nil: it is a root
+      attr_reader :parent
+
+      # @return [Hash{Symbol => Numeric}] what this class says of waiting
+      attr_reader :options
+
+      # @api private
+      def initialize(config, options)
+        @config = config.freeze
+        @parent = config[:parent]
+        @options = options.freeze
+        freeze
+      end
+
+      # @return [Boolean]
+      def is_root?
+        @parent.nil?
+      end
+
+      # @param lockable [Object]
+      # @return [Object, nil] what it belongs to
+      # @raise [Exceptions::InvalidConfig]
+      def parent_for(lockable)
+        case @parent
+        when Symbol then lockable.__send__(@parent)
+        when nil then nil
+        when Proc then @parent.call(lockable)
+        else raise InvalidConfig, "unknown parent type #{@parent.inspect}"
+        end
+      end
+
+      # @param lockable [Object]
+      # @return [String]
+      # @raise [Exceptions::InvalidConfig]
+      def key_for(lockable)
+        case key = @config[:key]
+        when Proc then key.call(lockable).to_s
+        when Symbol then lockable.__send__(key).to_s
+        else raise InvalidConfig, "unknown key type #{key.inspect}"
+        end
+      end
+
+      # @param lockable [Object]
+      # @return [String]
+      # @raise [Exceptions::InvalidConfig]
+      def scope_for(lockable)
+        case scope = @config[:scope]
+        when Proc then scope.call(lockable).to_s
+        when Symbol then scope.to_s
+        when String then scope
+        else raise InvalidConfig, "unknown scope type #{scope.inspect}"
+        end
+      end
+
+      # @param from [Object]
+      # @return [Object] what is locked in its place
+      # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig]
+      def root_for(from)
+        Path.root_of(from)
+      end
+
+      # @api private
+      # @return [Name]
+      def name_of(lockable)
+        Name.new(scope_for(lockable), key_for(lockable))
+      end
+    end
+  end
+end

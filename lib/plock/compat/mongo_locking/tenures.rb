@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require_relative "exceptions"
+
+module Mongo
+  module Locking
+    # Which locks a fiber has, so that it need not wait for itself. A forked child has none of its parent's.
+    #
+    # @api private
+    module Tenures
+      class << self
+        # Holds the lock while the block runs.
+        #
+        # @param name [Name]
+        # @param options [Hash{Symbol => Numeric}]
+        # @return [Object] the block's value
+        # @raise [Exceptions::LockTimeout, Exceptions::LockFailure]
+        def hold(name, options, &block)
+          lease = own[name.store_key]
+          return begin_tenure(name, options, &block) unless lease
+          raise Exceptions::LockFailure, "lock #{name} was lost" unless lease.valid?
+
+          Locking.debug { "lock #{name} is held already" }
+          yield
+        end
+
+        # @return [Boolean]
+        def held?(name)
+          own[name.store_key]&.valid? || false
+        end
+
+        private
+
+        def own
+          pid, leases = Thread.current[:mongo_locking_tenures]
+          return leases if pid == Process.pid
+
+          Thread.current[:mongo_locking_tenures] = [Process.pid, {}]
+          Thread.current[:mongo_locking_tenures].last
+        end
+
+        def begin_tenure(name, options)
+          entered = false
+          value = Locking.store.try_acquire(name.store_key, **terms(name, options)) do |lease|
+            entered = true
+            inside(name, lease) { yield }
+          end
+          entered ? value : give_up(name)
+        rescue ::Plock::Error => e
+          raise if entered
+
+          Locking.error("lock #{name}: #{e.class}: #{e.message}")
+          raise Exceptions::LockFailure, "unable to acquire lock #{name}"
+        end
+
+        def inside(name, lease)
+          key = name.store_key
+          own[key] = lease
+          Locking.debug { "lock #{name} acquired" }
+          yield
+        ensure
+          own.delete(key)
+        end
+
+        def give_up(name)
+          Locking.warn("lock #{name} could not be acquired")
+          raise Exceptions::LockTimeout, "unable to acquire lock #{name}"
+        end
+
+        def terms(name, options)
+          { ttl: options[:max_lifetime], wait: patience(**options.slice(:max_retries, :first_retry_interval, :max_retry_interval)), renew: true,
+            label: name.label }
+        end
+
+        # As long as so many tries would have taken, with pauses between them.
+        def patience(max_retries:, first_retry_interval:, max_retry_interval:)
+          pause = first_retry_interval
+          Array.new([max_retries.to_i - 1, 0].max) { [pause, max_retry_interval].min.tap { pause *= 2 } }
+               .sum.clamp(0, ::Plock::Locking::Arguments::SPAN_MAX)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,218 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/store_contract"
+require "tmpdir"
+require_relative "models"
+require_relative "older_lock"
+require_relative "stand_in"
+
+# What stands in for a collection keeps its documents in a file, so that processes share them.
+RSpec.describe Mongo::Locking::CollectionStore do
+  let(:folder) { Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) } }
+  let(:server) { StandIn::Server.new("#{folder}/documents") }
+  let(:collection) { StandIn::Collection.new(server) }
+  let(:older_collection) { StandIn::OldCollection.new(server) }
+  let(:store) { Mongo::Locking::CollectionStore.new(collection) }
+  let(:older) { OlderMongoLock.new(older_collection, "Order", "1") }
+  let(:key) { Mongo::Locking::Name.new("Order", "1").store_key }
+
+  def document = server.all.first
+
+  describe "seen as any store" do
+    let(:server) { StandIn::Server.new }
+    let(:share_of_steps) { [1, 2] } # the other half is as in memcached
+    let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the document has it as it is
+
+    it_behaves_like "a store", described_class::UNABLE
+  end
+
+  { "today's driver" => :collection, "the driver of the gem's time" => :older_collection }.each do |generation, given|
+    describe "with #{generation}" do
+      let(:store) { Mongo::Locking::CollectionStore.new(public_send(given)) }
+
+      it "writes what the gem writes, and who it is" do
+        lease = store.acquire(key, ttl: 600)
+        expect(document).to match(hash_including("scope" => "Order", "key" => "1", "refcount" => 1, "owner" => lease.token, "fence" => lease.fence,
+                                                 "expire_at" => be_within(5).of(Time.now + 600), "since" => be_within(5).of(Time.now)))
+        expect(document["expire_at"]).to be_utc
+        lease.release
+        expect(server.all).to be_empty
+      end
+
+      it "needs one request to acquire, and one to release" do
+        store.acquire(key) { nil }
+        before = server.requests
+        store.acquire(key) { nil }
+        expect(server.requests - before).to be 2
+      end
+
+      it "makes a unique index, so that there cannot be two documents" do
+        store.acquire(key) do
+          expect { older_collection.find_and_modify(new: true, upsert: true, query: { "scope" => "Order", "key" => "1", "refcount" => 7, "$atomic" => 1 },
+                                                    update: { "$set" => { "refcount" => 1 } }) }.to raise_error(/E11000/)
+        end
+      end
+
+      it "serves all who want it, one at a time" do
+        inside = 0
+        most = Queue.new
+        threads = Array.new(4) do
+          background do
+            10.times do
+              store.acquire(key, wait: 20) do
+                most << (inside += 1)
+                inside -= 1
+              end
+            end
+          end
+        end
+        threads.each(&:join)
+        expect(Array.new(most.size) { most.pop }).to all(be(1))
+        expect(server.all).to be_empty
+      end
+    end
+  end
+
+  it "refuses what is no collection" do
+    expect { Mongo::Locking::CollectionStore.new({}) }.to raise_error(Mongo::Locking::InvalidConfig, "not a collection: Hash")
+  end
+
+  describe "beside processes of the gem" do
+    it "is excluded by them, and has the lock when they leave" do
+      older # in the same folder
+      holder = child do |parent|
+        parent.tell(older.acquire)
+        parent.hear
+        older.release
+      end
+      expect(holder.hear).to be true
+      expect(store.try_acquire(key)).to be_nil
+      expect(store.each_lock.map(&:host)).to eq [nil]
+      waiter = await_sleep(background { store.acquire(key, wait: 20) { :mine } })
+      holder.tell(:leave)
+      expect(waiter.value).to be :mine
+      expect(holder.result).to be 0
+      expect(server.all).to be_empty
+    end
+
+    it "excludes them, and they have the lock when we leave" do
+      waiter = store.acquire(key) do
+        expect(older.acquire(tries: 3)).to be false
+        expect(document["refcount"]).to be 1
+        await_sleep(background { older.acquire(tries: 500) && older.release })
+      end
+      expect(waiter.value).to be 0
+      expect(server.all).to be_empty
+    end
+
+    it "loses nothing where both contend" do
+      counter = "#{folder}/counter"
+      File.write(counter, "0")
+      add = -> { File.write(counter, Integer(File.read(counter)) + 1) }
+      server.index(%w[scope key], true)
+      olders = Array.new(2) do
+        child { |_| 15.times { older.acquire(tries: 5_000) && add.call && older.release } }
+      end
+      ours = Array.new(2) { child { |_| 15.times { store.acquire(key, wait: 20) { add.call } } } }
+      [*olders, *ours].each(&:result)
+      expect(File.read(counter)).to eq "60"
+      expect(server.all).to be_empty
+    end
+
+    it "takes over from one that died, when its time is over" do
+      older.acquire(lifetime: 0.1)
+      started = monotonic
+      expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
+      expect(monotonic - started).to be_between(0.3, 2)
+      expect(server.all).to be_empty
+    end
+
+    it "takes down what several have left behind that died" do
+      older.acquire(lifetime: 0.1)
+      2.times { older.__send__(:count, 1) }
+      expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
+    end
+
+    # One of the gem that takes over sets the time in a second step.
+    it "does not take over what one of them has just taken over" do
+      older.acquire(lifetime: -1)
+      expect(store.try_acquire(key)).to be_nil
+      started = monotonic
+      eventually { monotonic - started > 0.25 }
+      older.__send__(:modify, { "scope" => "Order", "key" => "1" }, "$set" => { "expire_at" => Time.now.utc - 0.5 })
+      expect(store.try_acquire(key)).to be_nil
+    end
+
+    it "leaves to them what they have counted up meanwhile" do
+      lease = store.acquire(key)
+      older.__send__(:count, 1)
+      expect(lease.release).to be true
+      expect(document).to match(hash_including("refcount" => 1))
+      expect(document).not_to include("owner")
+      older.__send__(:count, -1)
+      expect(store.acquire(key, wait: 0) { :mine }).to be :mine
+    end
+
+    it "never counts down somebody else's lock where it comes too late" do
+      late = store.acquire(key, ttl: 0.05)
+      next_one = store.acquire(key, ttl: 30, wait: 5)
+      expect(late.release).to be false
+      expect(next_one).to be_valid
+      expect(next_one.release).to be true
+    end
+
+    it "lists theirs, and breaks it, whatever the count" do
+      Mongo::Locking.configure(collection: -> { collection })
+      older.acquire
+      older.__send__(:count, 1)
+      expect(Mongo::Locking.locks).to match [have_attributes(scope: "Order", key: "1", age: nil, remaining: be_between(590, 600))]
+      expect(Mongo::Locking.break("Order", "1")).to be true
+      expect(Mongo::Locking.locks).to be_empty
+      expect(store.acquire(key, wait: 5) { :mine }).to be :mine
+    ensure
+      Mongo::Locking.configure(collection: nil)
+    end
+  end
+
+  it "does not break the lock of one who has come since it was looked for" do
+    lease = store.acquire(key, ttl: 30)
+    next_one = nil
+    allow(collection).to receive(:find).and_wrap_original do |original, filter|
+      original.call(filter).tap do
+        next_one ||= server.remove(filter) && server.change(filter, { "$set" => { "refcount" => 1, "owner" => "next", "expire_at" => Time.now + 60 } }, true)
+      end
+    end
+    expect(store.break(key)).to be false
+    expect(lease.release).to be false
+    expect(document).to match(hash_including("owner" => "next", "refcount" => 1))
+  end
+
+  describe "where the server fails" do
+    it "says how, and goes on when it is back" do
+      store
+      down = true
+      server.failing { down }
+      expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError, "Mongo::Error::OperationFailure: no server")
+      down = false
+      expect(store.try_acquire(key) { :in }).to be :in
+    end
+
+    it "leaves no document behind where the answer to an acquire is lost" do
+      store.acquire("another") { nil }
+      lost = true
+      allow(collection).to receive(:find_one_and_update).and_wrap_original do |original, *arguments, **options|
+        original.call(*arguments, **options).tap do
+          raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false }
+        end
+      end
+      expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError)
+      expect(store.acquire(key, wait: 5) { :mine }).to be :mine
+    end
+
+    it "raises what is not the server's as it is" do
+      allow(collection).to receive(:find_one_and_update).and_raise(NoMethodError, "a mistake")
+      expect { store.try_acquire(key) }.to raise_error(NoMethodError, "a mistake")
+    end
+  end
+end

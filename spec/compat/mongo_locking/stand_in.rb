@@ -1,0 +1,162 @@
+# frozen_string_literal: true
+
+require "fileutils"
+
+# What a server of MongoDB answers to the calls that locks are made of, kept in a file that processes share. Documents change one request
+# at a time, fields that are named in a unique index are looked at, and moments are kept in milliseconds.
+module StandIn
+  # As the driver raises it, of which only the name and the code count.
+  module Mongo
+    class OperationFailure < StandardError
+      def self.name = "Mongo::Error::OperationFailure"
+
+      attr_reader :code
+
+      def initialize(message, code = nil)
+        super(message)
+        @code = code
+      end
+    end
+  end
+
+  # The documents.
+  class Server
+    attr_reader :requests
+
+    # @param path [String, nil] nil: for this process only
+    def initialize(path = nil)
+      @path = path
+      @lock = Mutex.new
+      @state = { documents: [], unique: [] }
+      @requests = 0
+    end
+
+    def all = request { |state| state[:documents].map(&:dup) }
+
+    def first(filter) = request { |state| state[:documents].find { |document| match?(document, filter) }&.dup }
+
+    def index(keys, unique) = request { |state| state[:unique] |= [keys] if unique }
+
+    def change(filter, changes, upsert)
+      request do |state|
+        found = state[:documents].find { |document| match?(document, filter) }
+        next if found.nil? && !upsert
+
+        document = apply(found || filter.reject { |_, value| value.is_a?(Hash) }, changes)
+        refuse_duplicate(state, document) unless found
+        found ? found.replace(document) : state[:documents] << document
+        document.dup
+      end
+    end
+
+    def remove(filter)
+      request do |state|
+        found = state[:documents].find { |document| match?(document, filter) }
+        state[:documents].delete(found)
+      end
+    end
+
+    # Has the block decide, with the number of each request, whether it fails.
+    def failing(&block) = @failing = block
+
+    private
+
+    def request
+      @requests += 1
+      raise Mongo::OperationFailure.new("no server", 91) if @failing&.call(@requests)
+
+      Thread.handle_interrupt(Object => :never) { @path ? in_file { |state| yield state } : @lock.synchronize { yield @state } }
+    end
+
+    def in_file
+      File.open(@path, File::RDWR | File::CREAT) do |file|
+        file.flock(File::LOCK_EX)
+        state = file.size.zero? ? @state : Marshal.load(file.pread(file.size, 0)) # past a Fiber scheduler
+        yield(state).tap do
+          written = Marshal.dump(state)
+          file.pwrite(written, 0)
+          file.truncate(written.bytesize)
+        end
+      end
+    end
+
+    def match?(document, filter)
+      filter.all? do |field, wanted|
+        value = document[field]
+        next value == moment(wanted) unless wanted.is_a?(Hash)
+
+        wanted.all? { |operator, bound| value && value.public_send({ "$lt" => :<, "$gt" => :> }.fetch(operator), bound) }
+      end
+    end
+
+    def apply(document, changes)
+      changes.each_with_object(document.dup) do |(operator, fields), changed|
+        fields.each do |field, value|
+          case operator
+          when "$set" then changed[field] = moment(value)
+          when "$inc" then changed[field] = changed.fetch(field, 0) + value
+          when "$unset" then changed.delete(field)
+          else raise ArgumentError, "no operator called #{operator}"
+          end
+        end
+      end
+    end
+
+    def moment(value) = value.is_a?(Time) ? Time.at(value.to_r.floor(3)).utc : value
+
+    def refuse_duplicate(state, document)
+      state[:unique].each do |keys|
+        next unless state[:documents].any? { |other| keys.all? { |key| other[key] == document[key] } }
+
+        raise Mongo::OperationFailure.new("E11000 duplicate key error", 11_000)
+      end
+    end
+  end
+
+  # With the methods of today's driver.
+  class Collection
+    Indexes = Struct.new(:server) do
+      def create_one(keys, unique: false, background: false)
+        server.index(keys.keys, unique)
+      end
+    end
+
+    attr_reader :server
+
+    def initialize(server) = @server = server
+
+    def indexes = Indexes.new(@server)
+
+    def find(filter) = filter.empty? ? @server.all : [@server.first(filter)].compact
+
+    def find_one_and_update(filter, changes, return_document:, upsert: false)
+      raise ArgumentError, "only :after" unless return_document == :after
+
+      @server.change(filter, changes, upsert)
+    end
+
+    def find_one_and_delete(filter) = @server.remove(filter)
+  end
+
+  # With the methods of the driver that the gem was written for.
+  class OldCollection
+    attr_reader :server
+
+    def initialize(server) = @server = server
+
+    def ensure_index(keys, unique: false, background: false)
+      @server.index(keys.map(&:first), unique)
+    end
+
+    def find(filter) = filter.empty? ? @server.all : [@server.first(filter)].compact
+
+    def find_and_modify(query:, update: nil, new: false, upsert: false, remove: false)
+      raise ArgumentError, "not atomic" unless query["$atomic"] == 1
+      raise ArgumentError, "only the new document" unless new || remove
+
+      filter = query.except("$atomic")
+      found = remove ? @server.remove(filter) : @server.change(filter, update, upsert)
+      found or raise Mongo::OperationFailure, "No matching object found"
+    end
+  end
+end
