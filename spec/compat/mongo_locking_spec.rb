@@ -3,9 +3,12 @@
 require "spec_helper"
 require "logger"
 require "stringio"
+require "support/store_contract/helpers"
 require_relative "mongo_locking/models"
 
 RSpec.describe Mongo::Locking do
+  include Support::StoreContract
+
   let(:order) { MongoModels::Order.new(SecureRandom.hex(4)) }
   let(:item) { MongoModels::OrderItem.new(1, order) }
   let(:flow) { MongoModels::JobFlow.new(item) }
@@ -223,6 +226,14 @@ RSpec.describe Mongo::Locking do
 
     it "does not take the block's own errors for its own" do
       expect { order.lock { raise Plock::UnavailableError, "the block's" } }.to raise_error(Plock::UnavailableError, "the block's")
+    end
+
+    it "leaves nothing behind, at whatever step it is interrupted" do
+      order.lock { nil }
+      interrupted_everywhere(-> { item.lock { order.lock { nil } } }) do
+        expect(order.have_lock?).to be false
+        expect(described_class.locks).to be_empty
+      end
     end
 
     it "refuses an option that it does not know" do

@@ -1,7 +1,11 @@
 # frozen_string_literal: true
 
+require "support/store_contract/helpers"
+
 # What RemoteLock promises on every adapter. The host has `adapter`, and `another_adapter` to the same place.
 RSpec.shared_examples "a remote lock" do
+  include Support::StoreContract
+
   let(:short) { 0.1 } # seconds; the shortest time that a lock can have
   let(:lock) { RemoteLock.new(adapter) }
   let(:key) { "key-#{SecureRandom.hex(8)}" }
@@ -165,6 +169,13 @@ RSpec.shared_examples "a remote lock" do
         expect(in_child { [lock.acquired?(key), lock.release_lock(key)] }).to eq [false, false]
         expect(lock.acquired?(key)).to be true
       end
+    end
+  end
+
+  it "leaves nothing behind, at whatever step it is interrupted" do
+    lock.synchronize(key) { nil }
+    interrupted_everywhere(-> { lock.synchronize(key) { nil } }) do
+      elsewhere { lock.synchronize(key, initial_wait: 0.001, retries: 9) { nil } }
     end
   end
 

@@ -17,8 +17,8 @@ module Mongo
         # @raise [Exceptions::LockTimeout, Exceptions::LockFailure]
         def hold(name, options, &block)
           lease = own[name.store_key]
-          return begin_tenure(name, options, &block) unless lease
-          raise Exceptions::LockFailure, "lock #{name} was lost" unless lease.valid?
+          raise Exceptions::LockFailure, "lock #{name} was lost" if lease&.lost?
+          return begin_tenure(name, options, &block) unless lease&.valid?
 
           Locking.debug { "lock #{name} is held already" }
           yield
@@ -54,12 +54,15 @@ module Mongo
         end
 
         def inside(name, lease)
+          mask = ::Plock::Locking::Taking.mask
           key = name.store_key
-          own[key] = lease
-          Locking.debug { "lock #{name} acquired" }
-          yield
-        ensure
-          own.delete(key)
+          begin
+            own[key] = lease
+            Locking.debug { "lock #{name} acquired" }
+            yield
+          ensure
+            Thread.handle_interrupt(mask) { own.delete(key) }
+          end
         end
 
         def give_up(name)

@@ -30,17 +30,19 @@ class RemoteLock
     # @raise [Plock::Error] the store failed
     def obtain(key, seconds, wait)
       deadline = Plock::Clock.now + patience(wait)
-      turn = turns.try_acquire(lease_key(key), ttl: span(seconds), wait: patience(wait), label: label(key)) or return false
+      turn = claim(turns, key, seconds, wait)
       mask = Plock::Locking::Taking.mask
-      taken = true # until the store has refused it, it may be
-      kept = false
+      taken = kept = false
       begin
-        taken = knock(key, seconds, turn, deadline)
-        Thread.handle_interrupt(mask) { Holdings.all.add(place(turns, key), turn) && kept = true } if taken
+        return false unless turn.ask
+
+        taken = true # until the store has refused it, it may be
+        taken = knock(key, seconds, turn.lease, deadline)
+        Thread.handle_interrupt(mask) { Holdings.all.add(place(turns, key), turn.lease) && kept = true } if taken
+        kept
       ensure
         Thread.handle_interrupt(mask) { give_up(key, turn, taken) } unless kept
       end
-      kept
     end
 
     # @param key [String]
@@ -83,7 +85,7 @@ class RemoteLock
     rescue Plock::Error
       nil
     ensure
-      turn.finish
+      turn.give_up
     end
   end
 end

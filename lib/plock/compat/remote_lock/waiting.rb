@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "claim"
 require_relative "holdings"
 
 class RemoteLock
@@ -37,7 +38,9 @@ class RemoteLock
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
     # A key of any length has a lease in the store, whose label says what it is for.
-    def lease_key(key) = "remote_lock:#{Plock.digest(key)}"
+    def claim(backing, key, seconds, wait)
+      Claim.new(backing, "remote_lock:#{Plock.digest(key)}", ttl: span(seconds), wait: patience(wait), label: label(key))
+    end
 
     def label(key) = key.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
 

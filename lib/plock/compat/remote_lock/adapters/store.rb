@@ -48,15 +48,15 @@ class RemoteLock
       def obtain(key, seconds, wait)
         mask = Plock::Locking::Taking.mask
         place = place(@leases, key)
-        lease = nil
+        claim = claim(@leases, key, seconds, wait)
         kept = false
         begin
-          lease = @leases.try_acquire(lease_key(key), ttl: span(seconds), wait: patience(wait), label: label(key))
-          Thread.handle_interrupt(mask) { Holdings.all.add(place, lease) && kept = true } if lease
+          return false unless claim.ask
+
+          Thread.handle_interrupt(mask) { Holdings.all.add(place, claim.lease) && kept = true }
         ensure
-          Thread.handle_interrupt(mask) { lease.finish } if lease && !kept
+          Thread.handle_interrupt(mask) { claim.give_up } unless kept
         end
-        kept
       end
     end
   end
