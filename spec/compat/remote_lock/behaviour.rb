@@ -164,6 +164,15 @@ RSpec.shared_examples "a remote lock" do
       expect(said).to contain_exactly(/the lock "lock\|#{key}" was lost before its block ended/)
     end
 
+    it "works in a child that is forked while other threads lock" do
+      lock # before the fork
+      stop = false
+      busy = Array.new(2) { |number| background { lock.synchronize("#{key}-#{number}") { nil } until stop } }
+      expect(Array.new(5) { |number| child { lock.synchronize("#{key}-child-#{number}") { :in } } }.map(&:result)).to all(be(:in))
+      stop = true
+      busy.each(&:join)
+    end
+
     it "leaves a parent's lock alone in a forked child" do
       lock.synchronize(key) do
         expect(in_child { [lock.acquired?(key), lock.release_lock(key)] }).to eq [false, false]

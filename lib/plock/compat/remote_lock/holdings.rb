@@ -13,16 +13,14 @@ class RemoteLock
     def self.all = ALL
 
     def initialize
-      @lock = Mutex.new
-      @leases = {}
-      @sweep_at = SWEEP_AT_LEAST
+      start_afresh
     end
 
     # @param place [Array] store, key and owner
     # @param lease [Plock::Lease]
     # @return [void]
     def add(place, lease)
-      @lock.synchronize do
+      enter do
         sweep if @leases.size >= @sweep_at
         @leases[place] = lease
       end
@@ -30,17 +28,30 @@ class RemoteLock
 
     # @return [Plock::Lease, nil]
     def find(place)
-      @lock.synchronize { @leases[place] }
+      enter { @leases[place] }
     end
 
     # @return [Boolean] was there one that was still ours?
     # @raise [Plock::Error] the store failed
     def release(place)
-      lease = @lock.synchronize { @leases.delete(place) }
+      lease = enter { @leases.delete(place) }
       !lease.nil? && lease.release
     end
 
     private
+
+    def enter(&block)
+      start_afresh unless @pid == Process.pid
+      @lock.synchronize(&block)
+    end
+
+    # A forked child has none of its parent's.
+    def start_afresh
+      @pid = Process.pid
+      @lock = Mutex.new
+      @leases = {}
+      @sweep_at = SWEEP_AT_LEAST
+    end
 
     def sweep
       @leases.select! { |_place, lease| lease.valid? }
