@@ -57,13 +57,12 @@ module WithTransactionalLock
       def with_transactional_lock(name, timeout: nil, shared: false)
         raise ArgumentError, "with_transactional_lock needs a block" unless block_given?
 
-        request = Request.new(name, timeout, shared)
+        request = Request.of(name, timeout, shared)
         with_connection do |connection|
           kind = WithTransactionalLock.kind_of(connection)
-          kind.prepare(self, connection, request)
-          joined = connection.current_transaction.joinable?
+          prepared = kind.prepare(self, connection, request)
           connection.transaction do
-            kind.lock(connection, request, joined)
+            kind.lock(connection, request, prepared)
             yield
           end
         end

@@ -40,7 +40,7 @@ module WithTransactionalLock
       # @return [void]
       def prepare(model, connection, request)
         known = known_of(model, connection)
-        return if known.rows.key?(request.id)
+        return if known.rows[request.id]
 
         known.rows.clear if known.rows.size >= KNOWN_MAX
         known.rows[request.id] = true if made?(known.connections, request.id)
@@ -49,17 +49,17 @@ module WithTransactionalLock
       # @return [void]
       # @raise [Plock::TimeoutError]
       # @raise [Plock::UnsupportedError]
-      def lock(connection, request, _joined)
+      def lock(connection, request, _prepared)
         refuse_shared if request.shared
-        return ask(connection, request, "") unless request.timeout
+        return connection.execute(request.statement(:insert) { insert(request) }, NAME) unless request.timeout
 
-        within(connection, request) { |limit| ask(connection, request, limit) }
+        within(connection, request) { |limit| connection.execute(limit + insert(request), NAME) }
       end
 
       private
 
       def known_of(model, connection)
-        @known.compute_if_absent(connection.pool.db_config) do
+        @known[connection.pool.db_config] || @known.compute_if_absent(connection.pool.db_config) do
           origin = Plock::Store::Database::Origin.new(model)
           Known.new(Concurrent::Map.new, Plock::Store::Database::Connections.new(origin, 1, MAKING_S))
         end
@@ -79,9 +79,7 @@ module WithTransactionalLock
         false
       end
 
-      def ask(connection, request, limit)
-        connection.execute("#{limit}INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) ON DUPLICATE KEY UPDATE lock_id = lock_id", NAME)
-      end
+      def insert(request) = "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) ON DUPLICATE KEY UPDATE lock_id = lock_id"
 
       # MariaDB can limit one statement, MySQL a connection only.
       def within(connection, request, &block)

@@ -14,18 +14,16 @@ module WithTransactionalLock
     private_constant :NAME, :SAVEPOINT, :KEPT
 
     class << self
-      # @return [void]
-      def prepare(_model, _connection, _request); end
+      # @return [Boolean] is a transaction open that is going to be joined?
+      def prepare(_model, connection, _request) = connection.current_transaction.joinable?
 
-      # @param joined [Boolean] was the transaction open before?
+      # @param joined [Boolean] what {prepare} has said
       # @return [void]
       # @raise [Plock::TimeoutError]
       def lock(connection, request, joined)
-        sql = "/* lock:#{request.comment} */ "
-        return try(connection, request, sql) if request.timeout&.zero?
+        return try(connection, request) if request.timeout&.zero?
 
-        sql << (joined ? "SAVEPOINT #{SAVEPOINT}; #{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}" : waiting(request))
-        connection.execute(sql, NAME)
+        connection.execute(joined ? request.statement(:joined) { behind_savepoint(request) } : request.statement(:alone) { alone(request) }, NAME)
         done = true
       rescue ActiveRecord::LockWaitTimeout
         raise unless request.timeout
@@ -40,9 +38,15 @@ module WithTransactionalLock
       def function(kind, request) = "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
 
       # A row of a statement that the query cache has no part in.
-      def try(connection, request, sql)
-        connection.exec_query("#{sql}SELECT #{function("try_", request)}", NAME).rows.dig(0, 0) or raise request.late
+      def try(connection, request)
+        connection.exec_query("#{comment(request)}SELECT #{function("try_", request)}", NAME).rows.dig(0, 0) or raise request.late
       end
+
+      def alone(request) = comment(request) + waiting(request)
+
+      def behind_savepoint(request) = "#{comment(request)}SAVEPOINT #{SAVEPOINT}; #{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}"
+
+      def comment(request) = "/* lock:#{request.comment} */ "
 
       # What the limit was is kept in the database meanwhile.
       def waiting(request)

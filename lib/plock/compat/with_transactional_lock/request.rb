@@ -10,11 +10,50 @@ module WithTransactionalLock
     # Of a name is shown at most so much.
     SHOWN = 100
 
-    # @return [String]
-    attr_reader :name
+    # So many requests that say no more than a name are remembered, where the name has at most so many bytes.
+    KNOWN_MAX = 1000
+    KNOWN_BYTES = 256
+
+    private_constant :SHOWN, :KNOWN_MAX, :KNOWN_BYTES
+
+    @known = {}
+
+    class << self
+      # @param name [String]
+      # @return [Request]
+      # @raise [TypeError]
+      # @raise [ArgumentError]
+      def of(name, timeout, shared)
+        plain = @known[name] || plain(name)
+        return plain if timeout.nil? && shared == false
+
+        raise ArgumentError, "shared: must be true or false (got #{shared.inspect})" unless shared == true || shared == false
+
+        new(plain.id, plain.comment, timeout && Plock::Locking::Arguments.span("timeout:", timeout), shared)
+      end
+
+      private
+
+      def plain(any)
+        name = String.try_convert(any) or raise TypeError, "the name of a lock must be a String (got #{any.class})"
+        request = new(Digest::SHA256.digest(name).unpack1("q<"), comment(name), nil, false)
+        return request if name.bytesize > KNOWN_BYTES
+
+        @known = {} if @known.size >= KNOWN_MAX
+        @known[name] = request
+      end
+
+      def comment(name)
+        name.byteslice(0, SHOWN).b.gsub(/[^ -~]|\*/n, "?").force_encoding(Encoding::UTF_8)
+      end
+    end
 
     # @return [Integer] by which the database knows the lock, 64 bits with a sign
     attr_reader :id
+
+    # @return [String] the name as it can stand in an SQL comment: nothing but ASCII, and nothing that would end the comment or begin
+    #   another one
+    attr_reader :comment
 
     # @return [Float, nil] seconds
     attr_reader :timeout
@@ -22,34 +61,19 @@ module WithTransactionalLock
     # @return [Boolean]
     attr_reader :shared
 
-    # @return [String] the name as it can stand in an SQL comment: nothing but ASCII, and nothing that would end the comment or begin
-    #   another one
-    attr_reader :comment
-
-    # What a name comes to, so that one that is often used is not digested each time.
-    KNOWN_MAX = 1000
-    @known = {}
-
-    # @param name [String]
-    # @return [Array(Integer, String)] id and comment
-    def self.known(name)
-      @known[name] || begin
-        @known = {} if @known.size >= KNOWN_MAX
-        @known[name.dup.freeze] = [Digest::SHA256.digest(name).unpack1("q<"),
-                                   name.byteslice(0, SHOWN).b.gsub(/[^ -~]|\*/n, "?").force_encoding(Encoding::US_ASCII)].freeze
-      end
+    def initialize(id, comment, timeout, shared)
+      @id = id
+      @comment = comment
+      @timeout = timeout
+      @shared = shared
+      @statements = {}
     end
 
-    # @raise [TypeError]
-    # @raise [ArgumentError]
-    def initialize(name, timeout, shared)
-      @name = String.try_convert(name) or raise TypeError, "the name of a lock must be a String (got #{name.class})"
-      @id, @comment = Request.known(@name)
-      @timeout = timeout && Plock::Locking::Arguments.span("timeout:", timeout)
-      @shared = shared
-      return if shared == true || shared == false
-
-      raise ArgumentError, "shared: must be true or false (got #{shared.inspect})"
+    # @param kind [Symbol]
+    # @yieldreturn [String] the statement that asks for the lock, which is made once
+    # @return [String]
+    def statement(kind)
+      @statements[kind] ||= yield.freeze
     end
 
     # @return [Plock::TimeoutError]
