@@ -92,10 +92,11 @@ module WithTransactionalLock
         raise request.late
       end
 
+      # Locks are waited for in whole seconds, and statements as exactly as is asked for; the one limit is not to come before the other.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 
-        "SET STATEMENT max_statement_time = #{format("%.6f", request.timeout)} FOR "
+        format("SET STATEMENT innodb_lock_wait_timeout = %d, max_statement_time = %.6f FOR ", request.timeout.ceil + 1, request.timeout)
       end
 
       def within_connection_limit(connection, request)

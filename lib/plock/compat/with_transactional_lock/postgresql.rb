@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "plock/store/aside"
+
 module WithTransactionalLock
   # PostgreSQL: an advisory lock of the transaction, in one round trip.
   #
@@ -11,7 +13,10 @@ module WithTransactionalLock
     SAVEPOINT = "plock_transactional_lock"
     KEPT = "plock.lock_timeout"
 
-    private_constant :NAME, :SAVEPOINT, :KEPT
+    # Seconds in which what was asked has to end where it is no longer waited for.
+    STOP_S = 1.0
+
+    private_constant :NAME, :SAVEPOINT, :KEPT, :STOP_S
 
     class << self
       # @return [Boolean] is a transaction open that is going to be joined?
@@ -58,22 +63,29 @@ module WithTransactionalLock
           "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
       end
 
-      # The caller's transaction is as it was, whatever has happened; where there is no connection any more, nobody can do anything.
+      # The caller's transaction is as it was, whatever has happened, but for the lock where an interrupt came when it was had already;
+      # and where there is no connection any more, nobody can do anything.
       def go_back(connection)
         Thread.handle_interrupt(Object => :never) do
-          stop_asking(connection.raw_connection)
+          raw = connection.raw_connection
+          stop_asking(raw)
+          next unless raw.transaction_status == PG::PQTRANS_INERROR
+
           connection.execute("ROLLBACK TO SAVEPOINT #{SAVEPOINT}; RELEASE SAVEPOINT #{SAVEPOINT}", NAME)
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
         nil # why is on its way already
       end
 
-      # Who was interrupted does not wait for the answer.
+      # Who was interrupted does not wait for the answer; and a database that does not take even that in is not spoken to again.
       def stop_asking(raw)
         return unless raw.transaction_status == PG::PQTRANS_ACTIVE
 
-        raw.cancel
-        raw.discard_results
+        stopped = Plock::Store::Aside.run(STOP_S) do
+          raw.cancel
+          raw.discard_results
+        end
+        raw.socket_io.shutdown unless stopped
       end
     end
   end

@@ -71,6 +71,36 @@ RSpec.describe WithTransactionalLock do
       end
     end
 
+    it "leaves an open transaction as it was where an interrupt comes with the lock" do
+      interrupted = ->(*, payload) { throw :interrupted if payload[:sql].include?("pg_advisory_xact_lock") }
+      model.transaction do
+        catch(:interrupted) do
+          ActiveSupport::Notifications.subscribed(interrupted, "sql.active_record") { model.with_transactional_lock(lock) { raise "entered" } }
+        end
+        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be_an(Integer)
+      end
+      expect(in_another(model) { free?(model, lock) }).to be(true)
+    end
+
+    it "waits for no database that says nothing, where who waits in an open transaction is interrupted" do
+      holder = hold_in_another(model, lock)
+      line = proxy(["127.0.0.1", Support::Postgres.shared.port])
+      far = Support::Databases.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+      expect do
+        far.transaction do
+          far.lease_connection.execute("UPDATE counters SET value = 7 WHERE id = 1")
+          line.swallow(:reply)
+          took = elapsed { expect { Timeout.timeout(0.2) { far.with_transactional_lock(lock) { nil } } }.to raise_error(Timeout::Error) }
+          expect(took).to be < 4
+          line.clear
+          far.lease_connection.execute("SELECT 1")
+        end
+      end.to raise_error(ActiveRecord::ActiveRecordError)
+      far.release_connection # as at the end of a request
+      holder.tell(:go) && holder.result
+      expect(far.with_transactional_lock(lock, timeout: 5) { far.lease_connection.select_value("SELECT value FROM counters WHERE id = 1") }).not_to be(7)
+    end
+
     it "waits in the order of the database" do
       holder = hold_in_another(model, lock)
       waiting = ->(count) { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == count }
@@ -151,6 +181,17 @@ RSpec.describe WithTransactionalLock do
 
     it "has no shared locks" do
       expect { model.with_transactional_lock(lock, shared: true) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /shared/)
+    end
+
+    it "has more patience than the database, where it is asked to" do
+      holder = hold_in_another(model, lock)
+      in_time = child do
+        model.lease_connection.execute("SET SESSION innodb_lock_wait_timeout = 0")
+        model.with_transactional_lock(lock, timeout: 10) { :entered }
+      end
+      await_lock_wait(model)
+      holder.tell(:go)
+      expect(in_time.result).to be(:entered)
     end
 
     it "limits the connection where it cannot limit a statement" do
