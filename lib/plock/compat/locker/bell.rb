@@ -66,8 +66,11 @@ class Locker
       call = Rows.call(key)
       return if !@queue.anybody?(call) && yield
 
-      waiter = @queue.join(call, [])
-      count(1)
+      waiter = nil
+      Thread.handle_interrupt(Object => :never) do # who is forgotten in the line lets nobody after him ask
+        waiter = @queue.join(call, [])
+        count(1)
+      end
       @listener&.start(Plock::Clock.now + LISTEN_S)
       wait_for_turn(call, waiter) { yield }
     ensure
