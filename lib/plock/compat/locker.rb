@@ -109,11 +109,7 @@ class Locker
   def run(blocking = @blocking)
     raise ArgumentError, "Locker#run needs a block" unless block_given?
 
-    asked_at = Plock::Clock.now
-    return false unless blocking ? asked_at = wait : get
-
-    Holding.new(self, rows, asked_at).around { yield sequence }
-    true
+    Holding.new(self, rows).around(-> { ask(blocking) }) { yield sequence }
   end
 
   # Takes the row, where nobody has it.
@@ -166,9 +162,11 @@ class Locker
     raise ArgumentError, "renew_every must be less than lock_for" unless renew_every < lock_for
   end
 
-  # @return [Float] when it was asked for
-  def wait
-    asked_at = nil
+  # @return [Float, nil] when it was asked for; nil: somebody has it
+  def ask(blocking)
+    asked_at = Plock::Clock.now
+    return (asked_at if get) unless blocking
+
     Bell.of(model).waiting(key) do
       asked_at = Plock::Clock.now
       get

@@ -12,16 +12,20 @@ class Locker
     RETRY = 0.1
     RETRY_S = (0.02..1.0).freeze
 
-    # How long the end of a block may wait for the end of a renewal.
+    # How long the end of a block may wait for the end of a renewal, and a release that nobody waits for may take.
     LAST_S = 2.0
 
     # The clocks of two machines may run so differently.
     DRIFT = 0.01
 
-    # @param locker [Locker] that has it
+    # A release is not given up before it has been sent.
+    LEAVING = { LockStolen => :never, Object => :on_blocking }.freeze
+
+    private_constant :RETRY, :RETRY_S, :LAST_S, :DRIFT, :LEAVING
+
+    # @param locker [Locker] that is to have it
     # @param rows [Rows]
-    # @param asked_at [Float] when it was asked for, on {Plock::Clock}
-    def initialize(locker, rows, asked_at)
+    def initialize(locker, rows)
       @locker = locker
       @rows = rows
       @alarm = Alarm.new(LockStolen)
@@ -29,20 +33,26 @@ class Locker
       @moved = ConditionVariable.new
       @over = false
       @pid = Process.pid
-      date(asked_at)
     end
 
+    # @param ask [Proc] for the row: when it was asked for, on {Plock::Clock}; nil: somebody has it
     # @yield with the lock
-    # @return [void]
+    # @return [Boolean] has the block run?
     # @raise [LockStolen]
-    def around(&block)
+    def around(ask, &block)
       @alarm.around do
+        asked_at = ask.call
+        refused = asked_at.nil?
+        next false if refused
+
+        date(asked_at)
+        held = true
         # What a transaction of the caller's has taken, nobody can take from it; and another connection would wait for its end.
         thread = launch unless @rows.in_transaction?
         @alarm.hearing(&block)
         done = true
       ensure
-        Thread.handle_interrupt(Object => :never) { finish(thread, done) }
+        Thread.handle_interrupt(Object => :never) { held ? finish(thread, done) : release_aside } unless refused
       end
     end
 
@@ -111,12 +121,32 @@ class Locker
       give_back(done)
     end
 
-    # An exception that is on its way already is the one to be heard.
+    # An exception that is on its way already is the one to be heard. Who has no time to wait for the answer need not.
     def give_back(done)
-      ours = @locker.release
+      ours = Thread.handle_interrupt(LEAVING) { @locker.release }
+      answered = true
       raise @alarm.error || LockStolen.new("somebody else has taken the lock on #{@locker.key.inspect}") unless ours || !done
     rescue ActiveRecord::ActiveRecordError => e
-      Plock::Log.warn(Plock.logger, "the lock on #{@locker.key.inspect} could not be released (#{e.class}): it frees itself within " \
+      answered = true
+      warn_of(e.class)
+    ensure
+      warn_of("interrupted") unless answered || release_aside
+    end
+
+    # Where nobody knows whether the row is ours, or its connection is in the middle of something. In a transaction of the caller's,
+    # no other connection could.
+    #
+    # @return [Boolean, nil] nil: that is still not known
+    def release_aside
+      return if @pid != Process.pid || @rows.in_transaction?
+
+      Plock::Store::Aside.run(LAST_S) { @locker.release } && true
+    rescue ActiveRecord::ActiveRecordError, Plock::Error
+      nil
+    end
+
+    def warn_of(reason)
+      Plock::Log.warn(Plock.logger, "the lock on #{@locker.key.inspect} could not be released (#{reason}): it frees itself within " \
                                     "#{@locker.lock_for} s")
     end
   end

@@ -121,4 +121,41 @@ RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
     holder.tell(:go)
     expect([warm.join(10)&.value, waiter.result]).to eq([true, true])
   end
+
+  it "keeps no place in the line for who is interrupted when he takes it" do
+    holder = hold_in_another
+    queue = Locker::Bell.of(model).instance_variable_get(:@queue)
+    allow(queue).to receive(:join).and_wrap_original do |join, *arguments|
+      join.call(*arguments).tap { Thread.current.raise(Interrupt) }
+    end
+    expect { Locker.run(key, model: model, blocking: true) { raise "entered" } }.to raise_error(Interrupt)
+    allow(queue).to receive(:join).and_call_original
+    holder.tell(:go) && holder.result
+    expect(background { Locker.run(key, model: model, blocking: true) { nil } }.join(5)&.value).to be(true)
+  end
+
+  it "has no row for long that was asked for when an interrupt came" do
+    model.create!(key: key)
+    busy = child { |parent| model.transaction { model.where(key: key).update_all(locked_at: Time.now) && parent.tell(:in) && parent.hear } }
+    busy.hear
+    thread = background { Locker.run(key, model: model) { raise "entered" } }
+    eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1 }
+    thread.kill
+    busy.tell(:go)
+    thread.join(5)
+    eventually(3) { Locker.run(key, model: model) { nil } }
+  end
+
+  it "can be interrupted where the database says nothing to a release" do
+    line = proxy(["127.0.0.1", Support::Postgres.shared.port])
+    far = Support::Lockers.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+    heard = warnings do
+      took = elapsed do
+        expect { Timeout.timeout(0.5) { Locker.run(key, model: far) { line.swallow(:reply) } } }.to raise_error(Timeout::Error)
+      end
+      expect(took).to be < 4
+    end
+    line.disconnect
+    expect(heard).to match([/could not be released/])
+  end
 end
