@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/lockers"
+require "support/pgbouncer"
 
 RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   let!(:key) { "advisory:#{SecureRandom.hex(8)}" }
@@ -78,6 +79,18 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     expect(model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).to be_zero
     holder.tell(:go)
     expect(waiter.join(10)&.value).to be(true)
+  end
+
+  it "works through a pooler that lends a connection to each transaction", needs: Support::Pgbouncer::PROGRAMS do
+    pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
+    pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
+    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, pooled.public_send(name)] }
+    allow(ActiveRecord::Base).to receive_messages(facts)
+    described_class.run(key, blocking: true) do
+      expect(in_child { described_class.run(key) { raise "entered" } }).to be(false)
+    end
+    expect(described_class.run(key) { nil }).to be(true)
+    expect(model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).to be_zero
   end
 
   it "raises LockConnectionLost in the block when the connection is cut" do

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/lockers"
+require "support/pgbouncer"
 
 RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
   include Support::Lockers
@@ -49,6 +50,17 @@ RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
       @came - holder.result
     end
     expect(delays.min).to be < 0.1
+  end
+
+  it "works through a pooler that lends a connection to each transaction, where nobody can be called", needs: Support::Pgbouncer::PROGRAMS do
+    pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
+    pooled = Support::Lockers.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
+    holder = hold_in_another(lock_for: 20, renew_every: 0.1)
+    waiter = background { Locker.run(key, model: pooled, blocking: true) { |sequence| expect(sequence).to be(2) } }
+    eventually { row.locked_until > row.locked_at + 20.1 } # renewed
+    holder.tell(:go)
+    expect(waiter.join(5)&.value).to be(true)
+    expect(row.locked_by).to be_nil
   end
 
   it "a restart in mid-hold loses neither the renewal nor the exclusion" do

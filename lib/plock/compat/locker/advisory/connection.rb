@@ -60,16 +60,8 @@ class Locker
       #
       # @yieldparam message [String]
       # @return [void]
-      def watch
-        @watcher = Thread.new do
-          Thread.current.name = "plock locker"
-          Thread.current.report_on_exception = false
-          Thread.handle_interrupt(Object => :immediate) do
-            loop { look }
-          rescue Plock::Error => e
-            yield "the connection that has the lock was lost: #{e.message}"
-          end
-        end
+      def watch(&lost)
+        Thread.handle_interrupt(Object => :never) { @watcher = Thread.new { watch_for_loss(&lost) } }
       end
 
       # @return [void]
@@ -129,6 +121,16 @@ class Locker
         true
       rescue Plock::Store::Database::Connection::Again
         false
+      end
+
+      def watch_for_loss
+        Thread.current.name = "plock locker"
+        Thread.current.report_on_exception = false
+        Thread.handle_interrupt(Object => :immediate) do
+          loop { look }
+        rescue Plock::Error => e
+          yield "the connection that has the lock was lost: #{e.message}"
+        end
       end
 
       # It says nothing by itself but that it is over.
