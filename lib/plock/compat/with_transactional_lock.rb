@@ -42,8 +42,8 @@ module WithTransactionalLock
       # transaction that was open before can still be used.
       #
       # @param name [String] of any length and content
-      # @param timeout [Numeric, nil] seconds of patience, 0 to 31_622_400; nil: none but the database's. MySQL, other than MariaDB, has
-      #   whole seconds, and at least one.
+      # @param timeout [Numeric, nil] seconds of patience, 0 to 31_622_400; nil: none but the database's. PostgreSQL has
+      #   at most 24 days; MySQL, other than MariaDB, has whole seconds, and at least one.
       # @param shared [Boolean] together with others who ask so, on PostgreSQL
       # @return [Object, nil] the block's value; nil where it raised ActiveRecord::Rollback
       # @raise [TypeError] the name is not a String

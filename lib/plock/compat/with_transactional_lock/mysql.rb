@@ -21,12 +21,13 @@ module WithTransactionalLock
     # MariaDB's word for a statement that took too long.
     TOO_LONG = 1969
 
-    private_constant :NAME, :KNOWN_MAX, :TOO_LONG
+    # Seconds: what a statement needs that waits for nobody, and what MariaDB takes for a limit.
+    STATEMENT_S = (0.05..31_536_000.0).freeze
 
     # Seconds for making a row, which is not waited for where somebody is just making it.
     MAKING_S = 1.0
 
-    private_constant :MAKING_S
+    private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S
 
     # The rows that a process knows to be there in one database, and connections beside those of the application, for making more.
     Known = Struct.new(:rows, :connections)
@@ -96,7 +97,8 @@ module WithTransactionalLock
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 
-        format("SET STATEMENT innodb_lock_wait_timeout = %d, max_statement_time = %.6f FOR ", request.timeout.ceil + 1, request.timeout)
+        format("SET STATEMENT innodb_lock_wait_timeout = %d, max_statement_time = %.6f FOR ",
+               request.timeout.ceil + 1, request.timeout.clamp(STATEMENT_S))
       end
 
       def within_connection_limit(connection, request)

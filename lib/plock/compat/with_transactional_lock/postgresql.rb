@@ -13,10 +13,13 @@ module WithTransactionalLock
     SAVEPOINT = "plock_transactional_lock"
     KEPT = "plock.lock_timeout"
 
+    # What the database takes for its limit: 0 would be none. The longest is 24 days.
+    LIMITS_MS = (1..2_147_483_647).freeze
+
     # Seconds in which what was asked has to end where it is no longer waited for.
     STOP_S = 1.0
 
-    private_constant :NAME, :SAVEPOINT, :KEPT, :STOP_S
+    private_constant :NAME, :SAVEPOINT, :KEPT, :LIMITS_MS, :STOP_S
 
     class << self
       # @return [Boolean] is a transaction open that is going to be joined?
@@ -58,7 +61,7 @@ module WithTransactionalLock
         sql = "SELECT #{function("", request)}"
         return sql unless request.timeout
 
-        limit = [(request.timeout * 1000).ceil, 1].max
+        limit = (request.timeout * 1000).ceil.clamp(LIMITS_MS)
         "SELECT set_config('#{KEPT}', current_setting('lock_timeout'), true), set_config('lock_timeout', '#{limit}', true); " \
           "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
       end

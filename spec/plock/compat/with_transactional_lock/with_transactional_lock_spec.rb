@@ -73,6 +73,10 @@ Support::TransactionalLocks::DATABASES.each do |name|
       expect(model.with_transactional_lock(lock, timeout: 5) { :entered }).to be(:entered)
     end
 
+    it "takes patience of any length" do
+      [*[1e-6] * 20, 3e6, 31_622_400].each { |timeout| expect(model.with_transactional_lock(lock, timeout: timeout) { :entered }).to be(:entered) }
+    end
+
     it "leaves the database's own limit as it was" do
       limit = name == :postgresql ? "SHOW lock_timeout" : "SELECT @@SESSION.innodb_lock_wait_timeout"
       model.transaction do
