@@ -33,7 +33,7 @@ class Locker
   attr_accessor :lock_for
   # @return [Class] an Active Record model
   attr_accessor :model
-  # @return [Boolean]
+  # @return [Boolean, nil] nil: it was asked for, and nobody knows
   attr_accessor :locked
   # @return [Boolean] does {#run} wait?
   attr_accessor :blocking
@@ -117,6 +117,7 @@ class Locker
   # @return [Boolean] has it been taken?
   # @raise [ActiveRecord::ActiveRecordError]
   def get
+    @locked = nil
     sequence = rows.take(key, identifier, lock_for)
     @sequence = sequence if sequence
     @locked = !sequence.nil?

@@ -41,9 +41,7 @@ class Locker
     # @raise [LockStolen]
     def around(ask, &block)
       @alarm.around do
-        asked_at = ask.call
-        refused = asked_at.nil?
-        next false if refused
+        asked_at = ask.call or next false
 
         date(asked_at)
         held = true
@@ -52,7 +50,7 @@ class Locker
         @alarm.hearing(&block)
         done = true
       ensure
-        Thread.handle_interrupt(Object => :never) { held ? finish(thread, done) : release_aside } unless refused
+        Thread.handle_interrupt(Object => :never) { held ? finish(thread, done) : give_up }
       end
     end
 
@@ -131,6 +129,11 @@ class Locker
       warn_of(e.class)
     ensure
       warn_of("interrupted") unless answered || release_aside
+    end
+
+    # Asking for it has come to nothing.
+    def give_up
+      release_aside unless @locker.locked == false
     end
 
     # Where nobody knows whether the row is ours, or its connection is in the middle of something. In a transaction of the caller's,

@@ -158,6 +158,24 @@ RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
     eventually(3) { Locker.run(key, model: model) { nil } }
   end
 
+  it "is done at once where a wait is interrupted between two looks, also with no connection to spare" do
+    holder = hold_in_another
+    only = Support::Lockers.connect("Only#{SecureRandom.hex(4)}", Support::Postgres.shared.config(pool: 1))
+    locker = Locker.new(key, model: only)
+    looked, between = false, Queue.new
+    allow(locker).to receive(:get).and_wrap_original do |get|
+      next (between << true) && sleep if looked
+
+      looked = true
+      get.call
+    end
+    only.release_connection
+    thread = background { only.lease_connection && locker.run(true) { raise "entered" } }
+    eventually { !between.empty? }
+    expect(elapsed { thread.kill.join }).to be < 1.5
+    holder.tell(:go)
+  end
+
   it "can be interrupted where the database says nothing to a release" do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
     far = Support::Lockers.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
