@@ -17,7 +17,8 @@ task valgrind: :compile do
                                                   valgrind_suppressions_dir: File.expand_path("valgrind", __dir__))
   RubyMemcheck::RSpec::RakeTask.new(configuration, :memcheck) do |task|
     task.pattern = "spec/{plock_spec.rb,plock/**/*_spec.rb,parse/lock_spec.rb}"
-    ruby_or_children = %w[testing testing/**/* events/**/* default_store order loading cli cli/**/* status_table guard/**/* sidekiq/**/* active_job/**/*]
+    ruby_or_children = %w[testing testing/**/* events/**/* default_store order loading cli cli/**/* status_table guard/**/* sidekiq/**/*
+                          active_job/**/* compat/**/*]
     task.exclude_pattern = "spec/plock/{#{ruby_or_children.join(",")}}_spec.rb,#{ON_DATABASES}"
     # Valgrind does not see that fibers change the stack, and looks through the whole heap at the end of every child.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
