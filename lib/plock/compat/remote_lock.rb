@@ -84,7 +84,7 @@ class RemoteLock
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
-    pauses = Array.new([settings[:retries] - 1, 0].max) { |tried| 2**(tried + rand) * settings[:initial_wait] }
+    pauses = Array.new([settings[:retries] - 1, 0].max) { |tried| [2.0**(tried + rand), Float::MAX].min * settings[:initial_wait] }
     return if settings[:retries].positive? && obtain(key_for(key), settings[:expiry], pauses)
 
     raise Error, "Couldn't acquire lock for: #{key}"
@@ -123,7 +123,8 @@ class RemoteLock
     @adapter.store(name, expiry)
   end
 
-  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is released, unless it was refused.
+  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is looked for, unless it was refused. What a
+  # store that failed may have granted has been taken back.
   def holding(key, options)
     mask = Plock::Locking::Taking.mask
     entered = refused = false
@@ -131,7 +132,7 @@ class RemoteLock
       acquire_lock(key, options)
       entered = true
       yield
-    rescue Error, ArgumentError
+    rescue Error, ArgumentError, *Plock::Locking::Taking::STORE_FAILURES
       refused = !entered
       raise
     ensure
@@ -139,7 +140,9 @@ class RemoteLock
     end
   end
 
+  # An adapter of somebody's own may delete whatever is there: it is asked only for what is ours.
   def leave(key, entered)
+    return unless entered || acquired?(key)
     return unless release_lock(key) == false && entered
 
     warn_of(key, "was lost before its block ended: somebody else may have run at the same time")

@@ -38,6 +38,28 @@ RSpec.describe RemoteLock do
       expect { lock.acquire_lock("k") }.to raise_error(RemoteLock::Error, "Couldn't acquire lock for: k")
       expect(adapter).to have_received(:store).with("p|lock|k", 60).exactly(11).times
     end
+
+    # Which deletes without a look at the owner, as the original's do.
+    it "leaves the holder's lock alone where somebody is interrupted who waits for it" do
+      owner = -> { Thread.current.object_id }
+      held = {}
+      adapter = Object.new
+      adapter.define_singleton_method(:store) { |key, _| !held.key?(key) && held[key] = owner.call }
+      adapter.define_singleton_method(:has_key?) { |key| held[key] == owner.call }
+      adapter.define_singleton_method(:delete) { |key| held.delete(key) }
+      lock = RemoteLock.new(adapter)
+      lock.acquire_lock("k")
+      Thread.new do
+        expect { Timeout.timeout(0.05) { lock.synchronize("k") { raise "entered" } } }.to raise_error(Timeout::Error)
+      end.join
+      expect(lock.acquired?("k")).to be true
+    end
+  end
+
+  it "adds up any number of pauses" do
+    lock = RemoteLock.new(RemoteLock::Adapters::Store.new("memory:"))
+    Thread.new { lock.acquire_lock("k") }.join
+    Timeout.timeout(5) { expect { lock.acquire_lock("k", initial_wait: 0, retries: 5_000) }.to raise_error(RemoteLock::Error) }
   end
 
   describe "wrap_in_transaction" do

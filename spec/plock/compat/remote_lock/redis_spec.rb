@@ -158,6 +158,16 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect { lock.synchronize(key) { raise "entered" } }.to raise_error(Plock::UnavailableError)
     end
 
+    it "does not look for a lock that a server which says nothing has not given", :timing do
+      relay = proxy(server)
+      lock = RemoteLock.new(described_class.new(relay.url))
+      allow(lock).to receive(:acquired?).and_wrap_original { |original, key| original.call(key).tap { relay.half_open } }
+      within_budget(0.2) do
+        expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        relay.clear
+      end
+    end
+
     it "returns the block's value all the same, and warns, where the release fails" do
       value = nil
       said = warnings { value = lock.synchronize(key) { server.stop || :done } }
