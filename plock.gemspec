@@ -260,6 +260,8 @@ Gem::Specification.new do |spec|
     lib/plock/compat/mongo_locking/name.rb
     lib/plock/compat/mongo_locking/path.rb
     lib/plock/compat/mongo_locking/profile.rb
+    lib/plock/compat/mongo_locking/takeover.rb
+    lib/plock/compat/mongo_locking/tenancy.rb
     lib/plock/compat/mongo_locking/tenures.rb
     lib/plock/compat/remote_lock.rb
     lib/plock/compat/remote_lock/adapters.rb

@@ -5,15 +5,16 @@ require "plock/store/memcached/asking"
 require "plock/store/memcached/queue"
 require_relative "documents"
 require_relative "profile"
+require_relative "takeover"
+require_relative "tenancy"
 
 module Mongo
   module Locking
     # A store of plock's in the collection of the gem, one document to a lock: `scope`, `key`, `refcount` (how many have asked, of whom one
     # has it), `expire_at`. As a process of the gem sees it, one of plock's is another of its own.
     #
-    # Besides, a document of ours has an `owner`, and only that is released, renewed and extended. It is made in one request, or it is
-    # not: nobody counts up who is not let in. Where its time is over, it is taken over when it has been seen twice, a while apart, and
-    # not moved: a process of the gem that takes it over changes it in two steps.
+    # Besides, a document of ours has an `owner`, and in `until` once more the time that we have written: only what has both is released,
+    # renewed and extended. It is made in one request, or it is not: nobody counts up who is not let in.
     #
     # Times are the clocks' of those who ask. Nobody knows who waits: each process serves its own in order, and looks at growing intervals,
     # up to four times a second, for the first of them only.
@@ -22,19 +23,16 @@ module Mongo
 
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade busy_renewal].freeze
 
-      # Seconds between the two looks.
-      SETTLED_S = 0.2
-
-      # How many documents may be under observation.
-      MOST_SEEN = 1024
-
       # Seconds after which nothing arrives any more that was sent before.
       AFTERMATH_S = 1.0
 
       # What a document of ours has besides.
-      OURS = %w[owner holder fence since].to_h { |field| [field, ""] }.freeze
+      OURS = %w[owner until holder fence since].to_h { |field| [field, ""] }.freeze
 
-      private_constant :SETTLED_S, :MOST_SEEN, :AFTERMATH_S, :OURS
+      # How often a lock is looked at that is renewed while it is to be broken.
+      LOOKS = 8
+
+      private_constant :AFTERMATH_S, :OURS, :LOOKS
 
       # @param collection [Mongo::Collection]
       # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for Plock::Store.open
@@ -47,8 +45,8 @@ module Mongo
         @keeper = ::Plock::Store::Keeper.new
         @queue = ::Plock::Store::Memcached::Queue.new
         @watched = {}
+        @takeover = Takeover.new(@documents)
         @closed = false
-        start_afresh
         ::Plock::Events::ActiveSupportBridge.attach
       end
 
@@ -68,15 +66,16 @@ module Mongo
       def add(grant, ttl)
         place = place_of(grant.key)
         document = ours_now(grant, ttl)
-        indexed.change(place.merge("refcount" => { "$lt" => 1 }), { "$set" => document }, upsert: true) or
-          document = take_over(grant.key, place, document) or return
-        document["fence"]
+        document = grant.writing(document["expire_at"]) do
+          indexed.change(place.merge("refcount" => { "$lt" => 1 }), { "$set" => document }, upsert: true) || @takeover.step(place, document)
+        end
+        document && document["fence"]
       end
 
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
-        change(grant, { "$set" => { "expire_at" => Time.now.utc + span } })
+        !change(grant, Time.now.utc + span).nil?
       end
 
       # @api private
@@ -88,28 +87,24 @@ module Mongo
       # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, _deadline = nil)
-        return keep_taken(grant, keep) if keep.positive?
+        return !change(grant, Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
-        found = @documents.remove(mine(grant).merge("refcount" => 1)) || count_down(mine(grant))
+        found = take_down(mine(grant))
         @queue.call_first(grant.key)
         running?(found)
       end
 
       # @api private
-      # Takes back what may have been granted, now and once more, where the request may arrive after that.
+      # Takes back what may have been granted, now and once more, where the request may arrive after that. Whoever asks again does so
+      # under another name.
       #
       # @return [void]
       def settle(grant)
-        give_back(grant, 0.0)
-      rescue ::Plock::UnavailableError
-        nil # it ends with its time
+        doubtful = mine(grant)
+        grant.rename(::Plock.token)
+        take_back(doubtful)
       ensure
-        @keeper.errand(AFTERMATH_S) do
-          give_back(grant, 0.0)
-          nil
-        rescue ::Plock::UnavailableError
-          nil
-        end
+        @keeper.errand(AFTERMATH_S) { take_back(doubtful) } if doubtful
       end
 
       # @api private
@@ -126,23 +121,15 @@ module Mongo
 
       private
 
-      def start_afresh
-        @pid = Process.pid
-        @lock = Mutex.new
-        @seen = {}
-      end
-
-      # Somebody in a parent may have it for ever.
-      def enter(&block)
-        start_afresh unless @pid == Process.pid
-        @lock.synchronize(&block)
-      end
-
       # Whoever comes first sees to it that there cannot be two documents of a lock.
       def indexed
         @documents.ensure_indexes unless @indexed
         @indexed = true
         @documents
+      end
+
+      def grant_for(key, **options)
+        Tenancy.new(self, key, ::Plock.token, **options)
       end
 
       def asking_for(grant, ttl)
@@ -157,53 +144,33 @@ module Mongo
       end
 
       def mine(grant)
-        place_of(grant.key).merge("owner" => grant.token)
+        place_of(grant.key).merge("owner" => grant.token, "expire_at" => { "$in" => grant.written })
       end
 
-      def change(grant, changes)
-        !@documents.change(mine(grant), changes).nil?
+      # @return [Hash, nil] nil: it is not ours any more
+      def change(grant, expire_at, **others)
+        grant.writing(expire_at) do
+          @documents.change(mine(grant), { "$set" => { "expire_at" => expire_at, "until" => expire_at, **others } })
+        end
       end
 
       def ours_now(grant, ttl)
         now = Time.now.utc
-        { "refcount" => 1, "expire_at" => now + ttl, "owner" => grant.token, "holder" => ::Plock::Record.write(nil, grant.label, "-"),
+        { "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => grant.token, "holder" => ::Plock::Record.write(nil, grant.label, "-"),
           "fence" => (now.to_r * 1_000_000).to_i, "since" => now }
       end
 
-      # Of a count above one somebody has left the rest: it goes down by one at each look.
-      #
-      # @return [Hash, nil] what the document says of us now
-      def take_over(key, place, document)
-        found = @documents.find(place)
-        expire_at = found && found["expire_at"]
-        return unless expire_at && expire_at < Time.now && found["refcount"].positive? && settled?(key, found)
-
-        still_so = place.merge("expire_at" => expire_at)
-        if found["refcount"] > 1
-          @documents.change(still_so.merge("refcount" => { "$gt" => 1 }), { "$inc" => { "refcount" => -1 } })
-          return
-        end
-        document = document.merge("fence" => [document["fence"], found["fence"].to_i + 1].max)
-        document if @documents.change(still_so.merge("refcount" => 1), { "$set" => document })
+      # @return [Hash, nil] the document; nil: it was not so any more
+      def take_down(filter)
+        @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
       end
 
-      # Has it been so for a while?
-      def settled?(key, found)
-        state = found.values_at("expire_at", "refcount")
-        now = ::Plock::Clock.now
-        enter do
-          before, since = @seen[key]
-          next now - since >= SETTLED_S if before == state
-
-          @seen.clear if @seen.size >= MOST_SEEN
-          @seen[key] = [state, now]
-          false
-        end
-      end
-
-      # Nobody's, until its time is over.
-      def keep_taken(grant, keep)
-        change(grant, { "$set" => { "expire_at" => Time.now.utc + keep, "owner" => "-" } })
+      # @return [nil]
+      def take_back(filter)
+        take_down(filter)
+        nil
+      rescue ::Plock::UnavailableError
+        nil # it ends with its time
       end
 
       # Others have counted up meanwhile, and will count down.
@@ -213,6 +180,11 @@ module Mongo
         left = @documents.change(filter, { "$inc" => { "refcount" => -1 }, "$unset" => OURS, **changes }) or return
         @documents.remove(left.slice("scope", "key").merge("refcount" => { "$lt" => 1 })) if left["refcount"] < 1
         left
+      end
+
+      # Has nobody taken it over who knows of no owner?
+      def ours?(found)
+        found.key?("owner") && found["until"] == found["expire_at"]
       end
 
       # Who releases what was over by then has lost it.
@@ -229,17 +201,21 @@ module Mongo
         key, token, fence, ttl, share = ::Plock::Store::GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
-        grant = ::Plock::Store::Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
+        grant = Tenancy.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
         asked_at = ::Plock::Clock.now
-        found = change_holder(grant, span) or return
+        found = adopted(grant, span) or return
         left = span || (found["expire_at"] - Time.now).clamp(0.0, ttl)
         hold_of(grant.given(fence, asked_at, span || ttl, left), 0.0, false)
       end
 
-      def change_holder(grant, span)
-        label = @documents.find(mine(grant))&.then { |found| ::Plock::Record.parse(found["holder"].to_s)&.at(3) }
-        changed = { "holder" => ::Plock::Record.write(nil, label, "-"), "expire_at" => span && (Time.now.utc + span) }.compact
-        @documents.change(mine(grant).merge("expire_at" => { "$gt" => Time.now.utc }), { "$set" => changed })
+      # @return [Hash, nil]
+      def adopted(grant, span)
+        found = @documents.find(place_of(grant.key).merge("owner" => grant.token))
+        return unless running?(found) && ours?(found)
+
+        grant.found(found["expire_at"])
+        label = ::Plock::Record.parse(found["holder"].to_s)&.at(3)
+        change(grant, span ? Time.now.utc + span : found["expire_at"], "holder" => ::Plock::Record.write(nil, label, "-"))
       end
 
       def examine(key, _shared, _budget = nil)
@@ -255,6 +231,8 @@ module Mongo
         left = found["expire_at"] && (found["expire_at"] - Time.now)
         return if left&.negative?
 
+        return [left, *[nil] * 7] unless ours?(found)
+
         who = ::Plock::Record.parse(found["holder"].to_s)&.first(4) || [nil] * 4
         [left, found["fence"], found["since"]&.to_f, *who, nil]
       end
@@ -268,16 +246,27 @@ module Mongo
         end
       end
 
-      # Where others have counted up, the rest is left to be taken over. Whoever has come since keeps it.
+      # Where others have counted up, the rest is left to be taken over. Whoever has come since keeps it; whoever has only renewed it is
+      # looked at again.
       def break_hold(key, _shared)
-        found = @documents.find(place_of(key))
-        return false unless holder(found)
+        owner = nil
+        LOOKS.times do
+          found = @documents.find(place_of(key))
+          return false unless holder(found) && (owner.nil? || (ours?(found) && found["owner"] == owner))
+          return true if break_one(key, found)
 
-        same = found.slice("scope", "key", found.key?("owner") ? "owner" : "expire_at").merge("refcount" => { "$gt" => 0 })
-        broken = count_down(same, "$set" => { "expire_at" => Time.at(0).utc })
-        @watched[found["owner"]]&.lose if broken
+          owner = found["owner"] or return false
+        end
+        false
+      end
+
+      # @return [Boolean] was it still so?
+      def break_one(key, found)
+        unmoved = place_of(key).merge("owner" => found["owner"], "expire_at" => found["expire_at"], "refcount" => { "$gt" => 0 })
+        count_down(unmoved, "$set" => { "expire_at" => Time.at(0).utc }) or return false
+        @watched[found["owner"]]&.lose
         @queue.call_first(key)
-        !broken.nil?
+        true
       end
     end
   end

@@ -57,7 +57,7 @@ module Mongo
       # @return [Hash, nil] the document as it is now; nil: there is none such
       # @raise [Plock::Error]
       def change(filter, changes, upsert: false)
-        ask do
+        ask(upsert) do
           next modify(filter, update: changes, new: true, upsert: upsert) if @first_generation
 
           @collection.find_one_and_update(filter, changes, upsert: upsert, return_document: :after)
@@ -97,11 +97,11 @@ module Mongo
         raise unless e.message.include?("No matching object found")
       end
 
-      # Somebody else has made the document: there is none such.
-      def ask
+      # Where a document was to be made, and somebody else has made it, there is none such.
+      def ask(upsert = false)
         yield
       rescue DriverFailure => e
-        return if duplicate?(e)
+        return if upsert && duplicate?(e)
 
         raise ::Plock::UnavailableError.new("#{e.class.name}: #{e.message}", code: :io)
       end

@@ -144,6 +144,62 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.try_acquire(key)).to be_nil
     end
 
+    it "and one of them do not both take over, whenever they look" do
+      older.acquire(lifetime: 0)
+      eventually { document["expire_at"] < Time.now }
+      expect(store.try_acquire(key)).to be_nil # has seen it
+      started = monotonic
+      eventually { monotonic - started > 0.25 }
+      ours = nil
+      older.between = -> { ours = store.try_acquire(key) }
+      expect([older.acquire, ours ||= store.try_acquire(key)].count(&:itself)).to be 1
+      ours&.release
+    end
+
+    describe "where one of them has taken over what was ours" do
+      let(:late) { discard(store.acquire(key, ttl: 0.05), :release) }
+
+      before do
+        late
+        eventually { document["expire_at"] < Time.now }
+        expect(older.acquire).to be true
+      end
+
+      it "does not release that" do
+        expect(late.release).to be false
+        expect(document).to match(hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600)))
+      end
+
+      it "does not renew it, and learns of it" do
+        expect { late.extend(ttl: 30) }.to raise_error(Plock::LeaseLost)
+        expect(document["expire_at"]).to be_within(5).of(Time.now + 600)
+      end
+
+      it "does not tell that it is ours" do
+        expect(store.each_lock.map { |status| [status.pid, status.fence, status.since] }).to eq [[nil, nil, nil]]
+      end
+
+      it "breaks theirs" do
+        expect(store.break(key)).to be true
+        expect(store.status(key)).not_to be_held
+      end
+    end
+
+    # The clock of one of them may be ahead, so that it takes over what is not over yet here.
+    it "does not renew what one of them has taken over too early" do
+      lease = store.acquire(key, ttl: 30)
+      server.change({ "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false)
+      expect { lease.extend(ttl: 30) }.to raise_error(Plock::LeaseLost)
+      expect(lease.release).to be false
+      expect(document).to match(hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600)))
+    end
+
+    it "does not adopt what one of them has taken over" do
+      dump = store.acquire(key, ttl: 30).dump
+      server.change({ "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false)
+      expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost)
+    end
+
     it "leaves to them what they have counted up meanwhile" do
       lease = store.acquire(key)
       older.__send__(:count, 1)
@@ -188,7 +244,37 @@ RSpec.describe Mongo::Locking::CollectionStore do
     expect(document).to match(hash_including("owner" => "next", "refcount" => 1))
   end
 
+  it "breaks a lock that is renewed while it looks" do
+    lease = discard(store.acquire(key, ttl: 30), :release)
+    renewals = 2
+    allow(collection).to receive(:find).and_wrap_original do |original, filter|
+      original.call(filter).tap { lease.extend(ttl: 30 + renewals) unless (renewals -= 1).negative? }
+    end
+    expect(store.break(key)).to be true
+    expect(server.all).to be_empty
+  end
+
+  it "does not lock in a collection that has two documents of one lock" do
+    2.times { server.change({ "scope" => "Order", "key" => "1", "refcount" => 7 }, { "$set" => { "refcount" => 0 } }, true) }
+    expect { store.try_acquire("another") { raise "entered" } }.to raise_error(Plock::UnavailableError, /E11000/)
+  end
+
   describe "where the server fails" do
+    it "keeps what it has got when it asked once more" do
+      store.acquire("another") { nil }
+      lost = true
+      allow(collection).to receive(:find_one_and_update).and_wrap_original do |original, *arguments, **options|
+        original.call(*arguments, **options).tap do
+          raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false }
+        end
+      end
+      lease = store.acquire(key, ttl: 30, wait: 5)
+      started = monotonic
+      eventually { monotonic - started > 1.2 }
+      expect(document).to match(hash_including("refcount" => 1))
+      expect(lease.release).to be true
+    end
+
     it "says how, and goes on when it is back" do
       store
       down = true

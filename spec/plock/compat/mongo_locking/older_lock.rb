@@ -5,6 +5,9 @@
 class OlderMongoLock
   INTERVAL = 0.02
 
+  # What is called after the count is ours, and before the time says so: the gem does that in two steps.
+  attr_writer :between
+
   # @param collection [StandIn::OldCollection]
   def initialize(collection, scope, key)
     @collection = collection
@@ -32,7 +35,10 @@ class OlderMongoLock
     found = count(1)
     found = modify(@place.merge("refcount" => { "$gt" => 1 }), "$inc" => { "refcount" => -1 }) if found["expire_at"]&.<(Time.now)
     return false unless found
-    return modify(@place, "$set" => { "expire_at" => Time.now.utc + lifetime }) && true if found["refcount"] == 1
+    if found["refcount"] == 1
+      @between&.call
+      return modify(@place, "$set" => { "expire_at" => Time.now.utc + lifetime }) && true
+    end
 
     count(-1) if found["refcount"] > 1
     false

@@ -35,7 +35,14 @@ module StandIn
 
     def first(filter) = request { |state| state[:documents].find { |document| match?(document, filter) }&.dup }
 
-    def index(keys, unique) = request { |state| state[:unique] |= [keys] if unique }
+    def index(keys, unique)
+      request do |state|
+        next unless unique
+
+        state[:documents].combination(2) { |one, other| refuse_duplicate([keys], [other], one) }
+        state[:unique] |= [keys]
+      end
+    end
 
     def change(filter, changes, upsert)
       request do |state|
@@ -43,7 +50,7 @@ module StandIn
         next if found.nil? && !upsert
 
         document = apply(found || filter.reject { |_, value| value.is_a?(Hash) }, changes)
-        refuse_duplicate(state, document) unless found
+        refuse_duplicate(state[:unique], state[:documents], document) unless found
         found ? found.replace(document) : state[:documents] << document
         document.dup
       end
@@ -85,7 +92,16 @@ module StandIn
         value = document[field]
         next value == moment(wanted) unless wanted.is_a?(Hash)
 
-        wanted.all? { |operator, bound| value && value.public_send({ "$lt" => :<, "$gt" => :> }.fetch(operator), bound) }
+        wanted.all? { |operator, bound| value && compare(value, operator, bound) }
+      end
+    end
+
+    def compare(value, operator, bound)
+      case operator
+      when "$lt" then value < bound
+      when "$gt" then value > bound
+      when "$in" then bound.any? { |one| moment(one) == value }
+      else raise ArgumentError, "no operator called #{operator}"
       end
     end
 
@@ -104,9 +120,9 @@ module StandIn
 
     def moment(value) = value.is_a?(Time) ? Time.at(value.to_r.floor(3)).utc : value
 
-    def refuse_duplicate(state, document)
-      state[:unique].each do |keys|
-        next unless state[:documents].any? { |other| keys.all? { |key| other[key] == document[key] } }
+    def refuse_duplicate(unique, documents, document)
+      unique.each do |keys|
+        next unless documents.any? { |other| keys.all? { |key| other[key] == document[key] } }
 
         raise Mongo::OperationFailure.new("E11000 duplicate key error", 11_000)
       end
