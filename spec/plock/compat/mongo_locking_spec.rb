@@ -38,7 +38,7 @@ RSpec.describe Mongo::Locking do
   def elsewhere(&block) = Thread.new(&block).value
 
   def refused(instance, **options)
-    elsewhere { expect { instance.lock(max_retries: 1, **options) { raise "entered" } }.to raise_error(Mongo::Locking::LockTimeout) }
+    elsewhere { expect { instance.lock(**{ max_retries: 1 }, **options) { raise "entered" } }.to raise_error(Mongo::Locking::LockTimeout) }
   end
 
   describe ".configure" do
@@ -185,6 +185,22 @@ RSpec.describe Mongo::Locking do
         at_most(0.35 + 0.05, least: 0.35) { waited.call(order, max_retries: 4) } # 0.05 + 0.1 + 0.2
         described_class.configure(max_retries: 3)
         at_most(0.15 + 0.05, least: 0.15) { waited.call(order) }
+      end
+    end
+
+    it "waits for any number of tries" do
+      waiter = nil
+      order.lock { waiter = await_sleep(background { order.lock(max_retries: Float::INFINITY) { :mine } }) }
+      expect(waiter.value).to be :mine
+      order.lock do
+        [{ max_retries: 10**12, first_retry_interval: 0 }, { max_retries: 10**12, max_retry_interval: 0 }].each { |options| refused(order, **options) }
+      end
+    end
+
+    it "says what a lock cannot live for" do
+      [0, 0.001, 10**9].each do |seconds|
+        expect { order.lock(max_lifetime: seconds) { raise "entered" } }
+          .to raise_error(Mongo::Locking::Exceptions::ArgumentError, "max_lifetime must be from 0.005 to 31622400.0 seconds (got #{seconds})")
       end
     end
 

@@ -13,6 +13,9 @@ module Mongo
       DEFAULT_OPTIONS = { max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600 }.freeze
       OPTIONS = DEFAULT_OPTIONS.keys.freeze
 
+      LIFETIMES = (::Plock::Locking::Arguments::TTL_MIN..::Plock::Locking::Arguments::SPAN_MAX).freeze
+      private_constant :LIFETIMES
+
       class << self
         # @api private
         # @return [Locker]
@@ -40,6 +43,9 @@ module Mongo
           options.each do |name, value|
             bad("unknown option: #{name.inspect}") unless OPTIONS.include?(name)
             bad("#{name} must be a number, 0 or more (got #{value.inspect})") unless value.is_a?(Numeric) && value.real? && value >= 0
+            next if name != :max_lifetime || LIFETIMES.cover?(value)
+
+            bad("#{name} must be from #{LIFETIMES.begin} to #{LIFETIMES.end} seconds (got #{value.inspect})")
           end
         end
 

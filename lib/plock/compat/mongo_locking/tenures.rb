@@ -77,9 +77,17 @@ module Mongo
 
         # As long as so many tries would have taken, with pauses between them.
         def patience(max_retries:, first_retry_interval:, max_retry_interval:)
-          pause = first_retry_interval
-          Array.new([max_retries.to_i - 1, 0].max) { [pause, max_retry_interval].min.tap { pause *= 2 } }
-               .sum.clamp(0, ::Plock::Locking::Arguments::SPAN_MAX)
+          longest = ::Plock::Locking::Arguments::SPAN_MAX
+          pauses = max_retries - 1
+          pause, total = first_retry_interval, 0
+          while pauses >= 1 && pause.positive? && pause < max_retry_interval && total < longest
+            total += pause
+            pause *= 2
+            pauses -= 1
+          end
+          pause = [pause, max_retry_interval].min
+          total += pause * [pauses, longest / pause].min.floor if pauses >= 1 && pause.positive?
+          [total, longest].min
         end
       end
     end
