@@ -35,13 +35,15 @@ module Mongo
       private_constant :AFTERMATH_S, :OURS, :LOOKS
 
       # @param collection [Mongo::Collection]
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, however long the driver would wait
       # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for Plock::Store.open
       # @raise [InvalidConfig] not a collection
-      def initialize(collection, **options)
+      # @raise [Plock::ConfigurationError] another value that cannot be right
+      def initialize(collection, attempt_timeout: 1.0, **options)
         raise InvalidConfig, "not a collection: #{collection.class}" unless Documents.usable?(collection)
 
         @profile = Profile.new(**options)
-        @documents = Documents.new(collection)
+        @documents = Documents.new(collection, check_seconds("attempt_timeout", attempt_timeout))
         @keeper = ::Plock::Store::Keeper.new
         @queue = ::Plock::Store::Memcached::Queue.new
         @watched = {}
@@ -89,9 +91,12 @@ module Mongo
       def give_back(grant, keep, _deadline = nil)
         return !change(grant, Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
-        found = take_down(mine(grant))
+        found = take_down(ours = mine(grant))
         @queue.call_first(grant.key)
         running?(found)
+      rescue ::Plock::UnavailableError
+        @keeper.errand(AFTERMATH_S) { take_back(ours) } if ours
+        raise
       end
 
       # @api private
@@ -100,6 +105,8 @@ module Mongo
       #
       # @return [void]
       def settle(grant)
+        return if grant.written.empty?
+
         doubtful = mine(grant)
         grant.rename(::Plock.token)
         take_back(doubtful)
@@ -165,12 +172,12 @@ module Mongo
         @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
       end
 
-      # @return [nil]
+      # @return [Float, nil] when to try again: it ends with its time
       def take_back(filter)
         take_down(filter)
         nil
       rescue ::Plock::UnavailableError
-        nil # it ends with its time
+        ::Plock::Clock.now + AFTERMATH_S if filter["expire_at"]["$in"].max > Time.now
       end
 
       # Others have counted up meanwhile, and will count down.

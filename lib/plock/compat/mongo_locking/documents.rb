@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "plock/store/aside"
+
 module Mongo
   module Locking
     # The calls of a collection that locks are made of, with either generation of the `mongo` gem. Nothing of what it raises leaves
@@ -35,8 +37,10 @@ module Mongo
       end
 
       # @param collection [Mongo::Collection]
-      def initialize(collection)
+      # @param timeout [Float] seconds that one request may take
+      def initialize(collection, timeout)
         @collection = collection
+        @timeout = timeout
         @first_generation = collection.respond_to?(:find_and_modify)
       end
 
@@ -45,10 +49,8 @@ module Mongo
       # @return [void]
       # @raise [Plock::Error]
       def ensure_indexes
-        ask do
-          index(UNIQUE, unique: true)
-          OTHERS.each { |keys| index(keys) }
-        end
+        ask { index(UNIQUE, unique: true) }
+        OTHERS.each { |keys| ask { index(keys) } }
       end
 
       # @param filter [Hash]
@@ -97,9 +99,14 @@ module Mongo
         raise unless e.message.include?("No matching object found")
       end
 
+      # On a thread of its own, for nobody knows how long the driver waits; nor does that find there what it has cached for the caller's.
+      #
       # Where a document was to be made, and somebody else has made it, there is none such.
-      def ask(upsert = false)
-        yield
+      def ask(upsert = false, &block)
+        answer = ::Plock::Store::Aside.run(@timeout, &block)
+        raise ::Plock::UnavailableError.new("the collection has not answered within #{@timeout} s", code: :timed_out) unless answer
+
+        answer.first
       rescue DriverFailure => e
         return if upsert && duplicate?(e)
 

@@ -275,6 +275,23 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(lease.release).to be true
     end
 
+    it "is done with one that says nothing when it has waited long enough, twice: once to take back what it may have got", :timing do
+      store = Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0.1)
+      store.acquire(key) { nil }
+      %i[find_one_and_update find_one_and_delete].each { |name| allow(collection).to receive(name) { sleep } }
+      within_budget(0.2, least: 0.1) { expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError, /has not answered within 0.1 s/) }
+      expect { Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0) }.to raise_error(Plock::ConfigurationError, /attempt_timeout/)
+    end
+
+    it "has a lock back a moment later that could not be released" do
+      lease = store.acquire(key, ttl: 30)
+      down = true
+      server.failing { down }
+      expect { lease.release }.to raise_error(Plock::UnavailableError)
+      down = false
+      expect(store.acquire(key, wait: 5) { :mine }).to be :mine
+    end
+
     it "says how, and goes on when it is back" do
       store
       down = true

@@ -26,7 +26,7 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
   it "makes calls that it knows, and has its failures as plock's" do
     said = with_driver(<<~RUBY)
       Mongo::Locking::CollectionStore.new(CLIENT[:locks])
-      documents = Mongo::Locking::Documents.new(CLIENT[:locks])
+      documents = Mongo::Locking::Documents.new(CLIENT[:locks], 5.0)
       place = { "scope" => "Order", "key" => "1" }
       calls = [[:ensure_indexes], [:change, place, { "$set" => { "expire_at" => Time.now.utc } }], [:remove, place], [:find, place], [:all]]
       calls.each do |name, *arguments|
