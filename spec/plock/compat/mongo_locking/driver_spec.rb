@@ -80,12 +80,19 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
       end
       p waiter.value
 
+      Mongo::QueryCache.cache do
+        looks = [Mongo::Locking.locks.size]
+        server.change({ "scope" => "Order", "key" => "8" }, { "$set" => { "refcount" => 1, "expire_at" => Time.now + 60 } }, true)
+        p looks << Mongo::Locking.locks.size
+        server.remove("key" => "8")
+      end
+
       server.change({ "scope" => "Order", "key" => "7" }, { "$set" => { "refcount" => 1, "expire_at" => Time.now - 60 } }, true)
       p order.lock(max_retries: 5) { :taken_over }, server.all
       server.change({ "scope" => "Order", "key" => "7" }, { "$set" => { "refcount" => 2, "expire_at" => Time.now + 60 } }, true)
       p Mongo::Locking.break("Order", 7), order.lock(max_retries: 5) { :broken }
     RUBY
     expect(said).to eq ['["Order", "7", 1]', "true", '[["Order", "7", true]]', "unable to acquire lock Order/7", "[]", "findAndModify findAndModify",
-                        ":mine", ":taken_over", "[]", "true", ":broken"]
+                        ":mine", "[0, 1]", ":taken_over", "[]", "true", ":broken"]
   end
 end
