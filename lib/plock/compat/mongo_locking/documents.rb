@@ -99,14 +99,18 @@ module Mongo
         raise unless e.message.include?("No matching object found")
       end
 
-      # On a thread of its own, for nobody knows how long the driver waits; nor does that find there what it has cached for the caller's.
-      #
-      # Where a document was to be made, and somebody else has made it, there is none such.
+      # On a thread of its own, for nobody knows how long the driver waits. There nothing is found that the driver has cached for the
+      # caller's, and no interrupt of the caller's is taken for a failure.
       def ask(upsert = false, &block)
-        answer = ::Plock::Store::Aside.run(@timeout, &block)
+        answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
         raise ::Plock::UnavailableError.new("the collection has not answered within #{@timeout} s", code: :timed_out) unless answer
 
         answer.first
+      end
+
+      # Where a document was to be made, and somebody else has made it, there is none such.
+      def attempt(upsert)
+        yield
       rescue DriverFailure => e
         return if upsert && duplicate?(e)
 

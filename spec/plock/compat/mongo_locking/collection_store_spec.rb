@@ -283,6 +283,16 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect { Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0) }.to raise_error(Plock::ConfigurationError, /attempt_timeout/)
     end
 
+    it "does not take an interrupt for a failure of it" do
+      store.acquire(key) { nil }
+      asked = Queue.new
+      allow(collection).to receive(:find_one_and_update) { asked << true && sleep }
+      waiter = background { store.try_acquire(key) }
+      asked.pop
+      waiter.raise(IOError, "out")
+      expect { waiter.join(5) }.to raise_error(IOError, "out")
+    end
+
     it "has a lock back a moment later that could not be released" do
       lease = store.acquire(key, ttl: 30)
       down = true
