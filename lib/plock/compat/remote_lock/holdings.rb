@@ -13,6 +13,7 @@ class RemoteLock
     def self.all = ALL
 
     def initialize
+      @lock = Mutex.new
       start_afresh
     end
 
@@ -40,15 +41,17 @@ class RemoteLock
 
     private
 
-    def enter(&block)
-      start_afresh unless @pid == Process.pid
-      @lock.synchronize(&block)
+    # Ruby frees in a forked child what threads of the parent had locked.
+    def enter
+      @lock.synchronize do
+        start_afresh unless @pid == Process.pid
+        yield
+      end
     end
 
     # A forked child has none of its parent's.
     def start_afresh
       @pid = Process.pid
-      @lock = Mutex.new
       @leases = {}
       @sweep_at = SWEEP_AT_LEAST
     end

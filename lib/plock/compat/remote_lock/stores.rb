@@ -8,6 +8,9 @@ class RemoteLock
     MOST = 64
     private_constant :MOST
 
+    @lock = Mutex.new
+    @known = {}
+
     class << self
       # @param source [Object] a client of Redis, or a pool of such, a URL, or a store
       # @return [Plock::Store]
@@ -30,24 +33,12 @@ class RemoteLock
       # @return [Object]
       def shared(description)
         digest = Plock.digest(description.inspect)
-        known = enter { @known[digest] } || yield
-        enter do
+        known = @lock.synchronize { @known[digest] } || yield
+        @lock.synchronize do
           known = @known.delete(digest) || known # two threads may have opened it: then the second is not used
           @known.shift if @known.size >= MOST
           @known[digest] = known
         end
-      end
-
-      private
-
-      # Somebody in a parent may have the mutex for ever; stores work on in a child.
-      def enter(&block)
-        unless @pid == Process.pid
-          @pid = Process.pid
-          @lock = Mutex.new
-          @known = {}.merge(@known || {})
-        end
-        @lock.synchronize(&block)
       end
     end
   end
