@@ -124,9 +124,10 @@ class RemoteLock
   end
 
   # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is looked for, unless it was refused. What a
-  # store that failed may have granted has been taken back.
+  # store that failed may have granted has been taken back. A child that is forked in the block leaves the lock to its parent.
   def holding(key, options)
     mask = Plock::Locking::Taking.mask
+    pid = Process.pid
     entered = refused = false
     begin
       acquire_lock(key, options)
@@ -136,13 +137,13 @@ class RemoteLock
       refused = !entered
       raise
     ensure
-      Thread.handle_interrupt(mask) { leave(key, entered) } unless refused
+      Thread.handle_interrupt(mask) { leave(key, pid, entered) } unless refused
     end
   end
 
   # An adapter of somebody's own may delete whatever is there: it is asked only for what is ours.
-  def leave(key, entered)
-    return unless entered || acquired?(key)
+  def leave(key, pid, entered)
+    return unless pid == Process.pid && (entered || acquired?(key))
     return unless release_lock(key) == false && entered
 
     warn_of(key, "was lost before its block ended: somebody else may have run at the same time")

@@ -234,6 +234,21 @@ RSpec.describe Mongo::Locking do
       order.lock { expect(in_child { order.have_lock? }).to be false }
     end
 
+    it "is its parent's alone where a block is forked in two" do
+      child = ended = kept = nil
+      said = warnings do
+        order.lock do
+          child = Process.fork
+          next unless child # it leaves the block, too
+
+          ended = Process.wait2(child).last
+          kept = order.have_lock?
+        end
+      end
+      exit!(said.empty? && !order.have_lock? ? 0 : 1) unless child
+      expect([ended.exitstatus, kept, said]).to eq [0, true, []]
+    end
+
     it "is a LockFailure where the store fails, whose cause says more" do
       described_class.configure(store: "redis://127.0.0.1:1")
       expect { order.lock(max_retries: 1) { raise "entered" } }

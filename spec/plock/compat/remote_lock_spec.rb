@@ -39,6 +39,16 @@ RSpec.describe RemoteLock do
       expect(adapter).to have_received(:store).with("p|lock|k", 60).exactly(11).times
     end
 
+    it "does not release in a forked child that leaves the block, too" do
+      child = nil
+      lock.synchronize("k") do
+        child = Process.fork
+        Process.wait(child) if child
+      end
+      exit!(adapter.key?("p|lock|k") ? 0 : 1) unless child
+      expect($?.exitstatus).to be 0
+    end
+
     # Which deletes without a look at the owner, as the original's do.
     it "leaves the holder's lock alone where somebody is interrupted who waits for it" do
       owner = -> { Thread.current.object_id }

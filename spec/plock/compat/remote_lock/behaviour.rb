@@ -173,6 +173,21 @@ RSpec.shared_examples "a remote lock" do
       busy.each(&:join)
     end
 
+    it "is its parent's alone where a block is forked in two" do
+      child = ended = kept = nil
+      said = warnings do
+        lock.synchronize(key) do
+          child = Process.fork
+          next unless child # it leaves the block, too
+
+          ended = Process.wait2(child).last
+          kept = lock.acquired?(key)
+        end
+      end
+      exit!(said.empty? ? 0 : 1) unless child
+      expect([ended.exitstatus, kept, said]).to eq [0, true, []]
+    end
+
     it "leaves a parent's lock alone in a forked child" do
       lock.synchronize(key) do
         expect(in_child { [lock.acquired?(key), lock.release_lock(key)] }).to eq [false, false]
