@@ -38,7 +38,7 @@ class RemoteLock
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
   # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a transaction of ActiveRecord::Base, or of this
-  #   class, which is committed before the lock is released
+  #   class, which is committed before the lock is released, unless it is one in another that is open already
   # @yield with the lock
   # @return [Object] the block's value
   # @raise [Error] not acquired
