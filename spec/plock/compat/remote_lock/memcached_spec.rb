@@ -29,6 +29,25 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
     expect { described_class.new(5) }.to raise_error(ArgumentError, /a client of memcached.*got Integer/)
   end
 
+  # In a process of its own: it is older than Ruby's warnings.
+  it "works with memcache-client, and a pool of such, with its namespace" do
+    output, status = ruby(<<~RUBY, address)
+      $VERBOSE = nil
+      require "connection_pool"
+      require "memcache"
+      require "plock/compat/remote_lock"
+
+      client = MemCache.new([ARGV.first], namespace: "app")
+      [client, ConnectionPool.new { client }].each do |connection|
+        lock = RemoteLock.new(RemoteLock::Adapters::Memcached.new(connection))
+        lock.synchronize("#{key}") { puts client.get("lock|#{key}")[/\\h{8}\\z/] == Thread.current[:thread_uid] }
+        puts client.get("lock|#{key}").inspect
+      end
+    RUBY
+    expect(status).to be_success, output
+    expect(output.split).to eq %w[true nil true nil]
+  end
+
   describe "on the wire" do
     it "writes the owner as the original's clients do" do
       allow(adapter).to receive(:uid).and_return("1234")
