@@ -91,11 +91,11 @@ module Mongo
       def give_back(grant, keep, _deadline = nil)
         return !change(grant, Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
-        found = take_down(ours = mine(grant))
+        found = take_down(mine(grant))
         @queue.call_first(grant.key)
         running?(found)
       rescue ::Plock::UnavailableError
-        @keeper.errand(AFTERMATH_S) { take_back(ours) } if ours
+        take_back_later(grant.key, grant.token)
         raise
       end
 
@@ -105,13 +105,11 @@ module Mongo
       #
       # @return [void]
       def settle(grant)
-        return if grant.written.empty?
-
-        doubtful = mine(grant)
+        key, token = grant.key, grant.token
         grant.rename(::Plock.token)
-        take_back(doubtful)
+        take_back(key, token)
       ensure
-        @keeper.errand(AFTERMATH_S) { take_back(doubtful) } if doubtful
+        take_back_later(key, token) if token
       end
 
       # @api private
@@ -172,12 +170,22 @@ module Mongo
         @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
       end
 
-      # @return [Float, nil] when to try again: it ends with its time
-      def take_back(filter)
-        take_down(filter)
-        nil
+      # @return [Boolean] could the collection be asked?
+      def take_back(key, token)
+        found = @documents.find(place_of(key).merge("owner" => token))
+        take_down(unmoved(found)) if found && ours?(found)
+        true
       rescue ::Plock::UnavailableError
-        ::Plock::Clock.now + AFTERMATH_S if filter["expire_at"]["$in"].max > Time.now
+        false
+      end
+
+      # Again and again where it cannot be asked, as long as a lock lives that nobody has said more of.
+      def take_back_later(key, token)
+        over_at = ::Plock::Clock.now + Locker::DEFAULT_OPTIONS[:max_lifetime]
+        @keeper.errand(AFTERMATH_S) do
+          again_at = ::Plock::Clock.now + AFTERMATH_S
+          again_at unless take_back(key, token) || again_at > over_at
+        end
       end
 
       # Others have counted up meanwhile, and will count down.
@@ -187,6 +195,11 @@ module Mongo
         left = @documents.change(filter, { "$inc" => { "refcount" => -1 }, "$unset" => OURS, **changes }) or return
         @documents.remove(left.slice("scope", "key").merge("refcount" => { "$lt" => 1 })) if left["refcount"] < 1
         left
+      end
+
+      # As it was found.
+      def unmoved(found)
+        { **found.slice("scope", "key"), "owner" => found["owner"], "expire_at" => found["expire_at"] }
       end
 
       # Has nobody taken it over who knows of no owner?
@@ -269,8 +282,7 @@ module Mongo
 
       # @return [Boolean] was it still so?
       def break_one(key, found)
-        unmoved = place_of(key).merge("owner" => found["owner"], "expire_at" => found["expire_at"], "refcount" => { "$gt" => 0 })
-        count_down(unmoved, "$set" => { "expire_at" => Time.at(0).utc }) or return false
+        count_down(unmoved(found).merge("refcount" => { "$gt" => 0 }), "$set" => { "expire_at" => Time.at(0).utc }) or return false
         @watched[found["owner"]]&.lose
         @queue.call_first(key)
         true

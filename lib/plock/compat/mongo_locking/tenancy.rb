@@ -22,13 +22,6 @@ module Mongo
         @written = [time]
       end
 
-      # @param token [String]
-      # @return [void]
-      def rename(token)
-        super
-        @written = nil
-      end
-
       # Runs the block, which writes this time. Where it raises, that may have been written, or not.
       #
       # @param time [Time]
