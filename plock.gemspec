@@ -367,10 +367,10 @@ Gem::Specification.new do |spec|
     lib/plock/store/grant_hold.rb
     lib/plock/store/in_ruby.rb
     lib/plock/store/keeper.rb
+    lib/plock/store/lines.rb
     lib/plock/store/memcached.rb
-    lib/plock/store/memcached/asking.rb
     lib/plock/store/memcached/client.rb
-    lib/plock/store/memcached/queue.rb
+    lib/plock/store/polling.rb
     lib/plock/store/pool.rb
     lib/plock/store/telling.rb
     lib/plock/store/turns.rb

@@ -4,8 +4,8 @@ require "plock"
 require "dalli"
 require_relative "in_ruby"
 require_relative "memcached/client"
-require_relative "memcached/asking"
-require_relative "memcached/queue"
+require_relative "lines"
+require_relative "polling"
 
 module Plock
   class Store
@@ -51,7 +51,7 @@ module Plock
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
         @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
         @keeper = Keeper.new
-        @queue = Queue.new
+        @lines = Lines.new
         @watched = {}
         @closed = false
         Events::ActiveSupportBridge.attach
@@ -71,7 +71,7 @@ module Plock
       # @raise [ArgumentError] a key that memcached cannot have
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        asking = Asking.new(self, @queue, Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl))
+        asking = Polling.new(self, @lines, Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl))
         asking.run(0.0)
       end
 
@@ -124,7 +124,7 @@ module Plock
 
           client.replace(grant.key, value(grant, keep, token: "-"), seconds(keep), cas)
         end
-        @queue.call_first(grant.key) if keep.zero?
+        @lines.call_first(grant.key) if keep.zero?
         ours
       end
 
@@ -166,7 +166,7 @@ module Plock
       def asking_for(grant, ttl)
         unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
 
-        Asking.new(self, @queue, grant, ttl)
+        Polling.new(self, @lines, grant, ttl)
       end
 
       # One after the other: there is nothing that takes several at once.
@@ -226,7 +226,7 @@ module Plock
       def examine(key, _shared, _budget = nil)
         value, fence = work { |client| [client.read(key), client.read(fence_key(key))] }
         holders = value ? [holder(value, fence)] : []
-        waiters = @queue.waiters(key)
+        waiters = @lines.waiters(key)
         [holders, waiters] unless holders.empty? && waiters.empty?
       end
 
@@ -244,7 +244,7 @@ module Plock
           [owner(value), !value.nil? && client.delete(key, 0)]
         end
         @watched[token]&.lose if held
-        @queue.call_first(key)
+        @lines.call_first(key)
         held
       end
 

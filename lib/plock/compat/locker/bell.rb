@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "plock/store/database"
-require "plock/store/memcached/queue"
+require "plock/store/lines"
 
 class Locker
   # Those of this process who wait for rows of one model's table, in order: the first of each key asks, others when they are the first. On
@@ -53,7 +53,7 @@ class Locker
     attr_reader :connections, :channel, :tables
 
     def initialize(model)
-      @queue = Plock::Store::Memcached::Queue.new
+      @lines = Plock::Store::Lines.new
       @lock = Mutex.new
       @count = 0
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
@@ -64,18 +64,18 @@ class Locker
     # @return [void]
     def waiting(key)
       call = Rows.call(key)
-      return if !@queue.anybody?(call) && yield
+      return if !@lines.anybody?(call) && yield
 
       waiter = nil
       Thread.handle_interrupt(Object => :never) do # who is forgotten in the line lets nobody after him ask
-        waiter = @queue.join(call, [])
+        waiter = @lines.join(call, [])
         count(1)
       end
       @listener&.start(Plock::Clock.now + LISTEN_S)
       wait_for_turn(call, waiter) { yield }
     ensure
       if waiter
-        @queue.leave(call, waiter)
+        @lines.leave(call, waiter)
         count(-1)
       end
     end
@@ -84,7 +84,7 @@ class Locker
     #
     # @return [void]
     def call_here(key)
-      @queue.call_first(Rows.call(key))
+      @lines.call_first(Rows.call(key))
     end
 
     # What the listener asks of a site, and tells it.
@@ -93,10 +93,10 @@ class Locker
     def work(deadline, &block) = @connections.with(deadline, &block)
 
     # @api private
-    def hear(call) = @queue.call_first(call)
+    def hear(call) = @lines.call_first(call)
 
     # @api private
-    def hear_of_gap = @queue.call_all
+    def hear_of_gap = @lines.call_all
 
     # @api private
     def listening? = @count.positive?
@@ -118,7 +118,7 @@ class Locker
     def wait_for_turn(call, waiter)
       pause = FIRST_S
       loop do
-        next waiter.turn.await(MOST_S) unless @queue.first?(call, waiter)
+        next waiter.turn.await(MOST_S) unless @lines.first?(call, waiter)
         return if yield
 
         called = waiter.turn.await(@listener&.hearing? ? MOST_S : pause * rand(0.5..1.0))

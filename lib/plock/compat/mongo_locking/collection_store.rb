@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "plock/store/in_ruby"
-require "plock/store/memcached/asking"
-require "plock/store/memcached/queue"
+require "plock/store/lines"
+require "plock/store/polling"
 require_relative "documents"
 require_relative "profile"
 require_relative "takeover"
@@ -45,7 +45,7 @@ module Mongo
         @profile = Profile.new(**options)
         @documents = Documents.new(collection, check_seconds("attempt_timeout", attempt_timeout))
         @keeper = ::Plock::Store::Keeper.new
-        @queue = ::Plock::Store::Memcached::Queue.new
+        @lines = ::Plock::Store::Lines.new
         @watched = {}
         @takeover = Takeover.new(@documents)
         @closed = false
@@ -92,7 +92,7 @@ module Mongo
         return !change(grant, Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
         found = take_down(mine(grant))
-        @queue.call_first(grant.key)
+        @lines.call_first(grant.key)
         running?(found)
       rescue ::Plock::UnavailableError
         take_back_later(grant.key, grant.token)
@@ -140,7 +140,7 @@ module Mongo
       def asking_for(grant, ttl)
         unsupported("a document has one holder: there are neither semaphores nor read-write locks") if grant.share
 
-        ::Plock::Store::Memcached::Asking.new(self, @queue, grant, ttl)
+        ::Plock::Store::Polling.new(self, @lines, grant, ttl)
       end
 
       def place_of(store_key)
@@ -240,7 +240,7 @@ module Mongo
 
       def examine(key, _shared, _budget = nil)
         holder = holder(@documents.find(place_of(key)))
-        waiters = @queue.waiters(key)
+        waiters = @lines.waiters(key)
         [[holder].compact, waiters] if holder || waiters.any?
       end
 
@@ -284,7 +284,7 @@ module Mongo
       def break_one(key, found)
         count_down(unmoved(found).merge("refcount" => { "$gt" => 0 }), "$set" => { "expire_at" => Time.at(0).utc }) or return false
         @watched[found["owner"]]&.lose
-        @queue.call_first(key)
+        @lines.call_first(key)
         true
       end
     end
