@@ -53,10 +53,14 @@ module Support
         verdict == :ok ? value : raise(Failed, value)
       end
 
+      # Has the block run before the end, where that comes in order.
+      def before_end(&block) = (@partings ||= []) << block
+
       # Ends the process and with it everything it hosts and watches. Only the suite itself may.
       def stop
         return unless @pid && @owner == Process.pid
 
+        @partings&.each(&:call)
         call(nil, :clear)
         Process.wait(@pid)
         @pid = nil

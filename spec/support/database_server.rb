@@ -16,6 +16,9 @@ module Support
   class DatabaseServer
     START_DEADLINE = 60.0
 
+    # What ends it at once, and has it clear away what it has outside of its folder.
+    STOP = :KILL
+
     # A disk would be measured otherwise: nothing here is to outlive the suite.
     MEMORY = ["/dev/shm"].find { |folder| File.writable?(folder) }
     private_constant :MEMORY
@@ -25,8 +28,14 @@ module Support
         self::PROGRAMS.all? { |name| ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, name)) } }
       end
 
-      # Started when it is first needed.
-      def shared = @shared ||= new.start
+      # Started when it is first needed. Where that fails, it is not tried again for each example.
+      def shared
+        raise @failure if @failure
+
+        @shared ||= new.start.tap { |server| Backstage.before_end { server.stop } }
+      rescue RuntimeError => e
+        raise @failure = e
+      end
     end
 
     attr_reader :folder, :pid, :port
@@ -62,7 +71,7 @@ module Support
     def continue_process = Process.kill(:CONT, pid)
 
     def stop
-      finish_server(:KILL) if pid
+      finish_server(self.class::STOP) if pid
       FileUtils.rm_rf(@folder)
     end
 
@@ -82,7 +91,7 @@ module Support
           Process::UID.change_privilege(user.uid)
         end
         Dir.chdir("/")
-        exec(*command, in: File::NULL, out: [File.join(@folder, "log"), "a"], err: %i[child out], pgroup: true)
+        exec({ "TMPDIR" => @folder }, *command, in: File::NULL, out: [File.join(@folder, "log"), "a"], err: %i[child out], pgroup: true)
       end
     end
 

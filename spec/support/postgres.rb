@@ -7,6 +7,7 @@ module Support
   class Postgres < DatabaseServer
     PROGRAMS = %w[initdb postgres psql].freeze
     FAST = :INT
+    STOP = :QUIT
     USER = "plock"
     DATABASE = "postgres"
 
@@ -28,7 +29,8 @@ module Support
 
     def start_command(port)
       ["postgres", "-D", data, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "port=#{port}", "-c", "fsync=off",
-       "-c", "max_connections=200", "-c", "shared_buffers=32MB"]
+       "-c", "max_connections=200", "-c", "shared_buffers=32MB",
+       "-c", "dynamic_shared_memory_type=mmap"]
     end
 
     def answers?
