@@ -50,6 +50,17 @@ module Plock
         @keeper.forget(grant)
       end
 
+      # @api private
+      # Takes back what may have been granted, where the store has just failed and would hold up whoever asked.
+      #
+      # @return [void]
+      def settle_later(grant)
+        @keeper.errand do
+          settle(grant)
+          nil
+        end
+      end
+
       private
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share)

@@ -71,8 +71,9 @@ module Plock
       # @raise [ArgumentError] a key that memcached cannot have
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        asking = Polling.new(self, @lines, Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl))
-        asking.run(0.0)
+        grant = Grant.new(self, check_name(key), owner)
+        span = Locking::Arguments.ttl(ttl)
+        !@lines.anybody?(key) && !add(grant, span).nil?
       end
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
@@ -219,7 +220,12 @@ module Plock
 
       def owner(value)
         value && Record.parse(value.split(" ", 3)[2].to_s)&.last
+      rescue ArgumentError, TypeError
+        nil # somebody else's
       end
+
+      # Also of somebody who is not plock.
+      def whose(value) = owner(value) || value
 
       def fence_key(key) = "#{key}:fence"
 
@@ -239,13 +245,23 @@ module Plock
       end
 
       def break_hold(key, _shared)
-        token, held = work do |client|
-          value = client.read(key)
-          [owner(value), !value.nil? && client.delete(key, 0)]
-        end
-        @watched[token]&.lose if held
+        broken = work { |client| remove(client, key) }
+        @watched[owner(broken)]&.lose if broken
         @lines.call_first(key)
-        held
+        !broken.nil?
+      end
+
+      # Whoever has it loses it, also where he renews it meanwhile, and nobody who takes it after him.
+      #
+      # @return [String, nil] the value that was removed
+      def remove(client, key)
+        value, cas = client.read_with_cas(key)
+        holder = whose(value)
+        until value.nil? || client.delete(key, cas)
+          value, cas = client.read_with_cas(key)
+          value = nil unless whose(value) == holder
+        end
+        value
       end
 
       # @raise [ArgumentError]

@@ -15,7 +15,7 @@ module Plock
       FACTOR = 1.5
       MOST_S = 0.25
 
-      # @param store [#add, #settle] a store that is written in Ruby
+      # @param store [#add, #settle, #settle_later] a store that is written in Ruby
       # @param lines [Lines] of that store
       # @param grant [Grant] that is to be given
       # @param ttl [Float] seconds
@@ -51,7 +51,7 @@ module Plock
         @lines.leave(@key, @waiter) if @waiter
         @grant.fence && @grant.ended.nil? ? @grant.release(0.0) : (@store.settle(@grant) if @doubt)
       rescue *Locking::Taking::STORE_FAILURES
-        @store.settle(@grant)
+        @store.settle_later(@grant)
       end
 
       private
@@ -85,11 +85,18 @@ module Plock
         @failure = nil
         !fence.nil?
       rescue UnavailableError => e
-        @store.settle(@grant)
+        start_again
         raise unless left.positive?
 
         @failure = e
         false
+      end
+
+      # What the attempt has come to is not known: it is taken back, and a new token has nothing to do with it.
+      def start_again
+        @store.settle_later(Grant.new(@store, @key, @grant.token))
+        @grant.rename(Plock.token)
+        @doubt = false
       end
 
       def left = @patience - Clock.now

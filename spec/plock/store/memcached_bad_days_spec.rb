@@ -4,6 +4,8 @@ require "spec_helper"
 require "plock/store/memcached"
 require "support/memcached"
 
+Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
+
 RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PROGRAMS do
   let!(:key) { "bad day:#{SecureRandom.hex(8)}" }
 
@@ -17,7 +19,7 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
     it "an answer that never comes raises in time, and what was granted is given back" do
       store.acquire(key) { nil }
       line.swallow(:reply)
-      within(1.0) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
       line.clear
       eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
     end
@@ -25,7 +27,7 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
     it "a request that never arrives raises in time, and leaves nothing" do
       store.acquire(key) { nil }
       line.swallow(:request)
-      within(1.0) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
       line.clear
       eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
     end
@@ -37,6 +39,51 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       await_sleep(waiter)
       line.clear
       expect(waiter.join(10)&.value).to be(:entered)
+    end
+
+    it "what is taken back later is not the lease of who asked again meanwhile" do
+      store.acquire(key) { nil }
+      owned = "owned:#{SecureRandom.hex(8)}"
+      line.swallow(:reply)
+      waiter = background { store.acquire(key, ttl: 30, wait: 20) }
+      expect { store.lock_acquire(owned, "me", 30) }.to raise_error(Plock::UnavailableError)
+      line.clear
+      lease = waiter.join(10).value
+      direct.lock_release(owned, "me")
+      expect(store.lock_acquire(owned, "me", 30)).to be(true)
+      sleep 1.2 # when it is taken back for the last time
+      expect([lease.release, store.lock_release(owned, "me")]).to eq([true, true])
+    end
+
+    it "a connection that is lost while nobody uses it is replaced" do
+      store.acquire(key) { nil }
+      line.disconnect
+      expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
+    end
+
+    it "a break does not hit who takes the key meanwhile" do
+      store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
+      first = direct.acquire(key, ttl: 30)
+      second = nil
+      breaking(store, first) { first.release && second = direct.acquire(key, ttl: 30) }.then { |broken| expect(broken).to be(false) }
+      expect(second.release).to be(true)
+    end
+
+    it "a break hits who renews the lease meanwhile" do
+      store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
+      lease = direct.acquire(key, ttl: 30)
+      expect(breaking(store, lease) { lease.extend }).to be(true)
+      expect(lease.release).to be(false)
+    end
+
+    # Does what the block does when the store has just read whose lease it is to break.
+    def breaking(store, lease)
+      line.hold(:reply, after: "mg ")
+      broken = background { store.break(key) }
+      line.await(:reply, lease.token)
+      yield
+      line.clear
+      broken.join(5).value
     end
 
     it "renewal gets over a connection that is lost" do

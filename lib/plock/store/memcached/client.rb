@@ -11,9 +11,16 @@ module Plock
       #
       # @api private
       class Client
+        # Nothing that the server answers is made into an object.
+        module Strings
+          def self.dump(value) = value
+
+          def self.load(value) = value
+        end
+
         # Where a server is down, its keys are nobody else's; and it is tried again soon.
-        SETTINGS = { protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true, down_retry_delay: 0.1, socket_max_failures: 1,
-                     socket_failure_delay: 0.01 }.freeze
+        SETTINGS = { protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true, serializer: Strings,
+                     down_retry_delay: 0.1, socket_max_failures: 1, socket_failure_delay: 0.01 }.freeze
 
         # What a client that was given is asked for.
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
@@ -23,7 +30,7 @@ module Plock
         # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not every Fiber scheduler knows.
         ASIDE = !IO.method_defined?(:timeout=)
 
-        private_constant :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE
+        private_constant :Strings, :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE
 
         # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
@@ -73,8 +80,8 @@ module Plock
         # @return [Boolean] was it there, and had it not changed?
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
-        # @return [Boolean] is it in the middle of nothing?
-        def usable? = !@busy
+        # @return [Boolean] is it in the middle of nothing, and has no server hung up?
+        def usable? = !@busy && sockets.none? { |socket| socket.wait_readable(0) }
 
         # @return [void]
         def close
@@ -87,6 +94,11 @@ module Plock
         def discard; end
 
         private
+
+        # Of TLS, what is to be read need not be an end.
+        def sockets
+          @dalli.__send__(:ring).servers.map(&:sock).grep(BasicSocket)
+        end
 
         # Interrupts wait for the answer: Dalli would take some of them for failures of the server.
         def ask(&block)
