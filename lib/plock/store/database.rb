@@ -325,8 +325,11 @@ module Plock
         end
         return false unless owners
 
-        @site.tell_of_loss(owners, deadline)
-        @site.call(following, deadline)
+        begin
+          @site.tell_of_loss(owners, deadline)
+        ensure
+          @site.call(following, deadline) # also where it is a lease of whoever breaks it, and he has heard of it
+        end
         true
       end
     end

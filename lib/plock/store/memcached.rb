@@ -247,8 +247,9 @@ module Plock
       def break_hold(key, _shared)
         broken = work { |client| remove(client, key) }
         @watched[owner(broken)]&.lose if broken
-        @lines.call_first(key)
         !broken.nil?
+      ensure
+        @lines.call_first(key)
       end
 
       # Whoever has it loses it, also where he renews it meanwhile, and nobody who takes it after him.

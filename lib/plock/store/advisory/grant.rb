@@ -57,16 +57,18 @@ module Plock
           false # with the connection, the lock has ended
         end
 
-        # Somebody of this process breaks it.
+        # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it comes when all is done.
         #
         # @return [Boolean] was it there?
         def take_away(deadline)
           return unlock(deadline) if kept_until
 
-          asking do
-            lose
-            unlock(deadline)
-            true
+          Thread.handle_interrupt(Locking::Taking.mask) do
+            asking do
+              lose
+              unlock(deadline)
+              true
+            end
           end
         end
 
