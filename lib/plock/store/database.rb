@@ -43,8 +43,9 @@ module Plock
       UNABLE = %i[busy_renewal].freeze
 
       POOL_SIZES = (1..1024).freeze
+      NAME = /\A[^\0]{1,128}\z/.freeze
       DUMPED = "database"
-      private_constant :POOL_SIZES, :DUMPED
+      private_constant :POOL_SIZES, :NAME, :DUMPED
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
@@ -81,13 +82,14 @@ module Plock
 
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
-      # @param key [String] in the store
+      # @param key [String] in the store, 1 to 128 characters of UTF-8, none of them NUL
       # @param owner [String]
       # @param ttl [Numeric] seconds
       # @return [Boolean] false where somebody holds it
+      # @raise [ArgumentError] a key that the table cannot have
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        grant = Grant.new(self, key, owner)
+        grant = Grant.new(self, check_name(key), owner)
         Asking.new(@site, grant, Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
@@ -98,7 +100,7 @@ module Plock
       # @return [Boolean] was it held by `owner`?
       # @raise [Error] the store could not be asked
       def lock_release(key, owner)
-        Grant.new(self, key, owner).release(0.0)
+        Grant.new(self, check_name(key), owner).release(0.0)
       end
 
       # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
@@ -142,7 +144,7 @@ module Plock
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
-        inside? && grant.share.nil? ? give_back_inside(grant, keep, deadline) : give_back_at_once(grant, keep, deadline)
+        inside? && grant.share.nil? ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
       end
 
       # @api private
@@ -162,6 +164,13 @@ module Plock
       end
 
       private
+
+      # @raise [ArgumentError]
+      def check_name(key)
+        return key if key.is_a?(String) && NAME.match?(key.dup.force_encoding(Encoding::UTF_8).scrub("\0"))
+
+        raise ArgumentError, "a key in a database is 1 to 128 characters of UTF-8, without NUL"
+      end
 
       def inside? = @inside && @origin.in_transaction?
 
@@ -189,20 +198,6 @@ module Plock
       def refuse_inside(refused)
         what, = refused.find { |_, wanted| wanted }
         unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
-      end
-
-      def give_back_at_once(grant, keep, deadline)
-        waiting = @site.work(deadline) do |connection|
-          if grant.share then tables.release_shared(connection, grant.key, grant.token, micros(keep), deadline)
-          else tables.release(connection, grant.key, grant.token, micros(keep), deadline)
-          end
-        end
-        answered = true
-        @site.call_first(grant.key, deadline) if waiting && keep.zero?
-        @site.prune_by_and_by
-        !waiting.nil?
-      ensure
-        @site.settle_later(grant.key, grant.token, grant.valid_until || soon) unless answered || keep.positive?
       end
 
       # Nobody is called before the transaction is committed: not by this process itself either.

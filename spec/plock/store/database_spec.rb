@@ -100,6 +100,47 @@ Support::Databases::NAMES.each do |name|
       expect(children.map(&:result).sort_by(&:last).map(&:first)).to eq([0, 1, 2, 3])
     end
 
+    if name == :postgresql
+      it "calls who waits in another process by the statement that releases" do
+        lease = store.acquire(key, ttl: 60)
+        waiter = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 60, wait: 30) { monotonic } }
+        waiter.hear
+        eventually(10) { store.status(key).waiters.size == 1 }
+        released_at = monotonic
+        expect(statements { lease.release }.size).to be(1)
+        expect(waiter.result - released_at).to be < 0.5 # it looks for itself once a second
+      end
+    end
+
+    it "stays taken for longer than fits into 32 bits of microseconds" do
+      store.acquire(key, ttl: 60, at_least: 3_600) { nil }
+      expect(store.status(key)).to have_attributes(held?: true, remaining: be_within(60).of(3_600))
+      store.break(key)
+      store.read_write_lock(key).read(at_least: 3_600) { nil }
+      expect(store.read_write_lock(key).status).to have_attributes(held?: true, remaining: be_within(60).of(3_600))
+      store.read_write_lock(key).break
+    end
+
+    it "takes names that differ in anything for different ones" do
+      names = ["#{key}a", "#{key}A", "#{key}a ", "#{key}á", "#{key}a\u0301", "#{key}a\t"]
+      expect(names.map { |other| store.lock_acquire(other, "owner:#{other}", 30) }).to all(be(true))
+      expect(names.map { |other| store.lock_release(other, "owner:#{other}") }).to all(be(true))
+      expect(store.lock_acquire("#{key}'\\\"%_`--;\n$1", "o'w\\n", 30)).to be(true)
+      expect(store.lock_release("#{key}'\\\"%_`--;\n$1", "o'w\\n ")).to be(false)
+      expect(store.lock_release("#{key}'\\\"%_`--;\n$1", "o'w\\n")).to be(true)
+    end
+
+    it "refuses an owner what he has" do
+      expect([store.lock_acquire(key, "me", 30), store.lock_acquire(key, "me", 30), store.lock_release(key, "me")]).to eq([true, false, true])
+    end
+
+    it "refuses a name that does not fit" do
+      ["", "a" * 129, "\0", "\xFF"].each do |other|
+        expect { store.lock_acquire(other, "me", 30) }.to raise_error(ArgumentError, /1 to 128 characters/)
+        expect { store.lock_release(other, "me") }.to raise_error(ArgumentError, /1 to 128 characters/)
+      end
+    end
+
     it "excludes processes from one another" do
       counter = Tempfile.new("counter")
       counter.write("0") && counter.flush

@@ -85,6 +85,23 @@ module Plock
           end
         end
 
+        # Gives a lease back, and calls the first who waits: where the database can, by the same statement. Where no answer comes, it is
+        # made up for; not where the owner's name is his own, and he may ask again by it.
+        #
+        # @param keep [Float] seconds that the key stays taken
+        # @return [Boolean] was it held?
+        def release(grant, keep, deadline)
+          waiting, called = work(deadline) { |connection| release_over(connection, grant, keep, deadline) }
+          answered = true
+          if called then @turns.call(called)
+          elsif waiting && keep.zero? then call_first(grant.key, deadline)
+          end
+          prune_by_and_by
+          !waiting.nil?
+        ensure
+          settle_later(grant.key, grant.token, grant.valid_until) unless answered || keep.positive? || grant.valid_until.nil?
+        end
+
         # Somebody left: the first who waits is to look.
         #
         # @return [void]
@@ -238,6 +255,15 @@ module Plock
 
           @channel = "plock_#{SecureRandom.hex(8)}"
           @listener = Listener.new(self)
+        end
+
+        # @return [Array(Boolean, String), Boolean, nil] nil: it was not held; else: may somebody be waiting, and who has been called?
+        def release_over(connection, grant, keep, deadline)
+          key, token = grant.key, grant.token
+          return @tables.release_shared(connection, key, token, micros(keep), deadline) if grant.share
+          return @tables.release_and_call(connection, key, token, @channel, deadline) if @calls && keep.zero?
+
+          @tables.release(connection, key, token, micros(keep), deadline)
         end
 
         def tell(holder, word, token, deadline)

@@ -223,8 +223,8 @@ module Plock
 
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET token = NULL, holder = CASE WHEN $3 > 0 THEN holder END,
-            expires_at = CASE WHEN $3 > 0 THEN #{now} + $3 ELSE 0 END
+            UPDATE #{@leases} SET token = NULL, holder = CASE WHEN CAST($3 AS bigint) > 0 THEN holder END,
+            expires_at = CASE WHEN CAST($3 AS bigint) > 0 THEN #{now} + $3 ELSE 0 END
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting
           SQL
         end
@@ -292,6 +292,15 @@ module Plock
 
       # @api private
       class PostgresqlTables < Tables
+        # As {#release}, and calls the first who waits, where that is not one of this process.
+        #
+        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may somebody be waiting, and the token of the
+        #   first: of one who has come at this very moment, this statement knows nothing
+        def release_and_call(connection, key, token, channel, deadline)
+          row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
+          row && [row[0] != 0, row[1]]
+        end
+
         # Calls the first who waits, where that is not one of this process; it hears it by itself.
         #
         # @return [Array(String, String), nil] as {#first}
@@ -317,6 +326,16 @@ module Plock
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
         def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def release_and_call_sql
+          @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
+            WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
+            WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
+            SELECT freed.waiting, head.token, CASE WHEN head.channel <> $3 THEN pg_notify(head.channel, 'turn ' || head.token) END::text
+            FROM freed LEFT JOIN LATERAL (SELECT token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
+            WHERE freed.waiting <> 0 AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head ON true
+          SQL
+        end
 
         def claim_sql
           @claim_sql ||= <<~SQL.tr("\n", " ").strip
@@ -373,16 +392,17 @@ module Plock
         # Of the statement, and not of a time zone that may go back an hour.
         def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-        # Each assignment sees what those before it assigned: after the first one, the token says whether the key was free.
+        # Each assignment sees what those before it assigned: the one that says whether the key is free is the last.
         def acquire_sql
+          free = "expires_at <= VALUES(acquired_at) AND waiting = 0"
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip
             INSERT INTO #{@leases} (name, token, fence, acquired_at, expires_at, holder)
             VALUES ($1, $2, LAST_INSERT_ID(#{now}), #{now}, #{now} + $3, $4) ON DUPLICATE KEY UPDATE
-            token = IF(expires_at <= VALUES(acquired_at) AND waiting = 0, VALUES(token), token),
-            fence = IF(token = VALUES(token), LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))), fence + LAST_INSERT_ID(0)),
-            acquired_at = IF(token = VALUES(token), VALUES(acquired_at), acquired_at),
-            expires_at = IF(token = VALUES(token), VALUES(expires_at), expires_at),
-            holder = IF(token = VALUES(token), VALUES(holder), holder)
+            token = IF(#{free}, VALUES(token), token),
+            fence = IF(#{free}, LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))), fence + LAST_INSERT_ID(0)),
+            holder = IF(#{free}, VALUES(holder), holder),
+            acquired_at = IF(#{free}, VALUES(acquired_at), acquired_at),
+            expires_at = IF(#{free}, VALUES(expires_at), expires_at)
           SQL
         end
 
