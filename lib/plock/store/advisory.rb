@@ -70,6 +70,8 @@ module Plock
         @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, POOL_SIZES),
                                           check_seconds("connect_timeout", connect_timeout))
         @keeper = Keeper.new
+        @lock = Mutex.new
+        @pid = Process.pid
         @here = {} # by the server's ids of their connections, those of this process who hold or wait
         @closed = false
         Events::ActiveSupportBridge.attach
@@ -103,8 +105,11 @@ module Plock
       #
       # @return [void]
       def note(grant)
-        forget_parents
-        @here[grant.server_id] = grant
+        @lock.synchronize do
+          @here = {} unless @pid == Process.pid # those are a parent's
+          @pid = Process.pid
+          @here[grant.server_id] = grant
+        end
       end
 
       # @api private
@@ -224,13 +229,6 @@ module Plock
         broken = here.count { |id| (known[id] || @here[id])&.take_away(deadline) }
         @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
         broken.positive? || there.any?
-      end
-
-      def forget_parents
-        return if @pid == Process.pid
-
-        @pid = Process.pid
-        @here = {}
       end
     end
   end

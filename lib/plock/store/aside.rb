@@ -31,6 +31,14 @@ module Plock
           thread.kill.join if thread&.alive?
         end
 
+        # Nobody waits for that.
+        #
+        # @yield on the other thread
+        # @return [void]
+        def start(&block)
+          launch(&block)
+        end
+
         private
 
         # The masks that it inherits would keep it from being given up.

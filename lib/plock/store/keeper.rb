@@ -34,9 +34,6 @@ module Plock
       def initialize
         @lock = Mutex.new
         @moved = ConditionVariable.new
-        @pid = Process.pid
-        @tasks = {}.compare_by_identity
-        @thread = nil
       end
 
       # Sees to it when it is due: what answers to `due_at`, a moment on {Clock} or nil, and to `tend`.
@@ -65,17 +62,17 @@ module Plock
 
       private
 
-      def enter(&block)
+      def enter
         Thread.handle_interrupt(Object => :never) do
-          start_afresh unless @pid == Process.pid
-          @lock.synchronize(&block)
+          @lock.synchronize do
+            start_afresh unless @pid == Process.pid
+            yield
+          end
         end
       end
 
       # What a parent had to see to is the parent's.
       def start_afresh
-        @lock = Mutex.new
-        @moved = ConditionVariable.new
         @pid = Process.pid
         @tasks = {}.compare_by_identity
         @thread = nil

@@ -12,7 +12,7 @@ module Plock
       Waiter = Struct.new(:turn, :facts)
 
       def initialize
-        start_afresh
+        @lock = Mutex.new
       end
 
       # @param facts [Array] host, pid, thread, label, since and mode, as {Status} tells them
@@ -65,16 +65,15 @@ module Plock
 
       private
 
-      def enter(&block)
-        start_afresh unless @pid == Process.pid
-        Thread.handle_interrupt(Object => :never) { @lock.synchronize(&block) }
-      end
-
       # Who waited in a parent does not wait here.
-      def start_afresh
-        @pid = Process.pid
-        @lock = Mutex.new
-        @lines = {}
+      def enter
+        Thread.handle_interrupt(Object => :never) do
+          @lock.synchronize do
+            @lines = {} unless @pid == Process.pid
+            @pid = Process.pid
+            yield
+          end
+        end
       end
     end
   end

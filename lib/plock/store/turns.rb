@@ -37,9 +37,7 @@ module Plock
       end
 
       def initialize
-        @turns = {}
         @lock = Mutex.new
-        @pid = Process.pid
       end
 
       # @param token [String]
@@ -75,13 +73,12 @@ module Plock
       private
 
       # Who waited in a parent does not wait here.
-      def enter(&block)
-        unless @pid == Process.pid
-          @turns = {}
-          @lock = Mutex.new
+      def enter
+        @lock.synchronize do
+          @turns = {} unless @pid == Process.pid
           @pid = Process.pid
+          yield
         end
-        @lock.synchronize(&block)
       end
     end
   end

@@ -94,6 +94,25 @@ RSpec.describe "Bad days of a store in a database" do
     end
   end
 
+  {
+    postgresql: "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+    mysql2: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()",
+    trilogy: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()"
+  }.each do |name, busy|
+    it "who gives up leaves nobody waiting in the database, on #{name}", needs: Support::Databases::PROGRAMS[name] do
+      model = Support::Databases.model(name)
+      store = database_store(model, attempt_timeout: 0.15, release_timeout: 0.15)
+      store_key = store.acquire(key, ttl: 30, &:store_key)
+      model.transaction do
+        model.lease_connection.select_value("SELECT name FROM plock_leases WHERE name = '#{store_key}' FOR UPDATE")
+        expect { store.acquire(key, ttl: 30, wait: 0.5) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        expect { store.try_acquire(key, ttl: 30) }.to raise_error(Plock::UnavailableError)
+        eventually(2, "somebody waits on") { model.lease_connection.select_value(busy).zero? }
+      end
+      eventually(5, "somebody was left behind") { store.status(key).then { |status| !status.held? && status.waiters.empty? } }
+    end
+  end
+
   describe "a restart in mid-hold" do
     { postgresql: Support::Postgres, mysql2: Support::Mariadb }.each do |name, kind|
       it "loses neither the renewal nor the exclusion, on #{name}", needs: kind::PROGRAMS do

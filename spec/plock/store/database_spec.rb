@@ -187,6 +187,14 @@ Support::Databases::NAMES.each do |name|
 end
 
 RSpec.describe Plock::Store::Database do
+  it "keeps no statement of SQLite's that is not used again" do
+    store = discard(described_class.new(Support::Databases.model(:sqlite)), :close)
+    store.acquire("any") { nil }
+    prepared = -> { ObjectSpace.each_object(SQLite3::Statement).count { |statement| !statement.closed? } }
+    site, deadline = store.instance_variable_get(:@site), Plock::Clock.now + 10
+    expect { site.work(deadline) { |it| 50.times { |n| site.tables.remove(it, [n + 1_000_000], deadline) } } }.not_to change(&prepared)
+  end
+
   it "refuses what it cannot use" do
     expect { described_class.new("a model") }.to raise_error(ArgumentError, /Active Record class/)
     expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(ArgumentError, /patience/)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../aside"
 require_relative "connection"
 
 module Plock
@@ -26,10 +27,9 @@ module Plock
 
         private
 
-        # Nobody waits for that.
         def kill
-          Thread.new(server_id, @another) do |id, another|
-            Thread.current.report_on_exception = false
+          id, another = server_id, @another
+          Aside.start do
             other = another.call
             other.execute("KILL #{id}")
           ensure

@@ -47,6 +47,17 @@ module Plock
           raise failure(e)
         end
 
+        # Where the server is in the middle of something, it is told to stop: a statement that waits for another's transaction would do so
+        # as long as that takes, and then be carried out.
+        def close
+          return super unless @busy
+
+          Aside.start do
+            cancel
+            super
+          end
+        end
+
         private
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"

@@ -37,16 +37,27 @@ module Plock
         def perform(sql, binds, deadline)
           Thread.handle_interrupt(NEVER) do
             @deadline = deadline
+            next once(sql) if binds.empty?
+
             statement = @statements[sql] ||= @raw.prepare(sql.gsub("$", "?"))
             statement.bind_params(*binds.map { |value| text(value) })
-            rows = []
-            while (row = statement.step)
-              rows << row
-            end
-            answer(rows, @raw.changes)
+            stepped(statement)
           ensure
             statement&.reset!
           end
+        end
+
+        # Nothing is bound where a statement is another one each time.
+        def once(sql)
+          @raw.prepare(sql) { |statement| stepped(statement) }
+        end
+
+        def stepped(statement)
+          rows = []
+          while (row = statement.step)
+            rows << row
+          end
+          answer(rows, @raw.changes)
         end
 
         # Bytes would be a BLOB, and equal no text.
