@@ -179,20 +179,29 @@ module Plock
         return super unless inside?
 
         refuse_inside(wait: wait.positive?, "renew: or on_lost:": watch || renew, "a lock that is shared": share)
+        mask = Locking::Taking.mask
         grant = Grant.new(self, key, Plock.token, label: label)
+        fence = taken = nil
         Dispatcher.start
-        fence = asked_at = nil
-        Thread.handle_interrupt(Object => :never) do
-          fence = @origin.inside do |inside|
-            asked_at = Clock.now
-            tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), asked_at)
-          end
-          next unless fence
+        asked_at = Clock.now
+        @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
+        return unless fence
 
-          hold = hold_of(grant.given(fence, asked_at, ttl), 0.0, false)
+        hold = hold_of(grant.given(fence, asked_at, ttl), 0.0, false)
+        Thread.handle_interrupt(Object => :never) do
           yield hold if block_given?
-          hold
+          taken = true
         end
+        hold
+      ensure
+        Thread.handle_interrupt(mask) { leave_inside(grant) } if fence && !taken
+      end
+
+      # Where it cannot be given back, it cannot be committed either.
+      def leave_inside(grant)
+        give_back_inside(grant, 0.0, soon) if inside?
+      rescue UnavailableError
+        nil
       end
 
       def refuse_inside(refused)

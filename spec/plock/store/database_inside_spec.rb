@@ -3,9 +3,12 @@
 require "spec_helper"
 require "plock/store/database"
 require "support/databases"
+require "support/store_contract"
 
 Support::Databases::NAMES.each do |name|
   RSpec.describe Plock::Store::Database, "inside transactions, on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    include Support::StoreContract
+
     let!(:model) { Support::Databases.model(name) }
     let(:store) { new_store(inside: true) }
     let(:other) { new_store(attempt_timeout: 0.3) }
@@ -71,6 +74,37 @@ Support::Databases::NAMES.each do |name|
     end
 
     unless name == :sqlite # which lets nobody in before the transaction ends
+      it "does not keep who is interrupted waiting for another's transaction, and leaves nothing behind" do
+        store.acquire(key) { nil }
+        held, leave = Array.new(2) { Queue.new }
+        holder = background { model.transaction { store.try_acquire(key, ttl: 30).tap { (held << true) && leave.pop } } }
+        held.pop
+        waiter = background do
+          model.transaction do
+            expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(Support::StoreContract::Interrupt)
+            expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql # others close the connection
+            raise ActiveRecord::Rollback
+          end
+          :over
+        end
+        waiting = name == :postgresql ? "pg_locks WHERE NOT granted" : "information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO plock%'"
+        eventually { model.lease_connection.select_value("SELECT count(*) FROM #{waiting}") == 1 }
+        waiter.raise(Support::StoreContract::Interrupt)
+        expect(waiter.join(3)&.value).to be(:over)
+      ensure
+        leave << true
+        expect(holder.value.release).to be(true)
+        expect(other.acquire(key, wait: 5) { :entered }).to be(:entered)
+      end
+
+      it "takes nothing where it is interrupted, at whatever step" do
+        (1..200).find do |step|
+          interrupted = model.transaction { interrupted_at(step) { store.try_acquire(key, ttl: 30) { nil } } }
+          expect(other.status(key).held?).to be(false)
+          !interrupted
+        end
+      end
+
       it "calls who waits when it is committed" do
         lease = store.acquire(key, ttl: 30)
         waiter = background { other.acquire(key, ttl: 30, wait: 20) { monotonic } }

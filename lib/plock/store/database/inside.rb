@@ -15,9 +15,12 @@ module Plock
         private_constant :SAVEPOINT, :NAME
 
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter]
-        def initialize(adapter)
+        # @param failures [Array<Class>] of its driver
+        def initialize(adapter, failures)
           @adapter = adapter
+          @failures = failures
           @mysql = adapter.adapter_name.match?(/mysql|trilogy/i)
+          @postgresql = adapter.adapter_name.match?(/postg/i)
         end
 
         # @yield some statements; where they raise or answer with nil, nothing of them stays
@@ -30,6 +33,8 @@ module Plock
           savepoint("RELEASE SAVEPOINT") if kept
           value
         rescue ActiveRecord::ActiveRecordError => e
+          raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause } # an interrupt, which Active Record wraps
+
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
         ensure
           Thread.handle_interrupt(Object => :never) { go_back unless kept }
@@ -51,10 +56,20 @@ module Plock
         def savepoint(word) = @adapter.execute("#{word} #{SAVEPOINT}", NAME)
 
         def go_back
+          stop_asking if @postgresql
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
-        rescue ActiveRecord::ActiveRecordError
+        rescue ActiveRecord::ActiveRecordError, *@failures
           nil # there is no transaction any more
+        end
+
+        # Who was interrupted does not wait for the answer.
+        def stop_asking
+          raw = @adapter.raw_connection
+          return unless raw.transaction_status == PG::PQTRANS_ACTIVE
+
+          raw.cancel
+          raw.discard_results
         end
       end
     end

@@ -65,7 +65,7 @@ module Plock
         # @yieldparam inside [Inside] the caller's connection
         # @return [Object] the block's value
         def inside(&block)
-          @model.with_connection { |connection| Inside.new(connection).guarded(&block) }
+          @model.with_connection { |connection| Inside.new(connection, @connection_class.failures).guarded(&block) }
         end
 
         # @return [String] without user and password
