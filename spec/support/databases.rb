@@ -9,6 +9,10 @@ module Support
   # makes them.
   module Databases
     NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
+
+    # For a store whose examples are not about being slow: a machine that is busy is not to be taken for a database that is silent.
+    PATIENT = { attempt_timeout: 20, release_timeout: 20, connect_timeout: 20 }.freeze
+
     PROGRAMS = { postgresql: Postgres::PROGRAMS, mysql2: Mariadb::PROGRAMS, trilogy: Mariadb::PROGRAMS, sqlite: [] }.freeze
 
     class Model < ActiveRecord::Base

@@ -4,9 +4,11 @@
 # its own.
 
 namespace :spec do
-  parts = { tables: "spec/plock/store/database_contract_spec.rb", mysql: "spec/plock/store/database_contract_on_mysql_spec.rb",
-            advisory: "spec/plock/store/advisory_contract_spec.rb" }
-  parts[:others] = FileList[ON_DATABASES].exclude(*parts.values)
+  stores = "spec/plock/store"
+  parts = { tables: ["#{stores}/database_contract_spec.rb"], tables_on_mysql: ["#{stores}/database_contract_on_mysql_spec.rb"],
+            advisory: ["#{stores}/advisory_contract_spec.rb"],
+            advisory_on_mysql: ["#{stores}/advisory_contract_on_mysql_spec.rb", *FileList["#{stores}/memcached*_spec.rb"]] }
+  parts[:others] = FileList[ON_DATABASES].exclude(*parts.values.flatten)
 
   parts.each do |name, files|
     RSpec::Core::RakeTask.new("databases:#{name}" => :compile) { |task| task.pattern = files }

@@ -8,7 +8,7 @@ require "support/store_contract"
 # And how they share the steps: all of them run the same Ruby but for the connection.
 { postgresql: [1, 4], sqlite: [2, 4] }.each do |name, share_of_steps|
   RSpec.describe "A store in a database, #{name}", needs: Support::Databases::PROGRAMS[name] do
-    let(:store) { discard(Plock::Store::Database.new(Support::Databases.model(name)), :close) }
+    let(:store) { discard(Plock::Store::Database.new(Support::Databases.model(name), **Support::Databases::PATIENT), :close) }
     let(:share_of_steps) { share_of_steps }
 
     it_behaves_like "a store", Plock::Store::Database::UNABLE

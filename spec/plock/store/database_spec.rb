@@ -19,7 +19,7 @@ Support::Databases::NAMES.each do |name|
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
 
-    def new_store(**options) = discard(described_class.new(model, **options), :close)
+    def new_store(**options) = discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
 
     it "takes a key that is free in one statement, and releases it in another" do
       store.acquire(key) { nil }

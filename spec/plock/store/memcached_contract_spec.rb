@@ -6,7 +6,7 @@ require "support/memcached"
 require "support/store_contract"
 
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
-  let(:store) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address), :close) }
+  let(:store) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address, attempt_timeout: 20), :close) }
 
   it_behaves_like "a store", Plock::Store::Memcached::UNABLE
 end

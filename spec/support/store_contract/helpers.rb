@@ -102,7 +102,7 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
-    # Where somebody was interrupted, the store may see to what he left a moment later.
+    # Where somebody was interrupted, or patience is over, the store may see to what he left a moment later.
     def expect_nobody(lock = key)
       eventually(2.0, "somebody was left behind") { status_of(lock).then { |status| !status.held? && status.waiters.empty? } }
     end
