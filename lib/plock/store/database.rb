@@ -259,23 +259,29 @@ module Plock
         Thread.handle_interrupt(mask) { group.leave } if group && !taken
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)
         key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" unless fence
 
         grant = Grant.new(self, key, token, share: share, renew: renew, max_hold: max_hold, watch: watch)
-        asked_at = nil
-        deadline = soon
-        left = @site.work(deadline) do |connection|
+        adopting(grant, fence, given) do
           asked_at = Clock.now
-          noted = tables.holder(connection, key, token, !share.nil?, deadline)
+          left = adopt_row(grant, ttl)
+          [asked_at, ttl || granted, left / Site::MICROSECONDS] if left
+        end
+      end
+
+      # @return [Integer, nil] microseconds that are left; nil: it is not held any more
+      def adopt_row(grant, ttl)
+        deadline, shared = soon, !grant.share.nil?
+        @site.work(deadline) do |connection|
+          noted = tables.holder(connection, grant.key, grant.token, shared, deadline)
           grant.relabel(noted && who(noted).last)
-          left = tables.adopt(connection, key, token, @site.record(grant.label, token), !share.nil?, deadline)
+          left = tables.adopt(connection, grant.key, grant.token, @site.record(grant.label, grant.token), shared, deadline)
           next left unless left && ttl
 
-          micros(ttl) if tables.prolong(connection, key, token, micros(ttl), !share.nil?, deadline)
+          micros(ttl) if tables.prolong(connection, grant.key, grant.token, micros(ttl), shared, deadline)
         end
-        hold_of(grant.given(fence, asked_at, ttl || granted, left / Site::MICROSECONDS), 0.0, false) if left
       end
 
       def examine(key, _shared, budget = nil)

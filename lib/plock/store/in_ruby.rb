@@ -103,6 +103,32 @@ module Plock
         answers
       end
 
+      # Takes over what its token had already. Whoever is interrupted on the way leaves it to its time, or gives it back.
+      #
+      # @yield to ask the store
+      # @yieldreturn [Array(Float, Float, Float), nil] when it was asked, its ttl, and what is left of it; nil: it was lost
+      def adopting(grant, fence, given)
+        mask = Locking::Taking.mask
+        taken = false
+        asked_at, ttl, left = yield
+        return unless asked_at
+
+        hold = hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false)
+        Thread.handle_interrupt(Object => :never) do
+          given&.call(hold)
+          taken = true
+        end
+        hold
+      ensure
+        Thread.handle_interrupt(mask) { give_up(grant) } if grant.fence && !taken
+      end
+
+      def give_up(grant)
+        grant.release(0.0)
+      rescue *Locking::Taking::STORE_FAILURES
+        nil # it ends with its time
+      end
+
       def hold_of(grant, waited, contended)
         GrantHold.new(grant, kind, waited, contended)
       end

@@ -175,21 +175,29 @@ module Plock
         nil
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)
         key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
         grant = Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
-        asked_at = Clock.now
+        adopting(grant, fence, given) do
+          asked_at = Clock.now
+          left = adopt_value(grant, ttl, granted)
+          [asked_at, ttl || granted, left] if left
+        end
+      end
+
+      # @return [Float, nil] seconds that are left; nil: it is not held any more
+      def adopt_value(grant, ttl, granted)
         left = nil
         ours = change(grant) do |client, cas, found|
           *noted, label, _mode = holder(found, nil)
           grant.relabel(label)
           left = ttl || noted.first
           left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
-          client.replace(key, value(grant, left), seconds(left), cas)
+          client.replace(grant.key, value(grant, left), seconds(left), cas)
         end
-        hold_of(grant.given(fence, asked_at, ttl || granted, left), 0.0, false) if ours
+        left if ours
       end
 
       def each_key(_prefix)

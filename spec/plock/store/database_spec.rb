@@ -4,6 +4,7 @@ require "spec_helper"
 require "tempfile"
 require "plock/store/database"
 require "support/databases"
+require "support/store_contract"
 
 # Statements that this thread sends.
 def statements
@@ -15,6 +16,8 @@ end
 
 Support::Databases::NAMES.each do |name|
   RSpec.describe Plock::Store::Database, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    include Support::StoreContract
+
     let!(:model) { Support::Databases.model(name) } # before anybody forks
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
@@ -86,6 +89,27 @@ Support::Databases::NAMES.each do |name|
       rows = -> { model.lease_connection.select_values("SELECT name FROM plock_leases WHERE name IN (#{names})") }
       eventually { rows.call == [held.store_key] }
       held.release
+    end
+
+    it "does not forget what is shared for longer than a day" do
+      lock = store.read_write_lock(key)
+      lease = lock.read(ttl: 60)
+      model.lease_connection.execute("UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 WHERE name = '#{lease.store_key}'")
+      site, deadline = store.instance_variable_get(:@site), Plock::Clock.now + 10
+      site.work(deadline) { |connection| site.tables.prune(connection, deadline) }
+      expect(lock.status).to be_held
+      lease.release
+    end
+
+    it "tends no lease that was adopted for somebody who was interrupted, at whatever step" do
+      (1..300).step(3).find do |step|
+        dump = store.acquire(key, ttl: 60).dump
+        interrupted = interrupted_at(step) { store.adopt(dump, renew: true) { nil } }
+        tended = store.instance_variable_get(:@site).keeper.instance_variable_get(:@tasks).keys.grep(Plock::Store::Grant)
+        expect(tended.select { |grant| grant.ended.nil? }).to be_empty
+        store.break(key)
+        !interrupted
+      end
     end
 
     it "serves processes in the order in which they came" do

@@ -23,6 +23,9 @@ module Plock
         # How long after it was interrupted the server may still carry out a statement.
         AFTERMATH_S = 2.0
 
+        # Seconds until the first attempt after one that failed.
+        RETRY_S = 0.1
+
         # Seconds between two looks for what can be forgotten.
         PRUNE_S = 3_600.0
 
@@ -147,16 +150,19 @@ module Plock
           call(claim, deadline)
         end
 
-        # The same by and by, and once more: what was interrupted may still be carried out.
+        # The same by and by, and once more: what was interrupted may still be carried out. Where the database fails, soon again, and then
+        # less and less often.
         #
         # @return [void]
         def settle_later(key, token, until_time)
           times = [Clock.now + AFTERMATH_S, until_time]
+          pause = RETRY_S
           @keeper.errand do
             settle(key, token, Clock.now + @release_timeout)
             times.shift if times.first < until_time
           rescue UnavailableError
-            again = Clock.now + AFTERMATH_S
+            again = Clock.now + pause
+            pause = [2 * pause, AFTERMATH_S].min
             again if again < until_time
           end
         end

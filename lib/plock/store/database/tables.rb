@@ -287,7 +287,11 @@ module Plock
 
         def prune_claims_sql = "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1"
 
-        def idle = "waiting = 0 AND expires_at < #{now} AND acquired_at < #{now} - $1"
+        # Those who share a key may hold it for longer than a day.
+        def idle
+          "waiting = 0 AND expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
+            "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"
+        end
       end
 
       # @api private
