@@ -19,9 +19,12 @@ module Support
     # What ends it at once, and has it clear away what it has outside of its folder.
     STOP = :KILL
 
+    # Somebody else was quicker to take the port.
+    IN_USE = /in use/i
+
     # A disk would be measured otherwise: nothing here is to outlive the suite.
     MEMORY = ["/dev/shm"].find { |folder| File.writable?(folder) }
-    private_constant :MEMORY
+    private_constant :IN_USE, :MEMORY
 
     class << self
       def installed?
@@ -75,9 +78,11 @@ module Support
       FileUtils.rm_rf(@folder)
     end
 
-    def log = File.read(File.join(@folder, "log"))
+    def log = File.read(log_path)
 
     private
+
+    def log_path = File.join(@folder, "log")
 
     def data = File.join(@folder, "data")
 
@@ -91,7 +96,7 @@ module Support
           Process::UID.change_privilege(user.uid)
         end
         Dir.chdir("/")
-        exec({ "TMPDIR" => @folder }, *command, in: File::NULL, out: [File.join(@folder, "log"), "a"], err: %i[child out], pgroup: true)
+        exec({ "TMPDIR" => @folder }, *command, in: File::NULL, out: [log_path, "a"], err: %i[child out], pgroup: true)
       end
     end
 
@@ -100,19 +105,26 @@ module Support
       raise "#{self.class::PROGRAMS.first} failed:\n#{log}" unless $?.success?
     end
 
+    # On a port that is free, or on this one.
     def launch(port = nil)
-      return launch_on(port) if port
+      return launch_on(port) || raise(ended) if port
 
-      Port.claim { |free| launch_on(free) }
+      Port.claim do |free|
+        File.truncate(log_path, 0) if File.exist?(log_path)
+        launch_on(free) || (log.match?(IN_USE) ? nil : raise(ended))
+      end
     end
 
+    def ended = "#{self.class::PROGRAMS.last} ended:\n#{log}"
+
+    # @return [true, nil] nil: it has ended
     def launch_on(port)
       @port = port
       @pid = as_user(*start_command(port))
       Backstage.watch(@pid)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + START_DEADLINE
       until answers?
-        raise "#{start_command(port).first} ended:\n#{log}" if Process.wait(@pid, Process::WNOHANG)
+        return @pid = Backstage.forget(@pid) && nil if Process.wait(@pid, Process::WNOHANG)
         raise "it does not answer:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 
         sleep 0.02

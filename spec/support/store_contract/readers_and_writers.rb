@@ -122,7 +122,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     it "lets readers in at once when the patience of the writer before them ends" do
       _lease, leave = inside(:read)
-      writer = wait_in_line(1, lock) { lock.try_write(wait: 0.3) }
+      writer = wait_in_line(1, lock) { lock.try_write(wait: a_while) }
       reader = waiting(2, :read)
       expect([writer.value, reader.join(5)]).to match([nil, a_kind_of(Thread)])
       leave.call

@@ -207,7 +207,7 @@ RSpec.shared_examples "a store of semaphores" do
 
       it "by one whose patience ends: who waited behind him is let in" do
         take(1)
-        first = wait_in_line(1, semaphore(1)) { semaphore(1).try_acquire(wait: 0.3) }
+        first = wait_in_line(1, semaphore(1)) { semaphore(1).try_acquire(wait: a_while) }
         second = wait_in_line(2, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { :entered } }
         expect([first.value, second.join(5)&.value]).to eq([nil, :entered])
       end
