@@ -217,15 +217,16 @@ module Mongo
         nil
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, span = nil)
+      def adopt_hold(dump, renew, max_hold, watch, span = nil, &given)
         key, token, fence, ttl, share = ::Plock::Store::GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
         grant = Tenancy.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
-        asked_at = ::Plock::Clock.now
-        found = adopted(grant, span) or return
-        left = span || (found["expire_at"] - Time.now).clamp(0.0, ttl)
-        hold_of(grant.given(fence, asked_at, span || ttl, left), 0.0, false)
+        adopting(grant, fence, given) do
+          asked_at = ::Plock::Clock.now
+          found = adopted(grant, span) or next
+          [asked_at, span || ttl, span || (found["expire_at"] - Time.now).clamp(0.0, ttl)]
+        end
       end
 
       # @return [Hash, nil]
