@@ -109,7 +109,8 @@ RSpec.describe "Bad days of a store in a database" do
         expect { store.try_acquire(key, ttl: 30) }.to raise_error(Plock::UnavailableError)
         eventually(2, "somebody waits on") { model.lease_connection.select_value(busy).zero? }
       end
-      eventually(5, "somebody was left behind") { store.status(key).then { |status| !status.held? && status.waiters.empty? } }
+      patient = database_store(model, **Support::Databases::PATIENT)
+      eventually(5, "somebody was left behind") { patient.status(key).then { |status| !status.held? && status.waiters.empty? } }
     end
   end
 

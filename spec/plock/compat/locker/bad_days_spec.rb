@@ -136,12 +136,12 @@ RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
 
   it "keeps no place in the line for who is interrupted when he takes it" do
     holder = hold_in_another
-    queue = Locker::Bell.of(model).instance_variable_get(:@queue)
-    allow(queue).to receive(:join).and_wrap_original do |join, *arguments|
+    lines = Locker::Bell.of(model).instance_variable_get(:@lines)
+    allow(lines).to receive(:join).and_wrap_original do |join, *arguments|
       join.call(*arguments).tap { Thread.current.raise(Interrupt) }
     end
     expect { Locker.run(key, model: model, blocking: true) { raise "entered" } }.to raise_error(Interrupt)
-    allow(queue).to receive(:join).and_call_original
+    allow(lines).to receive(:join).and_call_original
     holder.tell(:go) && holder.result
     expect(background { Locker.run(key, model: model, blocking: true) { nil } }.join(5)&.value).to be(true)
   end
