@@ -6,10 +6,10 @@ STORES="libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
 ESSENTIAL="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl server $STORES"
 ANALYSIS="gcc clang sanitizers valgrind"
 
-# Where Debian keeps servers, which not everybody has in PATH.
-PATH=$PATH:/usr/sbin
-
 has() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian keeps servers where not everybody has PATH lead.
+has_server() { has "$1" || [ -x "/usr/sbin/$1" ]; }
 
 clang_command() {
   for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 clang-13; do
@@ -64,8 +64,8 @@ present() {
     mysqlclient) has mariadb_config || has mysql_config ;;
     sqlite) has pkg-config && pkg-config --exists sqlite3 ;;
     postgresql) has_postgresql ;;
-    mariadb) has mariadbd && has mariadb-install-db ;;
-    memcached | pgbouncer) has "$1" ;;
+    mariadb) has_server mariadbd && has mariadb-install-db ;;
+    memcached | pgbouncer) has_server "$1" ;;
     clang) has_clang ;;
     sanitizers) clang_sanitizes ;;
   esac

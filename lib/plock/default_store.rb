@@ -124,6 +124,11 @@ module Plock
       store.status(key)
     end
 
+    # @see Locking#can?
+    def can?(ability)
+      store.can?(ability)
+    end
+
     # @see Locking#each_lock
     # @return [nil, Enumerator]
     def each_lock(&block)

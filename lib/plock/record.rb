@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "etc"
-
 module Plock
   # What is written into a store about an owner, by the engine and by stores in Ruby: "host pid thread channel label value".
   #

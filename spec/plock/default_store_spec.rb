@@ -146,6 +146,7 @@ RSpec.describe Plock do
     lease = described_class.acquire("k")
     expect(described_class.try_acquire("k")).to be_nil
     expect(described_class.status("k")).to be_held
+    expect(described_class.can?(:order)).to be(true)
     expect(described_class.each_lock.map(&:fence)).to eq([lease.fence])
     adopted = described_class.adopt(lease.dump)
     expect(described_class.break("k")).to be(true)

@@ -19,7 +19,6 @@ module Plock
     # What a store lacks says its class, in a constant of this name.
     UNABLE = [].freeze
 
-
     # @param ability [Symbol] one of {ABILITIES}
     # @return [Boolean]
     # @raise [ArgumentError] it is none of them

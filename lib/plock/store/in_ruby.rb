@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "etc" # of which Record has the name of this host
 require_relative "../locking"
 require_relative "grant"
 require_relative "grant_hold"
