@@ -26,7 +26,7 @@ module Checks
         new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
         new(task: "core:fuzz", title: "fuzzing replies", missing: without(:clang, "fuzzer,address,undefined")),
         new(task: "spec", title: "specs"),
-        new(task: "spec:databases", title: "specs on databases and memcached"),
+        new(task: "spec:databases", title: "specs on databases, and of front doors"),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "valgrind", title: "specs under valgrind", missing: ("valgrind" unless Toolchain.which("valgrind"))),
         new(task: "model", title: "model of the waiting protocol"),

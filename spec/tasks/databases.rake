@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The specs on database servers and memcached. Most of their time they wait for somebody, so several run at once, each with servers of
+# The specs on database servers and memcached, and of all front doors. Most of their time they wait for somebody, so several run at once, each with servers of
 # its own.
 
 namespace :spec do
@@ -8,12 +8,13 @@ namespace :spec do
   parts = { tables: ["#{stores}/database_contract_spec.rb"], tables_on_mysql: ["#{stores}/database_contract_on_mysql_spec.rb"],
             advisory: ["#{stores}/advisory_contract_spec.rb"],
             advisory_on_mysql: ["#{stores}/advisory_contract_on_mysql_spec.rb", *FileList["#{stores}/memcached*_spec.rb"]] }
+  parts[:front_doors] = FileList[FRONT_DOORS]
   parts[:others] = FileList[ON_DATABASES].exclude(*parts.values.flatten)
 
   parts.each do |name, files|
     RSpec::Core::RakeTask.new("databases:#{name}" => :compile) { |task| task.pattern = files }
   end
 
-  desc "Specs on database servers and memcached"
+  desc "Specs on database servers and memcached, and of front doors"
   multitask databases: parts.keys.map { |name| "databases:#{name}" }
 end
