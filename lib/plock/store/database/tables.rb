@@ -185,8 +185,8 @@ module Plock
                                "WHERE name = $1", key, deadline).rows.first
           return unless row
 
-          acquired_at = row.pop
-          [Head.new(*row), acquired_at, claims(connection, key, deadline)]
+          *head, acquired_at = row
+          [Head.new(*head), acquired_at, claims(connection, key, deadline)]
         end
 
         # @return [Array<String>] the next names of keys that are held, in order

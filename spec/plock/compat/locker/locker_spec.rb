@@ -177,7 +177,7 @@ Support::Databases::NAMES.each do |name|
       it "lets fibers in one after the other", :fibers do
         require "async"
         values = Sync do |task|
-          tasks = Array.new(3) { task.async { run(blocking: true) { task.sleep(0.01) } } }
+          tasks = Array.new(3) { task.async { run(blocking: true) { sleep(0.01) } } }
           tasks.map(&:wait)
         end
         expect(values).to eq([true] * 3)
@@ -212,7 +212,7 @@ RSpec.describe Locker do
   it "has a generator for a model of any name" do
     files = Support::TransactionalLocks.generate(model, "locker", "JobLock")
     expect(files.map { |file| File.basename(file).sub(/\A\d+_/, "") }).to match_array(%w[job_lock.rb create_job_locks.rb])
-    expect(files.map { |file| File.read(file) }.join).to include("class JobLock < ApplicationRecord", "create_table :job_locks", "Migration[7.2]")
+    expect(files.map { |file| File.read(file) }.join).to include("class JobLock < ApplicationRecord", "create_table :job_locks", "Migration[#{ActiveRecord::Migration.current_version}]")
     expect(Support::TransactionalLocks.generate(model, "locker").map { |file| File.read(file) }.join).to include("class Lock <", ":locks")
   end
 end
