@@ -27,7 +27,7 @@ static void check_message(const plock_message *message, outcome *heard) {
     heard->messages++;
     fuzz_add(&heard->sum, &message->kind, 1);
     if (!message->kind) return; /* the subscription is confirmed */
-    REQUIRE(strchr("=~!", message->kind));
+    REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
     REQUIRE(message->value.length > 0 && !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 && message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
