@@ -209,6 +209,7 @@ Gem::Specification.new do |spec|
     lib/plock/active_job/adapter.rb
     lib/plock/active_job/guarded.rb
     lib/plock/active_job/work.rb
+    lib/plock/background.rb
     lib/plock/cli.rb
     lib/plock/cli/bell.rb
     lib/plock/cli/break_command.rb

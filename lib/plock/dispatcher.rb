@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "background"
 require_relative "log"
 
 module Plock
@@ -37,7 +38,7 @@ module Plock
 
         @lock.synchronize do
           start_afresh unless @pid == Process.pid
-          @thread = launch unless @thread&.alive?
+          @thread = Background.launch("plock notices") { run } unless @thread&.alive?
         end
       end
 
@@ -84,20 +85,11 @@ module Plock
         @leases = ObjectSpace::WeakMap.new
       end
 
-      # A thread inherits the masks of the one that starts it; under some it could not be ended with the process.
-      def launch
-        Thread.new do
-          Thread.current.name = "plock notices"
-          Thread.current.report_on_exception = false # what ends it is SystemExit, and Ruby hands that to the main thread
-          Thread.handle_interrupt(Object => :immediate) { run }
-        end
-      end
-
       def run
         loop do
           Plock.await_notices
           while (notice = next_notice)
-            guarded { @surroundings ? @surroundings.call { handle(notice) } : handle(notice) }
+            Background.guard("a notice") { @surroundings ? @surroundings.call { handle(notice) } : handle(notice) }
           end
         end
       end
@@ -117,19 +109,6 @@ module Plock
           Log.warn(Plock.logger, "a lease of #{subject} (fence #{detail}) was collected by the garbage collector without having " \
                                  "been released: it is released now. Use a block, or call release.")
         end
-      end
-
-      # It goes on, whatever is raised: it is the only one.
-      def guarded
-        yield
-      rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
-        complain(e)
-      end
-
-      def complain(error)
-        Log.failure(Plock.logger, "a notice", error)
-      rescue StandardError
-        nil # nobody can be told
       end
     end
   end

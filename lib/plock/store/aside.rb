@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../background"
+
 module Plock
   class Store
     # Runs what might take too long on a thread of its own: there it can be given up, also by whoever cannot be interrupted himself;
@@ -14,7 +16,7 @@ module Plock
         # @yield on the other thread
         # @return [Array(Object), nil] the block's value; nil: it took longer
         def run(seconds, &block)
-          thread = launch(&block)
+          thread = Background.launch(&block)
           [thread.value] if thread.join(seconds)
         ensure
           thread&.kill
@@ -25,7 +27,7 @@ module Plock
         # @yield on the other thread
         # @return [Object] the block's value
         def wait(&block)
-          thread = launch(&block)
+          thread = Background.launch(&block)
           thread.value
         ensure
           thread.kill.join if thread&.alive?
@@ -36,17 +38,7 @@ module Plock
         # @yield on the other thread
         # @return [void]
         def start(&block)
-          launch(&block)
-        end
-
-        private
-
-        # The masks that it inherits would keep it from being given up.
-        def launch(&block)
-          Thread.new do
-            Thread.current.report_on_exception = false
-            Thread.handle_interrupt(Object => :immediate, &block)
-          end
+          Background.launch(&block)
         end
       end
     end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../background"
 require_relative "../clock"
 
 module Plock
@@ -43,7 +44,7 @@ module Plock
         enter do
           @tasks[task] = true
           if @thread&.alive? then @moved.signal
-          else @thread = launch
+          else @thread = Background.launch("plock keeper") { run }
           end
         end
       end
@@ -78,18 +79,9 @@ module Plock
         @thread = nil
       end
 
-      # The masks that it inherits would keep it from being ended with the process.
-      def launch
-        Thread.new do
-          Thread.current.name = "plock keeper"
-          Thread.current.report_on_exception = false # what ends it is SystemExit, and Ruby hands that to the main thread
-          Thread.handle_interrupt(Object => :immediate) { run }
-        end
-      end
-
       def run
         while (task = next_task)
-          guarded { task.tend }
+          Background.guard("a store's keeper") { task.tend }
         end
       end
 
@@ -108,13 +100,6 @@ module Plock
             @moved.wait(@lock, (due_at || idle_until) - now)
           end
         end
-      end
-
-      # It goes on, whatever is raised: others' leases hang on it.
-      def guarded
-        yield
-      rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
-        Log.failure(Plock.logger, "a store's keeper", e)
       end
     end
   end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../background"
+
 module Plock
   module Testing
     # The thread that has a {World} catch up with the time when nobody calls. It is there as long as there is something to wait
@@ -35,13 +37,9 @@ module Plock
 
       private
 
-      # The masks that it inherits would keep it from being ended with the process.
       def launch
         @wakes_at = -Float::INFINITY # it looks for itself, as soon as it runs
-        Thread.new do
-          Thread.current.name = "plock memory"
-          Thread.handle_interrupt(Object => :immediate) { @lock.synchronize { run } }
-        end
+        Background.launch("plock memory", reports: true) { @lock.synchronize { run } }
       end
 
       def run

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "plock/background"
 require "plock/store/aside"
 
 class Locker
@@ -46,7 +47,7 @@ class Locker
         date(asked_at)
         held = true
         # What a transaction of the caller's has taken, nobody can take from it; and another connection would wait for its end.
-        thread = launch unless @rows.in_transaction?
+        thread = Plock::Background.launch("plock locker") { renew_again_and_again } unless @rows.in_transaction?
         @alarm.hearing(&block)
         done = true
       ensure
@@ -58,14 +59,6 @@ class Locker
 
     def date(asked_at)
       @valid_until = asked_at + (@locker.lock_for * (1 - DRIFT))
-    end
-
-    def launch
-      Thread.new do
-        Thread.current.name = "plock locker"
-        Thread.current.report_on_exception = false
-        Thread.handle_interrupt(Object => :immediate) { renew_again_and_again }
-      end
     end
 
     def renew_again_and_again

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../background"
 require_relative "connection"
 
 module Plock
@@ -40,7 +41,7 @@ module Plock
 
           @lock.synchronize do
             @stopping = false
-            @thread = launch unless @thread&.alive?
+            @thread = Background.launch("plock listener") { run } unless @thread&.alive?
             until @hearing || @deaf || (left = deadline - Clock.now) <= 0
               @moved.wait(@lock, left)
             end
@@ -54,14 +55,6 @@ module Plock
         end
 
         private
-
-        def launch
-          Thread.new do
-            Thread.current.name = "plock listener"
-            Thread.current.report_on_exception = false # what ends it is SystemExit, and Ruby hands that to the main thread
-            Thread.handle_interrupt(Object => :immediate) { run }
-          end
-        end
 
         def run
           failures = 0

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "plock/background"
+
 class Locker
   class Advisory
     # The connection that has one lock, and its transaction. They are kept open from one lock to the next.
@@ -61,7 +63,7 @@ class Locker
       # @yieldparam message [String]
       # @return [void]
       def watch(&lost)
-        Thread.handle_interrupt(Object => :never) { @watcher = Thread.new { watch_for_loss(&lost) } }
+        Thread.handle_interrupt(Object => :never) { @watcher = Plock::Background.launch("plock locker") { watch_for_loss(&lost) } }
       end
 
       # @return [void]
@@ -124,13 +126,9 @@ class Locker
       end
 
       def watch_for_loss
-        Thread.current.name = "plock locker"
-        Thread.current.report_on_exception = false
-        Thread.handle_interrupt(Object => :immediate) do
-          loop { look }
-        rescue Plock::Error => e
-          yield "the connection that has the lock was lost: #{e.message}"
-        end
+        loop { look }
+      rescue Plock::Error => e
+        yield "the connection that has the lock was lost: #{e.message}"
       end
 
       # It says nothing by itself but that it is over.
