@@ -101,16 +101,6 @@ module Plock
       "#{SCHEME}#{path}"
     end
 
-    # @return [Boolean]
-    def unverified?
-      false
-    end
-
-    # @return [String]
-    def inspect
-      "#<#{self.class} #{url}>"
-    end
-
     private
 
     def introduce(profile)

@@ -223,6 +223,21 @@ module Plock
       break_hold(store_key, Kind.of(store_key).shared?)
     end
 
+    # @return [Boolean] is what answers trusted without having been verified, as TLS with `verify: :none` does?
+    def unverified?
+      false
+    end
+
+    # @return [Boolean] was it closed? It opens again when it is used.
+    def closed?
+      @closed
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{url}>"
+    end
+
     private
 
     # @return [Locking::Profile]

@@ -22,21 +22,6 @@ module Plock
       # Seconds.
       SPANS = (0.001..3600.0).freeze
 
-      # @return [Boolean]
-      def unverified?
-        false
-      end
-
-      # @return [Boolean]
-      def closed?
-        @closed
-      end
-
-      # @return [String]
-      def inspect
-        "#<#{self.class} #{url}>"
-      end
-
       # @api private
       # Has the keeper see to a grant.
       #

@@ -80,25 +80,10 @@ module Plock
         "memory:#{@name}"
       end
 
-      # @return [Boolean]
-      def unverified?
-        false
-      end
-
       # @return [nil]
       def close
         @closed = true
         nil
-      end
-
-      # @return [Boolean]
-      def closed?
-        @closed
-      end
-
-      # @return [String]
-      def inspect
-        "#<#{self.class} #{url}>"
       end
 
       private
