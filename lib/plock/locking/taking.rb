@@ -65,6 +65,25 @@ module Plock
         end
       end
 
+      # The store's part in it, for stores that are written in Ruby.
+      #
+      # @param given [#call, nil] is handed what was taken
+      # @param undo [#call] gives back what may have been taken, on every way out but with it
+      # @yieldreturn [Object, nil] nil: it was not to be had
+      # @return [Object, nil]
+      def handing_out(given, undo)
+        mask = Taking.mask
+        handed_out = false
+        taken = yield or return
+        Thread.handle_interrupt(Object => :never) do
+          given&.call(taken)
+          handed_out = true
+        end
+        taken
+      ensure
+        Thread.handle_interrupt(mask) { undo.call } if mask && !handed_out
+      end
+
       # Has something taken for a block, or for whoever is to release it himself.
       #
       # @param taken [#watch, #finish] what sees to the leases

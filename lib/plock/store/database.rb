@@ -175,26 +175,18 @@ module Plock
       def inside? = @inside && @origin.in_transaction?
 
       # One attempt, of which nothing is to be seen before the caller's transaction is committed.
-      def take(key, ttl, wait, renew, max_hold, label, watch, share)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
         return super unless inside?
 
         refuse_inside(wait: wait.positive?, "renew: or on_lost:": watch || renew, "a lock that is shared": share)
-        mask = Locking::Taking.mask
-        grant = Grant.new(self, key, Plock.token, label: label)
-        fence = taken = nil
+        grant = grant_for(key, label: label)
+        fence = nil
         Dispatcher.start
         asked_at = Clock.now
-        @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
-        return unless fence
-
-        hold = hold_of(grant.given(fence, asked_at, ttl), 0.0, false)
-        Thread.handle_interrupt(Object => :never) do
-          yield hold if block_given?
-          taken = true
+        handing_out(given, -> { leave_inside(grant) if fence }) do
+          @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
+          hold_of(grant.given(fence, asked_at, ttl), 0.0, false) if fence
         end
-        hold
-      ensure
-        Thread.handle_interrupt(mask) { leave_inside(grant) } if fence && !taken
       end
 
       # Where it cannot be given back, it cannot be committed either.
@@ -238,25 +230,18 @@ module Plock
         Asking.new(@site, grant, ttl)
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch)
+      def take_all(keys, ttl, renew, max_hold, label, watch, &given)
         refuse_inside("taking of several keys": true) if inside?
-        mask = Locking::Taking.mask
-        grants = keys.map { |key| Grant.new(self, key, Plock.token, label: label, renew: renew, max_hold: max_hold, watch: watch) }
+        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch) }
         group = Group.new(@site, grants, ttl)
-        taken = false
+        refused = nil
         Dispatcher.start
         started = Clock.now
-        refused = group.run
-        return refused if refused
-
-        holds = grants.map { |grant| hold_of(grant, Clock.now - started, false) }
-        Thread.handle_interrupt(Object => :never) do
-          yield holds if block_given?
-          taken = true
+        holds = handing_out(given, -> { group.leave }) do
+          refused = group.run
+          grants.map { |grant| hold_of(grant, Clock.now - started, false) } unless refused
         end
-        holds
-      ensure
-        Thread.handle_interrupt(mask) { group.leave } if group && !taken
+        holds || refused
       end
 
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)

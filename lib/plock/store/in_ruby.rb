@@ -49,23 +49,14 @@ module Plock
 
       private
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share)
-        mask = Locking::Taking.mask
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
         grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
         asking = asking_for(grant, ttl)
-        taken = false
         started = Clock.now
         Dispatcher.start # whose hold is collected must find it there
-        return unless asking.run(wait)
-
-        hold = hold_of(grant, Clock.now - started, asking.contended?)
-        Thread.handle_interrupt(Object => :never) do
-          yield hold if block_given?
-          taken = true
+        handing_out(given, -> { asking.leave }) do
+          hold_of(grant, Clock.now - started, asking.contended?) if asking.run(wait)
         end
-        hold
-      ensure
-        Thread.handle_interrupt(mask) { asking.leave } if asking && !taken
       end
 
       def grant_for(key, **options)
@@ -94,19 +85,10 @@ module Plock
       # @yield to ask the store
       # @yieldreturn [Array(Float, Float, Float), nil] when it was asked, its ttl, and what is left of it; nil: it was lost
       def adopting(grant, fence, given)
-        mask = Locking::Taking.mask
-        taken = false
-        asked_at, ttl, left = yield
-        return unless asked_at
-
-        hold = hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false)
-        Thread.handle_interrupt(Object => :never) do
-          given&.call(hold)
-          taken = true
+        handing_out(given, -> { give_up(grant) if grant.fence }) do
+          asked_at, ttl, left = yield
+          hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if asked_at
         end
-        hold
-      ensure
-        Thread.handle_interrupt(mask) { give_up(grant) } if grant.fence && !taken
       end
 
       def give_up(grant)

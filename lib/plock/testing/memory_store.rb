@@ -93,44 +93,30 @@ module Plock
         @world.now
       end
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
         claim = Claim.new(key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch)
-        taken = false
         started = Clock.now
         Dispatcher.start # whose hold is collected must find it there
-        @world.with(key) { |lock, now| lock.ask(claim, now, wait) }
-        claim.await
-        return unless claim.grant
-
-        hold = MemoryHold.new(@world, key, claim.grant, Clock.now - started, claim.contended?)
-        Thread.handle_interrupt(Object => :never) do
-          yield hold if block_given?
-          taken = true
+        handing_out(given, -> { give_back(claim) }) do
+          @world.with(key) { |lock, now| lock.ask(claim, now, wait) }
+          claim.await
+          MemoryHold.new(@world, key, claim.grant, Clock.now - started, claim.contended?) if claim.grant
         end
-        hold
-      ensure
-        give_back(claim) if claim && !taken
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch)
+      def take_all(keys, ttl, renew, max_hold, label, watch, &given)
         owner = Owner.new(label)
         claims = keys.map { |key| Claim.new(key, owner, ttl, renew: renew, max_hold: max_hold, watch: watch) }
-        taken = false
+        refused = nil
         started = Clock.now
         Dispatcher.start
-        refused = @world.with_all(keys) do |locks, now|
-          locks.index { |lock| !lock.idle? } || locks.zip(claims) { |lock, claim| lock.ask(claim, now, 0.0) }
+        holds = handing_out(given, -> { claims.each { |claim| give_back(claim) } }) do
+          refused = @world.with_all(keys) do |locks, now|
+            locks.index { |lock| !lock.idle? } || locks.zip(claims) { |lock, claim| lock.ask(claim, now, 0.0) }
+          end
+          claims.map { |claim| MemoryHold.new(@world, claim.key, claim.grant, Clock.now - started, false) } unless refused
         end
-        return refused if refused
-
-        holds = claims.map { |claim| MemoryHold.new(@world, claim.key, claim.grant, Clock.now - started, false) }
-        Thread.handle_interrupt(Object => :never) do
-          yield holds if block_given?
-          taken = true
-        end
-        holds
-      ensure
-        claims&.each { |claim| give_back(claim) } unless taken
+        holds || refused
       end
 
       def release_all(holds, keep, _budget)
