@@ -371,6 +371,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/lines.rb
     lib/plock/store/memcached.rb
     lib/plock/store/memcached/client.rb
+    lib/plock/store/per_process.rb
     lib/plock/store/polling.rb
     lib/plock/store/pool.rb
     lib/plock/store/telling.rb

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "per_process"
 require_relative "turns"
 
 module Plock
@@ -12,14 +13,14 @@ module Plock
       Waiter = Struct.new(:turn, :facts)
 
       def initialize
-        @lock = Mutex.new
+        @lines = PerProcess.new { {} }
       end
 
       # @param facts [Array] host, pid, thread, label, since and mode, as {Status} tells them
       # @return [Waiter]
       def join(key, facts)
         waiter = Waiter.new(Turns::Turn.new, facts).freeze
-        enter { (@lines[key] ||= []) << waiter }
+        @lines.enter { |lines| (lines[key] ||= []) << waiter }
         waiter
       end
 
@@ -27,53 +28,40 @@ module Plock
       #
       # @return [void]
       def leave(key, waiter)
-        enter do
-          line = @lines[key] or next
+        @lines.enter do |lines|
+          line = lines[key] or next
           was_first = line.first.equal?(waiter)
           line.delete_if { |other| other.equal?(waiter) }
-          @lines.delete(key) if line.empty?
+          lines.delete(key) if line.empty?
           line.first if was_first
         end&.turn&.call
       end
 
       # @return [Boolean] may nobody ask before? Without a waiter: does anybody wait?
       def first?(key, waiter)
-        enter { @lines[key]&.first.equal?(waiter) }
+        @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
       end
 
       # @return [Boolean]
       def anybody?(key)
-        enter { @lines.key?(key) }
+        @lines.enter { |lines| lines.key?(key) }
       end
 
       # @return [void]
       def call_first(key)
-        enter { @lines[key]&.first }&.turn&.call
+        @lines.enter { |lines| lines[key]&.first }&.turn&.call
       end
 
       # Something may have been missed: the first of each key is called.
       #
       # @return [void]
       def call_all
-        enter { @lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
+        @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end
 
       # @return [Array<Array>] in order
       def waiters(key)
-        enter { (@lines[key] || []).map(&:facts) }
-      end
-
-      private
-
-      # Who waited in a parent does not wait here.
-      def enter
-        Thread.handle_interrupt(Object => :never) do
-          @lock.synchronize do
-            @lines = {} unless @pid == Process.pid
-            @pid = Process.pid
-            yield
-          end
-        end
+        @lines.enter { |lines| (lines[key] || []).map(&:facts) }
       end
     end
   end

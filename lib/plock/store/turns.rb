@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "per_process"
+
 module Plock
   class Store
     # Those of this process who wait for a key of one store, by their tokens, so that they can be called.
@@ -37,23 +39,23 @@ module Plock
       end
 
       def initialize
-        @lock = Mutex.new
+        @turns = PerProcess.new { {} }
       end
 
       # @param token [String]
       # @return [Turn]
       def open(token)
-        enter { @turns[token] = Turn.new }
+        @turns.enter { |turns| turns[token] = Turn.new }
       end
 
       # @return [void]
       def close(token)
-        enter { @turns.delete(token) }
+        @turns.enter { |turns| turns.delete(token) }
       end
 
       # @return [Boolean] is it one of ours?
       def call(token)
-        turn = enter { @turns[token] }
+        turn = @turns.enter { |turns| turns[token] }
         turn&.call
         !turn.nil?
       end
@@ -62,23 +64,12 @@ module Plock
       #
       # @return [void]
       def call_all
-        enter { @turns.values }.each(&:call)
+        @turns.enter(&:values).each(&:call)
       end
 
       # @return [Boolean]
       def any?
-        enter { @turns.any? }
-      end
-
-      private
-
-      # Who waited in a parent does not wait here.
-      def enter
-        @lock.synchronize do
-          @turns = {} unless @pid == Process.pid
-          @pid = Process.pid
-          yield
-        end
+        @turns.enter(&:any?)
       end
     end
   end
