@@ -348,6 +348,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/advisory/mysql_locks.rb
     lib/plock/store/advisory/postgresql_locks.rb
     lib/plock/store/aside.rb
+    lib/plock/store/by_owner.rb
     lib/plock/store/database.rb
     lib/plock/store/database/asking.rb
     lib/plock/store/database/connection.rb

@@ -88,15 +88,6 @@ module Plock
       end
       alias lock_release lock_acquire
 
-      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
-      #
-      # @return [nil]
-      def close
-        @closed = true
-        @pool.close
-        nil
-      end
-
       # @api private
       attr_reader :pool, :locks, :attempt_timeout, :release_timeout
 
@@ -157,6 +148,8 @@ module Plock
 
       private
 
+      def disconnect = @pool.close
+
       # What it can be asked for depends on the database.
       def unable
         UNABLE + @locks.unable
@@ -181,11 +174,6 @@ module Plock
         unsupported("there are no semaphores among advisory locks") if share && share.name.nil?
         unsupported("MySQL has no read-write locks") if share && @locks.unable.include?(:read_write_locks)
         Asking.new(self, grant, ttl)
-      end
-
-      # Each has a connection of its own.
-      def take_all(*)
-        nil
       end
 
       def hold_of(grant, waited, contended)

@@ -3,6 +3,7 @@
 require "plock"
 require "active_record"
 require_relative "in_ruby"
+require_relative "by_owner"
 require_relative "database/origin"
 require_relative "database/site"
 require_relative "database/asking"
@@ -39,6 +40,7 @@ module Plock
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     class Database
       include InRuby
+      include ByOwner
 
       UNABLE = %i[busy_renewal].freeze
 
@@ -78,38 +80,6 @@ module Plock
       # @return [String] without user and password
       def url
         @origin.url
-      end
-
-      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
-      #
-      # @param key [String] in the store, 1 to 128 characters of UTF-8, none of them NUL
-      # @param owner [String]
-      # @param ttl [Numeric] seconds
-      # @return [Boolean] false where somebody holds it
-      # @raise [ArgumentError] a key that the table cannot have
-      # @raise [Error] the store could not be asked
-      def lock_acquire(key, owner, ttl)
-        grant = Grant.new(self, check_name(key), owner)
-        Asking.new(@site, grant, Locking::Arguments.ttl(ttl)).run(0.0)
-      end
-
-      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
-      #
-      # @param key [String] in the store
-      # @param owner [String]
-      # @return [Boolean] was it held by `owner`?
-      # @raise [Error] the store could not be asked
-      def lock_release(key, owner)
-        Grant.new(self, check_name(key), owner).release(0.0)
-      end
-
-      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
-      #
-      # @return [nil]
-      def close
-        @closed = true
-        @site.close
-        nil
       end
 
       # @api private
@@ -164,6 +134,8 @@ module Plock
       end
 
       private
+
+      def disconnect = @site.close
 
       # @raise [ArgumentError]
       def check_name(key)

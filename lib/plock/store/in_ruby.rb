@@ -12,8 +12,8 @@ require_relative "../record"
 module Plock
   class Store
     # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
-    # what its {Grant} calls. Such a store has `asking_for`, `prolong`, `still?`, `give_back` and `downgrade`, and what {Locking} asks
-    # of every store besides {#take}.
+    # what its {Grant} calls. Such a store has `asking_for`, `prolong`, `still?`, `give_back`, `downgrade` and `disconnect`, and what
+    # {Locking} asks of every store besides {#take}.
     #
     # @api private
     module InRuby
@@ -21,6 +21,15 @@ module Plock
 
       # Seconds.
       SPANS = (0.001..3600.0).freeze
+
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        disconnect
+        nil
+      end
 
       # @api private
       # Has the keeper see to a grant.
@@ -57,6 +66,11 @@ module Plock
         handing_out(given, -> { asking.leave }) do
           hold_of(grant, Clock.now - started, asking.contended?) if asking.run(wait)
         end
+      end
+
+      # One after the other, where nothing takes several at once.
+      def take_all(*)
+        nil
       end
 
       def grant_for(key, **options)

@@ -3,6 +3,7 @@
 require "plock"
 require "dalli"
 require_relative "in_ruby"
+require_relative "by_owner"
 require_relative "memcached/client"
 require_relative "lines"
 require_relative "polling"
@@ -28,6 +29,7 @@ module Plock
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     class Memcached
       include InRuby
+      include ByOwner
 
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade list busy_renewal].freeze
 
@@ -60,39 +62,6 @@ module Plock
       # @return [String] without user and password
       def url
         "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
-      end
-
-      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
-      #
-      # @param key [String] up to 250 bytes, without blanks and control characters
-      # @param owner [String]
-      # @param ttl [Numeric] seconds
-      # @return [Boolean] false where somebody holds it
-      # @raise [ArgumentError] a key that memcached cannot have
-      # @raise [Error] the store could not be asked
-      def lock_acquire(key, owner, ttl)
-        grant = Grant.new(self, check_name(key), owner)
-        span = Locking::Arguments.ttl(ttl)
-        !@lines.anybody?(key) && !add(grant, span).nil?
-      end
-
-      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
-      #
-      # @param key [String] in the store
-      # @param owner [String]
-      # @return [Boolean] was it held by `owner`?
-      # @raise [Error] the store could not be asked
-      def lock_release(key, owner)
-        Grant.new(self, check_name(key), owner).release(0.0)
-      end
-
-      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
-      #
-      # @return [nil]
-      def close
-        @closed = true
-        @pool.close
-        nil
       end
 
       # @api private
@@ -164,15 +133,17 @@ module Plock
 
       private
 
+      def disconnect = @pool.close
+
+      # Who waits in this process comes first.
+      def attempt(grant, ttl)
+        !@lines.anybody?(grant.key) && !add(grant, ttl).nil?
+      end
+
       def asking_for(grant, ttl)
         unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
 
         Polling.new(self, @lines, grant, ttl)
-      end
-
-      # One after the other: there is nothing that takes several at once.
-      def take_all(*)
-        nil
       end
 
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)

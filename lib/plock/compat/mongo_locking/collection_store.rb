@@ -55,14 +55,6 @@ module Mongo
       # @return [String]
       def url = "mongo:"
 
-      # The collection stays the application's.
-      #
-      # @return [nil]
-      def close
-        @closed = true
-        nil
-      end
-
       # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl)
@@ -125,6 +117,9 @@ module Mongo
       end
 
       private
+
+      # The collection stays the application's.
+      def disconnect = nil
 
       # Whoever comes first sees to it that there cannot be two documents of a lock.
       def indexed
@@ -210,11 +205,6 @@ module Mongo
       # Who releases what was over by then has lost it.
       def running?(found)
         !found.nil? && found["expire_at"] > Time.now
-      end
-
-      # One after the other: there is nothing that takes several at once.
-      def take_all(*)
-        nil
       end
 
       def adopt_hold(dump, renew, max_hold, watch, span = nil, &given)
