@@ -16,10 +16,4 @@ class LockerGenerator < Rails::Generators::NamedBase
     migration_template("migration.rb.tt", File.join(db_migrate_path, "create_#{table_name}.rb"))
     template("model.rb.tt", File.join("app/models", class_path, "#{file_name}.rb"))
   end
-
-  private
-
-  def migration_version
-    "[#{ActiveRecord::Migration.current_version}]"
-  end
 end

@@ -17,12 +17,6 @@ module Plock
       def create_migration_file
         migration_template("create_plock_tables.rb.tt", File.join(db_migrate_path, "create_plock_tables.rb"))
       end
-
-      private
-
-      def migration_version
-        "[#{::ActiveRecord::Migration.current_version}]"
-      end
     end
   end
 end

@@ -26,10 +26,6 @@ module WithTransactionalLock
       def adapter
         ::ActiveRecord::Base.connection_db_config.adapter
       end
-
-      def migration_version
-        "[#{::ActiveRecord::Migration.current_version}]"
-      end
     end
   end
 end
