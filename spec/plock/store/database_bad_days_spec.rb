@@ -4,6 +4,7 @@ require "spec_helper"
 require "plock/store/advisory"
 require "plock/store/database"
 require "support/databases"
+require "support/far_store"
 require "support/pgbouncer"
 
 RSpec.describe "Bad days of a store in a database" do
@@ -28,12 +29,7 @@ RSpec.describe "Bad days of a store in a database" do
         eventually(10, "somebody was left behind") { direct.status(key).then { |status| !status.held? && status.waiters.empty? } }
       end
 
-      it "a connection that is lost while nobody uses it is replaced" do
-        store.acquire(key) { nil }
-        line.disconnect
-        expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
-        expect_free_soon
-      end
+      it_behaves_like "a store whose server is far"
 
       it "a connection that is lost at any byte of an answer leaves nothing behind, and patience gets over it" do
         store.acquire(key) { nil }
@@ -60,16 +56,6 @@ RSpec.describe "Bad days of a store in a database" do
         expect { lease.release }.to raise_error(Plock::UnavailableError)
         line.clear
         expect_free_soon
-      end
-
-      it "renewal gets over a connection that is lost" do
-        store.acquire(key, ttl: 1.5, renew: true) do |lease|
-          first = lease.valid_until
-          line.disconnect
-          eventually(5) { Plock::Clock.now > first }
-          expect(lease).to be_valid
-          expect(direct.try_acquire(key)).to be_nil
-        end
       end
 
       it "who waits gets over a connection that is lost" do

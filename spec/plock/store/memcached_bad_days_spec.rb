@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "plock/store/memcached"
+require "support/far_store"
 require "support/memcached"
 
 Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
@@ -16,20 +17,16 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
     let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
     let(:store) { memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 0.2) }
 
-    it "an answer that never comes raises in time, and what was granted is given back" do
-      store.acquire(key) { nil }
-      line.swallow(:reply)
-      within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
-      line.clear
-      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
-    end
+    it_behaves_like "a store whose server is far"
 
-    it "a request that never arrives raises in time, and leaves nothing" do
-      store.acquire(key) { nil }
-      line.swallow(:request)
-      within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
-      line.clear
-      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+    { "an answer that never comes" => :reply, "a request that never arrives" => :request }.each do |what, way|
+      it "#{what} raises in time, and leaves nothing" do
+        store.acquire(key) { nil }
+        line.swallow(way)
+        within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        line.clear
+        eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+      end
     end
 
     it "who has patience gets over it" do
@@ -55,12 +52,6 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       expect([lease.release, store.lock_release(owned, "me")]).to eq([true, true])
     end
 
-    it "a connection that is lost while nobody uses it is replaced" do
-      store.acquire(key) { nil }
-      line.disconnect
-      expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
-    end
-
     it "a break does not hit who takes the key meanwhile" do
       store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
       first = direct.acquire(key, ttl: 30)
@@ -84,16 +75,6 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       yield
       line.clear
       broken.join(5).value
-    end
-
-    it "renewal gets over a connection that is lost" do
-      store.acquire(key, ttl: 2, renew: true) do |lease|
-        first = lease.valid_until
-        line.disconnect
-        eventually(5) { Plock::Clock.now > first }
-        expect(lease).to be_valid
-        expect(direct.try_acquire(key)).to be_nil
-      end
     end
 
     it "a release that fails is warned of, and the key frees itself" do

@@ -260,7 +260,8 @@ RSpec.describe Mongo::Locking::CollectionStore do
   end
 
   describe "where the server fails" do
-    it "keeps what it has got when it asked once more" do
+    # Of the next change.
+    def lose_an_answer
       store.acquire("another") { nil }
       lost = true
       allow(collection).to receive(:find_one_and_update).and_wrap_original do |original, *arguments, **options|
@@ -268,6 +269,10 @@ RSpec.describe Mongo::Locking::CollectionStore do
           raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false }
         end
       end
+    end
+
+    it "keeps what it has got when it asked once more" do
+      lose_an_answer
       lease = store.acquire(key, ttl: 30, wait: 5)
       started = monotonic
       eventually { monotonic - started > 1.2 }
@@ -312,13 +317,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     end
 
     it "leaves no document behind where the answer to an acquire is lost" do
-      store.acquire("another") { nil }
-      lost = true
-      allow(collection).to receive(:find_one_and_update).and_wrap_original do |original, *arguments, **options|
-        original.call(*arguments, **options).tap do
-          raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false }
-        end
-      end
+      lose_an_answer
       expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError)
       expect(store.acquire(key, wait: 5) { :mine }).to be :mine
     end

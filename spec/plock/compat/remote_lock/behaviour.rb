@@ -212,3 +212,32 @@ RSpec.shared_examples "a remote lock" do
     expect(pauses).to match [a_value_between(0.01, 0.02), a_value_between(0.02, 0.04)]
   end
 end
+
+# Both ways, with keys as the gem itself writes them. The host has `lock`, `key`, and the `original`.
+RSpec.shared_examples "a remote lock beside processes of the original" do
+  it "is excluded by them, and has the lock when they leave" do
+    expect(original.acquire(key)).to eq "acquired"
+    expect(lock.acquired?(key)).to be false
+    expect { lock.acquire_lock(key, retries: 2) }.to raise_error(RemoteLock::Error)
+    waiter = await_sleep(background { lock.synchronize(key) { :mine } })
+    original.release(key)
+    expect(waiter.value).to be :mine
+  end
+
+  it "excludes them, and they have the lock when we leave" do
+    lock.synchronize(key) do
+      expect(original.acquire(key)).to eq "refused"
+      expect(original.acquired?(key)).to be false
+      original.say("acquire", key, 60, 11)
+    end
+    expect(original.hear).to eq "acquired"
+    expect(original.acquired?(key)).to be true
+  end
+
+  it "does not take a lock away that one of them got after ours was over" do
+    lock.acquire_lock(key, expiry: 1)
+    eventually { original.acquire(key) == "acquired" }
+    expect(lock.release_lock(key)).to be false
+    expect(original.acquired?(key)).to be true
+  end
+end

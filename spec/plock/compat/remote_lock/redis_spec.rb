@@ -66,36 +66,12 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   describe "beside processes of the original" do
     let(:original) { discard(OriginalProcess.new(:redis, url), :kill) }
 
-    it "is excluded by them, and has the lock when they leave" do
-      expect(original.acquire(key)).to eq "acquired"
-      expect(lock.acquired?(key)).to be false
-      expect { lock.acquire_lock(key, retries: 2) }.to raise_error(RemoteLock::Error)
-      waiter = await_sleep(background { lock.synchronize(key) { :mine } })
-      original.release(key)
-      expect(waiter.value).to be :mine
-    end
-
-    it "excludes them, and they have the lock when we leave" do
-      lock.synchronize(key) do
-        expect(original.acquire(key)).to eq "refused"
-        expect(original.acquired?(key)).to be false
-        original.say("acquire", key, 60, 11)
-      end
-      expect(original.hear).to eq "acquired"
-      expect(original.acquired?(key)).to be true
-    end
+    it_behaves_like "a remote lock beside processes of the original"
 
     it "has the lock of one that died when its time is over" do
       original.acquire(key, expiry: 1)
       original.kill
       expect(lock.synchronize(key) { :mine }).to be :mine
-    end
-
-    it "does not take a lock away that one of them got after ours was over" do
-      lock.acquire_lock(key, expiry: 1)
-      eventually { original.acquire(key) == "acquired" }
-      expect(lock.release_lock(key)).to be false
-      expect(original.acquired?(key)).to be true
     end
   end
 

@@ -16,6 +16,25 @@ RSpec.describe WithTransactionalLock do
     expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /SQLite/)
   end
 
+  # We and whoever takes the `original` lock.
+  #
+  # @yield waits until somebody waits in the database
+  def expect_to_exclude_each_other
+    waiter = left_at = nil
+    model.with_transactional_lock(lock) do
+      waiter = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+      waiter.hear
+      yield
+      left_at = monotonic
+    end
+    expect(waiter.result).to be > left_at
+    holder = child { |parent| original(lock) { parent.tell(:held) && parent.hear } }
+    holder.hear
+    expect(free?(model, lock)).to be(false)
+    holder.tell(:go)
+    expect(holder.result && free?(model, lock)).to be(true)
+  end
+
   describe "on PostgreSQL", needs: Support::Postgres::PROGRAMS do
     let!(:model) { Support::TransactionalLocks.model(:postgresql) }
 
@@ -33,19 +52,9 @@ RSpec.describe WithTransactionalLock do
     end
 
     it "excludes those who run that, and is excluded by them" do
-      model.with_transactional_lock(lock) do
-        waiter = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
-        waiter.hear
+      expect_to_exclude_each_other do
         eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 }
-        @waiter = waiter
-        @left_at = monotonic
       end
-      expect(@waiter.result).to be > @left_at
-      holder = child { |parent| original(lock) { parent.tell(:held) && parent.hear } }
-      holder.hear
-      expect(free?(model, lock)).to be(false)
-      holder.tell(:go)
-      expect(holder.result && free?(model, lock)).to be(true)
     end
 
     it "lets those who share it in together, and nobody else" do
@@ -149,21 +158,7 @@ RSpec.describe WithTransactionalLock do
     end
 
     it "excludes those who insert rows as the gem of this name does, and is excluded by them" do
-      2.times do
-        model.with_transactional_lock(lock) do
-          told = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
-          told.hear
-          @waiter = told
-          await_lock_wait(model)
-          @left_at = monotonic
-        end
-        expect(@waiter.result).to be > @left_at
-        holder = child { |parent| original(lock) { parent.tell(:held) && parent.hear } }
-        holder.hear
-        expect(free?(model, lock)).to be(false)
-        holder.tell(:go)
-        expect(holder.result && free?(model, lock)).to be(true)
-      end
+      2.times { expect_to_exclude_each_other { await_lock_wait(model) } }
     end
 
     it "never lets names block each other where one that is new is rolled back" do
