@@ -61,6 +61,17 @@ Support::Databases::NAMES.each do |name|
       expect(store.acquire(key) { :entered }).to be(:entered)
     end
 
+    it "tells of a lease that was collected before anybody can see that its key is free" do
+      order, released, go_on = Array.new(3) { Queue.new }
+      allow(Plock::Log).to receive(:warn) { order << :told }
+      allow(store).to receive(:give_back).and_wrap_original { |original, *arguments| original.call(*arguments).tap { (released << true) && go_on.pop } }
+      Thread.new { store.acquire(key, ttl: 60) && nil }.join
+      eventually(10) { GC.start || !released.empty? }
+      Plock::Dispatcher.post(-> { order << :seen }) # by who finds the key free now
+      go_on << true
+      expect(Array.new(2) { order.pop }).to eq(%i[told seen])
+    end
+
     it "writes where the caller may only read" do
       ActiveRecord::Base.while_preventing_writes { expect(store.acquire(key) { :entered }).to be(:entered) }
     end
