@@ -359,10 +359,13 @@ Gem::Specification.new do |spec|
     lib/plock/store/database/listener.rb
     lib/plock/store/database/mysql.rb
     lib/plock/store/database/mysql2.rb
+    lib/plock/store/database/mysql_tables.rb
     lib/plock/store/database/origin.rb
     lib/plock/store/database/postgresql.rb
+    lib/plock/store/database/postgresql_tables.rb
     lib/plock/store/database/site.rb
     lib/plock/store/database/sqlite.rb
+    lib/plock/store/database/sqlite_tables.rb
     lib/plock/store/database/tables.rb
     lib/plock/store/database/trilogy.rb
     lib/plock/store/grant.rb

@@ -16,6 +16,9 @@ module Plock
         autoload_from.call(:Mysql2, "mysql2")
         autoload_from.call(:Trilogy, "trilogy")
         autoload_from.call(:Sqlite, "sqlite")
+        autoload_from.call(:PostgresqlTables, "postgresql_tables")
+        autoload_from.call(:MysqlTables, "mysql_tables")
+        autoload_from.call(:SqliteTables, "sqlite_tables")
 
         KINDS = { "PostgreSQL" => %i[Postgresql PostgresqlTables], "PostGIS" => %i[Postgresql PostgresqlTables],
                   "Mysql2" => %i[Mysql2 MysqlTables], "Trilogy" => %i[Trilogy MysqlTables],

@@ -12,7 +12,7 @@ module Plock
       #
       # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's clock is ahead of that.
       #
-      # This is how PostgreSQL and SQLite are spoken to.
+      # This is how PostgreSQL and SQLite are spoken to; MySQL needs other words for some of it.
       #
       # @api private
       class Tables
@@ -292,136 +292,6 @@ module Plock
           "waiting = 0 AND expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
             "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"
         end
-      end
-
-      # @api private
-      class PostgresqlTables < Tables
-        # As {#release}, and calls the first who waits, where that is not one of this process.
-        #
-        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may somebody be waiting, and the token of the
-        #   first: of one who has come at this very moment, this statement knows nothing
-        def release_and_call(connection, key, token, channel, deadline)
-          row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
-          row && [row[0] != 0, row[1]]
-        end
-
-        # Calls the first who waits, where that is not one of this process; it hears it by itself.
-        #
-        # @return [Array(String, String), nil] as {#first}
-        def call_first(connection, key, channel, deadline)
-          connection.run(call_sql, key, channel, deadline).rows.first
-        end
-
-        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as it was: of those who come at this
-        # moment, this statement knows nothing.
-        #
-        # @return [Integer, nil] the fence
-        def claim(connection, key, token, ttl, deadline)
-          connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
-        end
-
-        # @return [void]
-        def tell(connection, channel, word, deadline)
-          connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
-        end
-
-        private
-
-        def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-
-        def greater(one, other) = "GREATEST(#{one}, #{other})"
-
-        def release_and_call_sql
-          @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
-            WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
-            WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
-            SELECT freed.waiting, head.token, CASE WHEN head.channel <> $3 THEN pg_notify(head.channel, 'turn ' || head.token) END::text
-            FROM freed LEFT JOIN LATERAL (SELECT token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
-            WHERE freed.waiting <> 0 AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head ON true
-          SQL
-        end
-
-        def claim_sql
-          @claim_sql ||= <<~SQL.tr("\n", " ").strip
-            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{@claims}
-            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head WHERE token = $2),
-            taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
-            fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
-            WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
-            gone AS (DELETE FROM #{@claims} WHERE token = $2 AND EXISTS (SELECT 1 FROM taken))
-            SELECT fence FROM taken
-          SQL
-        end
-
-        def call_sql
-          @call_sql ||= <<~SQL.tr("\n", " ").strip
-            SELECT holder, token, CASE WHEN channel <> $2 THEN pg_notify(channel, 'turn ' || token) END::text
-            FROM (SELECT holder, token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
-            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head
-          SQL
-        end
-      end
-
-      # @api private
-      class SqliteTables < Tables
-        private
-
-        # Milliseconds are as exact as it tells the time.
-        def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
-
-        def greater(one, other) = "max(#{one}, #{other})"
-      end
-
-      # MySQL has no RETURNING: what a statement would return is told by LAST_INSERT_ID.
-      #
-      # @api private
-      class MysqlTables < Tables
-        def acquire(connection, key, token, ttl, holder, deadline)
-          id = connection.run(acquire_sql, key, token, ttl, holder, deadline).id
-          id unless id.nil? || id.zero?
-        end
-
-        def release(connection, key, token, keep, deadline)
-          answer = connection.run(release_sql, key, token, keep, deadline)
-          answer.count.positive? ? answer.id == 1 : nil
-        end
-
-        def lock(connection, key, deadline)
-          connection.run("INSERT INTO #{@leases} (name) VALUES ($1) ON DUPLICATE KEY UPDATE name = VALUES(name)", key, deadline)
-          super
-        end
-
-        private
-
-        # Of the statement, and not of a time zone that may go back an hour.
-        def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-
-        # Each assignment sees what those before it assigned: the one that says whether the key is free is the last.
-        def acquire_sql
-          free = "expires_at <= VALUES(acquired_at) AND waiting = 0"
-          @acquire_sql ||= <<~SQL.tr("\n", " ").strip
-            INSERT INTO #{@leases} (name, token, fence, acquired_at, expires_at, holder)
-            VALUES ($1, $2, LAST_INSERT_ID(#{now}), #{now}, #{now} + $3, $4) ON DUPLICATE KEY UPDATE
-            token = IF(#{free}, VALUES(token), token),
-            fence = IF(#{free}, LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))), fence + LAST_INSERT_ID(0)),
-            holder = IF(#{free}, VALUES(holder), holder),
-            acquired_at = IF(#{free}, VALUES(acquired_at), acquired_at),
-            expires_at = IF(#{free}, VALUES(expires_at), expires_at)
-          SQL
-        end
-
-        def release_sql
-          @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), holder = IF($3 > 0, holder, NULL), token = NULL,
-            waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
-          SQL
-        end
-
-        def lock_sql
-          "SELECT token, fence, expires_at, waiting, holder, #{now} FROM #{@leases} WHERE name = $1 FOR UPDATE"
-        end
-
-        def prune_leases_sql = "DELETE FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}"
       end
     end
   end

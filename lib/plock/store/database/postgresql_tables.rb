@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require_relative "tables"
+
+module Plock
+  class Store
+    class Database
+      # On PostgreSQL, the statement that releases a key can call who waits for it.
+      #
+      # @api private
+      class PostgresqlTables < Tables
+        # As {#release}, and calls the first who waits, where that is not one of this process.
+        #
+        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may somebody be waiting, and the token of the
+        #   first: of one who has come at this very moment, this statement knows nothing
+        def release_and_call(connection, key, token, channel, deadline)
+          row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
+          row && [row[0] != 0, row[1]]
+        end
+
+        # Calls the first who waits, where that is not one of this process; it hears it by itself.
+        #
+        # @return [Array(String, String), nil] as {#first}
+        def call_first(connection, key, channel, deadline)
+          connection.run(call_sql, key, channel, deadline).rows.first
+        end
+
+        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as it was: of those who come at this
+        # moment, this statement knows nothing.
+        #
+        # @return [Integer, nil] the fence
+        def claim(connection, key, token, ttl, deadline)
+          connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
+        end
+
+        # @return [void]
+        def tell(connection, channel, word, deadline)
+          connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
+        end
+
+        private
+
+        def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+        def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def release_and_call_sql
+          @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
+            WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
+            WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
+            SELECT freed.waiting, head.token, CASE WHEN head.channel <> $3 THEN pg_notify(head.channel, 'turn ' || head.token) END::text
+            FROM freed LEFT JOIN LATERAL (SELECT token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
+            WHERE freed.waiting <> 0 AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head ON true
+          SQL
+        end
+
+        def claim_sql
+          @claim_sql ||= <<~SQL.tr("\n", " ").strip
+            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{@claims}
+            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head WHERE token = $2),
+            taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
+            fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
+            WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
+            gone AS (DELETE FROM #{@claims} WHERE token = $2 AND EXISTS (SELECT 1 FROM taken))
+            SELECT fence FROM taken
+          SQL
+        end
+
+        def call_sql
+          @call_sql ||= <<~SQL.tr("\n", " ").strip
+            SELECT holder, token, CASE WHEN channel <> $2 THEN pg_notify(channel, 'turn ' || token) END::text
+            FROM (SELECT holder, token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
+            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head
+          SQL
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+require_relative "tables"
+
+module Plock
+  class Store
+    class Database
+      # SQLite has its own words for the time.
+      #
+      # @api private
+      class SqliteTables < Tables
+        private
+
+        # Milliseconds are as exact as it tells the time.
+        def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
+
+        def greater(one, other) = "max(#{one}, #{other})"
+      end
+    end
+  end
+end
