@@ -76,6 +76,16 @@ module Plock
         told.pop
       end
 
+      # On its own thread, by what it was given to call, so that whoever waits for the notices so far waits for this, too.
+      #
+      # @param key [String] in the store
+      # @param fence [Integer]
+      # @return [void]
+      def tell_of_abandoned(key, fence)
+        Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the garbage collector without having been released: " \
+                               "it is released now. Use a block, or call release.")
+      end
+
       private
 
       # Of what was posted in the parent, nothing concerns a child.
@@ -105,9 +115,7 @@ module Plock
         case kind
         when :lost then @leases[subject]&.lose
         when :renewed then @leases[subject]&.renewed(detail)
-        when :abandoned
-          Log.warn(Plock.logger, "a lease of #{subject} (fence #{detail}) was collected by the garbage collector without having " \
-                                 "been released: it is released now. Use a block, or call release.")
+        when :abandoned then tell_of_abandoned(subject, detail)
         end
       end
     end

@@ -25,10 +25,9 @@ module Plock
       def self.abandon(grant)
         return if grant.lost?
 
-        Dispatcher.post([:abandoned, grant.key, grant.fence]) # first: nobody sees a key that is free, and has not been told why
-        grant.release(0.0)
+        Dispatcher.tell_of_abandoned(grant.key, grant.fence) if grant.release(0.0)
       rescue *Locking::Taking::STORE_FAILURES
-        nil # it ends with its time
+        Dispatcher.tell_of_abandoned(grant.key, grant.fence) # it ends with its time
       end
       private_class_method :abandon
 

@@ -61,7 +61,7 @@ Support::Databases::NAMES.each do |name|
       expect(store.acquire(key) { :entered }).to be(:entered)
     end
 
-    it "tells of a lease that was collected before anybody can see that its key is free" do
+    it "tells of a lease that was collected before it tells anything to who has seen that its key is free" do
       order, released, go_on = Array.new(3) { Queue.new }
       allow(Plock::Log).to receive(:warn) { order << :told }
       allow(store).to receive(:give_back).and_wrap_original { |original, *arguments| original.call(*arguments).tap { (released << true) && go_on.pop } }
