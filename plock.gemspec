@@ -309,6 +309,7 @@ Gem::Specification.new do |spec|
     lib/plock/locking/abilities.rb
     lib/plock/locking/arguments.rb
     lib/plock/locking/bunch.rb
+    lib/plock/locking/identity.rb
     lib/plock/locking/kind.rb
     lib/plock/locking/own_shares.rb
     lib/plock/locking/profile.rb

@@ -2,6 +2,7 @@
 
 require_relative "lease"
 require_relative "locking/abilities"
+require_relative "locking/identity"
 require_relative "locking/kind"
 require_relative "locking/profile"
 require_relative "locking/share"
@@ -23,6 +24,7 @@ module Plock
   #   store = Plock::Store.open("redis://localhost:6379/1")
   #   store.acquire("invoice:7", ttl: 10, wait: 5) { |lease| send_invoice(7, fence: lease.fence) }
   module Locking
+    include Identity
     include Taking
     include TakingAll
 
@@ -221,21 +223,6 @@ module Plock
     def break(key)
       store_key = locate(key).last
       break_hold(store_key, Kind.of(store_key).shared?)
-    end
-
-    # @return [Boolean] is what answers trusted without having been verified, as TLS with `verify: :none` does?
-    def unverified?
-      false
-    end
-
-    # @return [Boolean] was it closed? It opens again when it is used.
-    def closed?
-      @closed
-    end
-
-    # @return [String]
-    def inspect
-      "#<#{self.class} #{url}>"
     end
 
     private

@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+module Plock
+  module Locking
+    # What a store says about itself.
+    module Identity
+      # @return [Boolean] is what answers trusted without having been verified, as TLS with `verify: :none` does?
+      def unverified?
+        false
+      end
+
+      # @return [Boolean] was it closed? It opens again when it is used.
+      def closed?
+        @closed
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{url}>"
+      end
+    end
+  end
+end
