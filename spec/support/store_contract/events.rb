@@ -58,7 +58,7 @@ RSpec.shared_examples "a store that tells of events" do
 
     it "renew" do
       events = events_of("renew") do |heard|
-        store.acquire(key, ttl: short, renew: true) { eventually { heard.size >= 2 } }
+        store.acquire(key, ttl: renewed, renew: true) { eventually { heard.size >= 2 } }
       end
       expect(events).to all(have_attributes(name: :renew, duration: be_between(0.0, 1.0), fence: be_an(Integer)))
     end

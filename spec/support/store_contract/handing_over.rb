@@ -59,7 +59,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "let the receiver renew it" do
-      dump = store.acquire(key, ttl: short, renew: true).dump
+      dump = store.acquire(key, ttl: renewed, renew: true).dump
       store.adopt(dump, renew: true) do |lease|
         first = lease.valid_until
         eventually { Plock::Clock.now > first }
@@ -69,7 +69,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "give it another span where that is asked for, shorter or longer, and renew by that" do
-      [short, 5_000].each do |ttl|
+      [renewed, 5_000].each do |ttl|
         store.adopt(store.acquire(key, ttl: 1_000).dump, ttl: ttl, renew: true) do |lease|
           expect(lease).to have_attributes(ttl: ttl, remaining: be_between(ttl * 0.5, ttl))
           expect(store.status(key).remaining).to be_between(ttl * 0.5, ttl)

@@ -16,6 +16,9 @@ module Support
     # A thread of Ruby that renews needs longer where the machine is busy.
     def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
 
+    # A ttl that renewals keep alive, also where the machine keeps such a thread from running for a while.
+    def renewed = store.can?(:busy_renewal) ? SHORT : 10 * SHORT
+
     # Patience that is not over before somebody else is in line.
     def a_while = store.can?(:busy_renewal) ? 0.3 : 1.5
 

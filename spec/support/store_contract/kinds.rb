@@ -74,9 +74,9 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
           expect(lock.status.remaining).to be_between(55, 60)
           lease.release
         end
-        take(ttl: short, renew: true) do |lease|
+        take(ttl: renewed, renew: true) do |lease|
           first = lease.valid_until
-          eventually { Plock::Clock.now > first + short }
+          eventually { Plock::Clock.now > first + renewed }
           expect([lease.valid?, free?(lock)]).to eq([true, false])
         end
         expect_free(lock)

@@ -101,9 +101,9 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "outlives its ttl, until it is released" do
-      store.acquire(key, ttl: short, renew: true) do |lease|
+      store.acquire(key, ttl: renewed, renew: true) do |lease|
         first = lease.valid_until
-        eventually { Plock::Clock.now > first + short }
+        eventually { Plock::Clock.now > first + renewed }
         expect(lease).to be_valid
         expect(store.try_acquire(key)).to be_nil
       end
@@ -114,8 +114,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|
-          outlives(lease.extend(ttl: short))
-          expect(store.status(key).remaining).to be <= short
+          outlives(lease.extend(ttl: renewed))
+          expect(store.status(key).remaining).to be <= renewed
           expect(lease.extend(ttl: 1_000).remaining).to be > 900
         end
         expect_free
@@ -125,17 +125,17 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     unless unable.include?(:hand_over)
       it "keeps up with a span that was shortened when it was adopted" do
         2.times do
-          store.adopt(store.acquire(key, ttl: 1_000).dump, renew: true) { |lease| outlives(lease.extend(ttl: short)) }
+          store.adopt(store.acquire(key, ttl: 1_000).dump, renew: true) { |lease| outlives(lease.extend(ttl: renewed)) }
           expect_free
         end
       end
     end
 
     it "ends with max_hold:" do
-      lease = hold(ttl: short, renew: true, max_hold: 2 * short)
+      lease = hold(ttl: renewed, renew: true, max_hold: 2 * renewed)
       started = Plock::Clock.now
       eventually { lease.lost? }
-      expect(Plock::Clock.now - started).to be_between(1.5 * short, 3 * short + 0.5)
+      expect(Plock::Clock.now - started).to be_between(1.5 * renewed, 3 * renewed + 0.5)
       eventually { free? } # a lease ends a little before its key
     end
 

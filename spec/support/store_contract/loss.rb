@@ -65,8 +65,8 @@ RSpec.shared_examples "a store whose leases can be lost" do
     end
 
     it "is called when max_hold: is over" do
-      lease = hold(ttl: short, renew: true, max_hold: 2 * short, on_lost: ->(lost) { told << lost })
-      expect(eventually(3 * short + news) { !told.empty? && told.pop }).to be(lease)
+      lease = hold(ttl: renewed, renew: true, max_hold: 2 * renewed, on_lost: ->(lost) { told << lost })
+      expect(eventually(3 * renewed + news) { !told.empty? && told.pop }).to be(lease)
     end
 
     it "is called where a call learns of the loss first" do
@@ -79,9 +79,9 @@ RSpec.shared_examples "a store whose leases can be lost" do
     end
 
     it "is not called for a lease that was released, nor while it is renewed" do
-      lease = hold(ttl: short, renew: true, on_lost: ->(_) { told << true })
+      lease = hold(ttl: renewed, renew: true, on_lost: ->(_) { told << true })
       first = lease.valid_until
-      eventually { lease.valid_until > first + short }
+      eventually { lease.valid_until > first + renewed }
       lease.release
       Plock::Dispatcher.flush
       expect(told).to be_empty

@@ -16,7 +16,7 @@ RSpec.shared_examples "a store that serves in order" do
     end
 
     it "when the holder's lease is renewed and extended before" do
-      lease = hold(ttl: short, renew: true)
+      lease = hold(ttl: renewed, renew: true)
       waiters = line_up(12) { |number| served << number }
       3.times do
         reached = lease.valid_until

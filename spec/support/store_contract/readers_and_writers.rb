@@ -294,10 +294,10 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         end
 
         it "goes on being renewed, and can be extended" do
-          lock.write(ttl: short, renew: true) do |lease|
+          lock.write(ttl: renewed, renew: true) do |lease|
             lease.downgrade
             first = lease.valid_until
-            eventually { Plock::Clock.now > first + short }
+            eventually { Plock::Clock.now > first + renewed }
             expect([lease.valid?, modes]).to eq([true, [:read]])
             expect(lease.extend(ttl: 60).remaining).to be > 50
           end

@@ -208,9 +208,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       end
 
       it "renews them all" do
-        store.acquire_all(keys, ttl: short, renew: true) do |leases|
+        store.acquire_all(keys, ttl: renewed, renew: true) do |leases|
           first = leases.map(&:valid_until).max
-          eventually { Plock::Clock.now > first + short }
+          eventually { Plock::Clock.now > first + renewed }
           expect(leases).to all(be_valid)
         end
         expect_all_free
