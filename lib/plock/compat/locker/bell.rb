@@ -2,6 +2,7 @@
 
 require "plock/store/database"
 require "plock/store/lines"
+require "plock/store/per_process"
 
 class Locker
   # Those of this process who wait for rows of one model's table, in order: the first of each key asks, others when they are the first. On
@@ -27,26 +28,12 @@ class Locker
 
     private_constant :FIRST_S, :FACTOR, :MOST_S, :LISTEN_S, :CONNECTIONS, :CONNECT_S, :CALLING
 
-    @lock = Mutex.new
-    @bells = {}
+    @bells = Plock::Store::PerProcess.new { {} }
 
-    class << self
-      # @param model [Class] an Active Record model
-      # @return [Bell] of this process
-      def of(model)
-        Thread.handle_interrupt(Object => :never) do
-          start_afresh unless @pid == Process.pid
-          @lock.synchronize { @bells[[model.connection_db_config, model.table_name]] ||= new(model) }
-        end
-      end
-
-      private
-
-      def start_afresh
-        @pid = Process.pid
-        @lock = Mutex.new
-        @bells = {}
-      end
+    # @param model [Class] an Active Record model
+    # @return [Bell] of this process
+    def self.of(model)
+      @bells.enter { |bells| bells[[model.connection_db_config, model.table_name]] ||= new(model) }
     end
 
     # @api private
