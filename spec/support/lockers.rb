@@ -36,6 +36,13 @@ module Support
     # A row as it stands in the table.
     def row(key = self.key) = model.uncached { model.find_by(key: key) }
 
+    # Connects ActiveRecord::Base as a model is, for one example. A stub would not do: all models inherit it, and with them what the
+    # stores of earlier examples still have to see to.
+    def connect_base(model)
+      ActiveRecord::Base.establish_connection(model.connection_db_config)
+      discard(ActiveRecord::Base, :remove_connection)
+    end
+
     # A process that has the lock until it is told something; what it says is what became of its block.
     def hold_in_another(key = self.key, **options)
       holder = child do |parent|

@@ -242,6 +242,13 @@ RSpec.describe Plock::Store::Database do
     expect { site.work(deadline) { |it| 50.times { |n| site.tables.remove(it, [n + 1_000_000], deadline) } } }.not_to change(&prepared)
   end
 
+  it "refuses a model that has been connected to another kind of database", needs: Support::Postgres::PROGRAMS do
+    model = Support::Databases.connect("Moved", Support::Databases.config(:sqlite))
+    store = discard(described_class.new(model), :close)
+    model.establish_connection(Support::Databases.config(:postgresql))
+    expect { store.acquire("any") { raise "entered" } }.to raise_error(Plock::ConfigurationError, /Moved .*SQLite.*PostgreSQL/)
+  end
+
   it "refuses what it cannot use" do
     expect { described_class.new("a model") }.to raise_error(ArgumentError, /Active Record class/)
     expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(ArgumentError, /patience/)

@@ -39,7 +39,8 @@ module Plock
         # @raise [UnsupportedError]
         def initialize(model)
           @model = model
-          kind, tables = KINDS.fetch(config.adapter_class::ADAPTER_NAME) { |name| refuse(name) }
+          @database = config.adapter_class::ADAPTER_NAME
+          kind, tables = KINDS.fetch(@database) { |name| refuse(name) }
           refuse_memory if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
@@ -49,6 +50,8 @@ module Plock
         # @return [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected, and in no pool
         # @raise [Error]
         def adapter(connect_timeout)
+          config = self.config
+          check_database(config.adapter_class::ADAPTER_NAME)
           hash = { connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash)
           ActiveRecord::DatabaseConfigurations::HashConfig.new(config.env_name, config.name, hash).new_connection.connect!
         rescue ActiveRecord::DatabaseConnectionError => e
@@ -90,6 +93,14 @@ module Plock
         end
 
         private
+
+        # A model may be connected anew, and to another place, but what is spoken there must stay the same.
+        def check_database(name)
+          return if name == @database
+
+          raise ConfigurationError.new("#{@model.name} was connected to #{@database} when its store was made, and is to #{name} now",
+                                       code: :bad_config)
+        end
 
         def refuse(name)
           raise UnsupportedError.new("a store in a database needs PostgreSQL, MySQL, MariaDB or SQLite (this is #{name})",

@@ -5,14 +5,13 @@ require "support/lockers"
 require "support/pgbouncer"
 
 RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
+  include Support::Lockers
+
   let!(:key) { "advisory:#{SecureRandom.hex(8)}" }
   let!(:model) { Support::Lockers.model(:postgresql) }
 
   # It is always the connection of ActiveRecord::Base that counts.
-  before do
-    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, model.public_send(name)] }
-    allow(ActiveRecord::Base).to receive_messages(facts)
-  end
+  before { connect_base(model) }
 
   def hold_in_another(**options)
     holder = child do |parent|
@@ -84,8 +83,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   it "works through a pooler that lends a connection to each transaction", needs: Support::Pgbouncer::PROGRAMS do
     pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
     pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
-    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, pooled.public_send(name)] }
-    allow(ActiveRecord::Base).to receive_messages(facts)
+    connect_base(pooled)
     described_class.run(key, blocking: true) do
       expect(in_child { described_class.run(key) { raise "entered" } }).to be(false)
     end
@@ -124,10 +122,10 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
 end
 
 RSpec.describe Locker::Advisory, "on another database" do
+  include Support::Lockers
+
   it "says that it needs PostgreSQL" do
-    sqlite = Support::Databases.model(:sqlite)
-    facts = %i[connection_db_config connection_specification_name].to_h { |name| [name, sqlite.public_send(name)] }
-    allow(ActiveRecord::Base).to receive_messages(facts)
+    connect_base(Support::Databases.model(:sqlite))
     expect { described_class.run("key") { nil } }.to raise_error(Plock::UnsupportedError, /PostgreSQL/)
   end
 end
