@@ -176,7 +176,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
   end
 
   describe "when the key is somebody else's at the push" do
-    before { @other = Plock.acquire("k", label: "somebody else") }
+    before { @other = discard(Plock.acquire("k", label: "somebody else"), :release) }
 
     def guarded(**options) = job_class(key: "k", during: :queued_and_running, **options)
 
