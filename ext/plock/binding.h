@@ -63,6 +63,9 @@ void binding_digest(VALUE message, VALUE secret, char *hex);
 
 plock_store *binding_store(VALUE object);
 
+/* A Plock::Hold for the key, of which nothing is known but whose it may be; raises ArgumentError. */
+VALUE binding_lease_of_owner(VALUE store, VALUE key, VALUE owner);
+
 /* --- binding_hold.c --- */
 
 /* A span from a number of seconds, not negative; raises ArgumentError. */

@@ -71,7 +71,14 @@ static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget
     return result;
 }
 
+/* lock_release_with(key, owner, hold) -> the same for a lock of an owner who is named, and for a lease. */
+static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
+    VALUE named = binding_lease_of_owner(self, key, owner);
+    return store_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
+}
+
 void binding_init_group(VALUE store_class) {
     rb_define_private_method(store_class, "take_all", store_take_all, 6);
     rb_define_private_method(store_class, "release_all", store_release_all, 3);
+    rb_define_private_method(store_class, "lock_release_with", store_lock_release_with, 3);
 }

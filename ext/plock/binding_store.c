@@ -72,7 +72,7 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
 
 /* --- one attempt, by an owner that the caller names --- */
 
-static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
+VALUE binding_lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     VALUE object = binding_lease_new(binding_store(self), key);
     if (plock_config_marshals(plock_store_config(binding_store(self)))) owner = rb_marshal_dump(owner, Qnil);
     StringValue(owner);
@@ -85,7 +85,7 @@ static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
 
 /* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
-    VALUE object = lease_of_owner(self, key, owner);
+    VALUE object = binding_lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
@@ -97,7 +97,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
 
 /* lock_release(key, owner) -> true, or false where it was not the owner's any more. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
-    VALUE object = lease_of_owner(self, key, owner);
+    VALUE object = binding_lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_release_owned(lease);
     if (!status) status = binding_drive_deferring(lease, NULL, NULL);

@@ -248,6 +248,33 @@ static void a_release_answered_to_nobody_is_a_release(void) {
     end();
 }
 
+static void what_a_named_owner_has_is_released_with_a_lease(void) {
+    char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
+    fake_peers[0].answers[0] = FAKE_HELD;
+    fake_peers[0].answers[1] = "*2\r\n:1\r\n:2\r\n";
+    CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
+    CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
+    CHECK_STATUS(release(0), PLOCK_OK);
+    (void)snprintf(expected, sizeof expected, "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue  me %s", value_of(1, value));
+    CHECK_TEXT(fake_peers[0].commands[2], expected);
+    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) && !plock_group_released(group, 2));
+    CHECK_STATUS(acquire(), PLOCK_MISUSE); /* a name is known to others */
+    end();
+}
+
+static void what_a_named_owner_has_is_released_in_the_background(void) {
+    begin();
+    CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
+    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    plock_group_cancel(group);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 a plock:1:{a}:queue me"), 1);
+}
+
 static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     static const char CROSSSLOT[] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
     char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
@@ -368,6 +395,8 @@ int main(void) {
     RUN(one_request_releases_all);
     RUN(each_learns_whether_it_was_ours);
     RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(what_a_named_owner_has_is_released_with_a_lease);
+    RUN(what_a_named_owner_has_is_released_in_the_background);
     RUN(what_lives_on_different_nodes_is_released_one_by_one);
     RUN(a_release_that_is_given_up_goes_on_in_the_background);
     RUN(a_release_without_time_goes_on_in_the_background);

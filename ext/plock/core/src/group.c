@@ -40,7 +40,8 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *leases, size
     *out = NULL;
     if (count == 0 || count > PLOCK_GROUP_MAX) return PLOCK_MISUSE;
     for (size_t i = 0; i < count; i++)
-        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || leases[i]->subject.owner.brought) return PLOCK_MISUSE;
+        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || (leases[i]->held && leases[i]->subject.owner.brought))
+            return PLOCK_MISUSE;
     plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases + PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
     if (!group) return PLOCK_NO_MEMORY;
     group->texts = (plock_text *)(void *)(group->leases + count);
@@ -54,6 +55,11 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *leases, size
 static plock_status finish(plock_group *group, plock_status status) {
     group->doing = NO_OPERATION;
     return status;
+}
+
+/* Of an owner who was named (plock_lease_own): it is released by that name, whoever acquired it. */
+static bool is_named(const plock_lease *lease) {
+    return !lease->held && lease->subject.owner.brought;
 }
 
 /* --- acquiring --- */
@@ -83,7 +89,7 @@ static void end_all(plock_group *group, plock_status status) {
 plock_status plock_group_acquire(plock_group *group, const plock_patience *patience) {
     if (group->doing || patience->wait) return PLOCK_MISUSE;
     for (size_t i = 0; i < group->count; i++) {
-        const plock_status status = plock_lease_acquire(group->leases[i], patience);
+        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(group->leases[i], patience);
         if (!status) continue;
         while (i-- > 0) (void)plock__lease_finish(group->leases[i], status);
         return status;
@@ -184,13 +190,14 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
         plock_lease *lease = group->leases[i];
         group->released[i] = false;
         if (lease->doing) return PLOCK_MISUSE;
-        if (!lease->held || plock_lease_inherited(lease)) continue;
+        if (!is_named(lease) && (!lease->held || plock_lease_inherited(lease))) continue;
         group->subjects[group->releasing] = &lease->subject;
         group->places[group->releasing++] = i;
     }
     if (!group->releasing) return PLOCK_MISUSE;
     for (size_t i = 0; i < group->releasing; i++) {
         plock_lease *lease = group->leases[group->places[i]];
+        if (is_named(lease)) lease->undoes = false;
         lease->held = false;
         lease->taken_until = keep > 0 ? plock_after(plock_now(), keep) : 0;
         plock__lease_drop_watch(lease);

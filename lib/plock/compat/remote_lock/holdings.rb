@@ -32,11 +32,9 @@ class RemoteLock
       enter { @leases[place] }
     end
 
-    # @return [Boolean] was there one that was still ours?
-    # @raise [Plock::Error] the store failed
-    def release(place)
-      lease = enter { @leases.delete(place) }
-      !lease.nil? && lease.release
+    # @return [Plock::Lease, nil] that is not known here any more
+    def take(place)
+      enter { @leases.delete(place) }
     end
 
     private

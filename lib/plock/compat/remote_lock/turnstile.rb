@@ -10,7 +10,8 @@ class RemoteLock
   # A holder without a turn, as those of the original, tells nobody when it leaves. Whoever has the turn looks at its lock, at growing
   # intervals.
   #
-  # An adapter that includes this has `turns`, the store of plock's that turns are taken in, and `free(key)`.
+  # An adapter that includes this has `turns`, the store of plock's that turns are taken in, `free(key)`, which releases the lock, and
+  # `free_with(key, turn)`, which releases both.
   #
   # @api private
   module Turnstile
@@ -50,9 +51,8 @@ class RemoteLock
     # @raise [Plock::Error] the store failed
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Taking.mask) do
-        free(key)
-      ensure
-        Holdings.all.release(place(turns, key))
+        turn = Holdings.all.take(place(turns, key))
+        turn.nil? || turn.over? ? free(key) : free_with(key, turn)
       end
     end
 

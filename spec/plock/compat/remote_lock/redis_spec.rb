@@ -57,6 +57,21 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(open_store(url).each_lock.map(&:label)).not_to include(name)
     end
 
+    it "releases lock and turn in one request" do
+      calls = -> { shared_redis.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i }
+      lock.synchronize(key) { nil } # the server knows the scripts from then on
+      lock.acquire_lock(key)
+      expect { expect(lock.release_lock(key)).to be true }.to change(&calls).by(1)
+    end
+
+    it "releases the turn of a lock that was lost, and nobody else's lock" do
+      lock.acquire_lock(key)
+      shared_redis.call("SET", name, "somebody else's", "PX", 60_000)
+      expect(lock.release_lock(key)).to be false
+      expect(shared_redis.call("GET", name)).to eq "somebody else's"
+      expect(open_store(url).each_lock.map(&:label)).not_to include(name)
+    end
+
     it "says in the store who has its turn" do
       lock.synchronize(key) { expect(open_store(url).each_lock.map(&:label)).to include(name) }
     end
@@ -141,6 +156,18 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       within_budget(0.2) do
         expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(Plock::UnavailableError)
         relay.clear
+      end
+    end
+
+    it "waits for one release, not for lock and turn one after the other", :timing do
+      relay = proxy(server)
+      lock = RemoteLock.new(described_class.new(relay.url("release_timeout=0.5")))
+      for_as_long_as(0.5) do
+        relay.clear
+        name = unique_key
+        lock.acquire_lock(name)
+        relay.half_open
+        expect { lock.release_lock(name) }.to raise_error(Plock::UnavailableError)
       end
     end
 

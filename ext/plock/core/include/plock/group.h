@@ -1,4 +1,4 @@
-/* A group: several leases of one store, got in one request, all or none, and released in one. */
+/* A group: several leases of one store, acquired in one request, all or none, and released in one. */
 #ifndef PLOCK_GROUP_H
 #define PLOCK_GROUP_H
 
@@ -8,14 +8,16 @@
 
 typedef struct plock_group plock_group;
 
-/* Refers to the leases, which are of one store, of different keys, with one holder each, and outlive it. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (none, or too many). */
+/* Refers to the leases, which are of one store, of different keys, with one holder each, not adopted, and outlive it.
+ * PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (none, or too many). */
 PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *const *leases, size_t count);
 
 /* Gives up what is under way; the leases stay as they are. NULL is allowed. */
 void plock_group_free(plock_group *group);
 
 /* Each begins an operation and does no I/O. PLOCK_OK, or PLOCK_MISUSE as for one lease (plock/lease.h); patience has no wait: it is one attempt. A
- * release passes over those that are not held; the others stay taken for `keep`. */
+ * release passes over those that are not held, but not over those whose owner was named (plock_lease_own), which it releases by that name; they cannot be
+ * acquired so. What is released stays taken for `keep`. */
 PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group, const plock_patience *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
 

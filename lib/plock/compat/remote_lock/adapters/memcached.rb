@@ -43,6 +43,12 @@ class RemoteLock
       def free(key)
         @place.free(key, uid)
       end
+
+      def free_with(key, turn)
+        free(key)
+      ensure
+        turn.release
+      end
     end
   end
 end

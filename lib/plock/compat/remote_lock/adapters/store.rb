@@ -37,7 +37,7 @@ class RemoteLock
       # @return [Boolean] was it ours?
       # @raise [Plock::Error] the store failed
       def delete(key)
-        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.all.release(place(@leases, key)) }
+        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.all.take(place(@leases, key))&.release || false }
       end
 
       # @api private
