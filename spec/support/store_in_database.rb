@@ -3,6 +3,19 @@
 require "support/databases"
 require "support/store_contract"
 
+RSpec.shared_examples "a store that processes share" do
+  include Support::StoreContract
+
+  let(:key) { "shared:#{SecureRandom.hex(8)}" }
+
+  it "ends in a forked child what its parent holds, who hears of it" do
+    lease = hold(ttl: renewed, renew: true)
+    expect(in_child { store.break(key) }).to be(true)
+    expect_free
+    eventually(10) { lease.lost? }
+  end
+end
+
 module Support
   # The contract of a store for one that is made with a model of each of these databases. All of them run the same Ruby but for the
   # connection, so they share its steps.
@@ -21,6 +34,7 @@ module Support
           let(:share_of_steps) { share_of_steps }
 
           it_behaves_like "a store", unable
+          it_behaves_like "a store that processes share"
         end
       end
     end

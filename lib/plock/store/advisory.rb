@@ -3,6 +3,7 @@
 require "plock"
 require "active_record"
 require_relative "in_ruby"
+require_relative "per_process"
 require_relative "database/origin"
 require_relative "database/connections"
 require_relative "advisory/grant"
@@ -70,9 +71,7 @@ module Plock
         @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, POOL_SIZES),
                                           check_seconds("connect_timeout", connect_timeout))
         @keeper = Keeper.new
-        @lock = Mutex.new
-        @pid = Process.pid
-        @here = {} # by the server's ids of their connections, those of this process who hold or wait
+        @here = PerProcess.new { {} } # by the server's ids of their connections, those who hold or wait
         @closed = false
         Events::ActiveSupportBridge.attach
       end
@@ -96,17 +95,13 @@ module Plock
       #
       # @return [void]
       def note(grant)
-        @lock.synchronize do
-          @here = {} unless @pid == Process.pid # those are a parent's
-          @pid = Process.pid
-          @here[grant.server_id] = grant
-        end
+        @here.enter { |here| here[grant.server_id] = grant }
       end
 
       # @api private
       # @return [void]
       def unnote(grant)
-        @here.delete(grant.server_id)
+        @here.enter { |here| here.delete(grant.server_id) }
       end
 
       # @api private
@@ -149,6 +144,9 @@ module Plock
       private
 
       def disconnect = @pool.close
+
+      # @return [Hash{Integer => Grant}]
+      def known = @here.enter(&:dup)
 
       # What it can be asked for depends on the database.
       def unable
@@ -193,7 +191,8 @@ module Plock
         holders, waiters = @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
         return if holders.empty? && waiters.empty?
 
-        [holders.map { |id, host, mode| holder(@here[id], host, mode) }, waiters.map { |id, host, mode| waiter(@here[id], host, mode) }]
+        here = known
+        [holders.map { |id, host, mode| holder(here[id], host, mode) }, waiters.map { |id, host, mode| waiter(here[id], host, mode) }]
       end
 
       def holder(grant, host, mode)
@@ -211,10 +210,11 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        known = @here.dup # before the database is asked: who has let go meanwhile has not lost it
+        before = known # who has let go when the database is asked has not lost it
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
-        here, there = ids.partition { |id| known[id] || @here[id] }
-        broken = here.count { |id| (known[id] || @here[id])&.take_away(deadline) }
+        grants = before.merge(known)
+        here, there = ids.partition { |id| grants.key?(id) }
+        broken = here.count { |id| grants[id].take_away(deadline) }
         @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
         broken.positive? || there.any?
       end

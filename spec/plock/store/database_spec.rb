@@ -220,6 +220,15 @@ Support::Databases::NAMES.each do |name|
       expect(second.join(15)&.value).to be(:entered)
     end
 
+    if name == :postgresql
+      it "hears at once of what a forked child breaks" do
+        lease = hold(ttl: Support::StoreContract::LONG, on_lost: ->(_) {})
+        eventually(5) { store.instance_variable_get(:@site).hearing? }
+        expect(in_child { store.break(key) }).to be(true)
+        eventually(5) { lease.lost? }
+      end
+    end
+
     it "says what is missing where the tables are" do
       other = Class.new(model) { self.abstract_class = true }
       other.table_name_prefix = "missing_"

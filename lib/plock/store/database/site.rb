@@ -186,6 +186,7 @@ module Plock
         # @param owners [Array<Array(String, String)>] what is noted of them, and their tokens
         # @return [void]
         def tell_of_loss(owners, deadline)
+          here
           owners.each do |holder, token|
             next hear_of_loss(token) if @watched.key?(token)
 
