@@ -116,20 +116,12 @@ module Plock
                             terms.at_least) { |hold| lease.hold = hold }
     end
 
-    def take(key, ttl, wait, renew, max_hold, label, watch, share, &taken)
-      take_for(key, ttl, wait, renew, max_hold, label, watch, share, 0, &taken)
-    end
-
     # The same for several. There is one file, so they are never apart, and nothing that fails here passes by itself.
     def fill_together(names, bunch, terms, _deadline)
       bunch.asks_for(names)
       bunch.answered(take_all_for(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least) do |holds|
         bunch.granted = holds
       end)
-    end
-
-    def take_all(keys, ttl, renew, max_hold, label, watch, &taken)
-      take_all_for(keys, ttl, renew, max_hold, label, watch, 0, &taken)
     end
 
     # Nothing here takes so long that a budget would matter.

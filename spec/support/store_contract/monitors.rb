@@ -27,7 +27,7 @@ RSpec.shared_examples "a store for monitors" do
 
     it "lets its owner in again, without a look at the store" do
       monitor.synchronize do
-        expect(store).not_to receive(:take)
+        expect(store).not_to receive(:fill)
         expect(monitor.synchronize { monitor.synchronize { monitor.mon_owned? } }).to be(true)
         monitor.enter
         expect([monitor.try_enter, monitor.mon_locked?]).to eq([true, true])

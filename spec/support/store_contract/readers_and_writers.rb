@@ -157,7 +157,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
     describe "in one fiber" do
       it "lets a reader read again, with the same lease and without a look at the store" do
         lock.read(ttl: long, label: "first") do |lease|
-          expect(store).not_to receive(:take)
+          expect(store).not_to receive(:fill)
           again = lock.read { |own| store.read_write_lock(key.to_sym).try_read { |third| [own, third] } }
           expect(again).to eq([lease, lease])
           expect([lease.valid?, modes]).to eq([true, [:read]])
