@@ -34,6 +34,10 @@ RSpec.configure do |config|
   # The tag needs: names the programs that an example cannot do without.
   config.before { |example| need(*example.metadata[:needs]) }
 
+  # The tag :fibers is on examples that have several. Valgrind does not see that fibers change the stack, so nothing is to do that before them,
+  # as libraries of async do where they are loaded.
+  config.before(:each, :fibers) { require "support/reactor" }
+
   # One that hangs is named, and is the last one.
   config.around do |example|
     Support::Backstage.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "async"
 require "spec_helper"
 require "support/bad_days"
 

@@ -34,6 +34,9 @@ RSpec.shared_examples "a store" do |unable = []|
 
   let(:key) { "contract:#{SecureRandom.hex(8)}" }
 
+  # Fibers would wait for one another to have it made, and one that is stopped there fails.
+  before(:each, :fibers) { [store, key] }
+
   # Who waited in vain is told who has it if the store says so soon; a busy machine has time to here.
   before { stub_const("Plock::Locking::Taking::EXAMINE_BUDGET", 5.0) }
 

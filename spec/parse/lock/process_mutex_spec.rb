@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "async"
 require "parse/lock"
 
 RSpec.describe Parse::Lock::ProcessMutex do
@@ -66,7 +65,7 @@ RSpec.describe Parse::Lock::ProcessMutex do
       end
     end
 
-    it "let other fibers of the thread run meanwhile" do
+    it "let other fibers of the thread run meanwhile", :fibers do
       steps = []
       Sync do |task|
         mutex.take(claim, 0)
@@ -78,7 +77,7 @@ RSpec.describe Parse::Lock::ProcessMutex do
       expect(steps).to eq(%i[waits taken])
     end
 
-    it "end in time under a scheduler, too" do
+    it "end in time under a scheduler, too", :fibers do
       mutex.take(claim, 0)
       for_as_long_as(0.1) { Sync { expect(mutex.take(other, 0.1)).to be(false) } }
     end

@@ -175,7 +175,6 @@ Support::Databases::NAMES.each do |name|
     # The clients of the other databases wait in ways that a scheduler on Ruby 3.1 does not know.
     if name == :sqlite || RUBY_VERSION >= "3.2"
       it "lets fibers in one after the other", :fibers do
-        require "async"
         isolated = ActiveSupport::IsolatedExecutionState
         level = isolated.isolation_level
         isolated.isolation_level = :fiber # as Active Record asks of who has several fibers
