@@ -10,16 +10,18 @@ module Plock
     # What would not do as one word of several.
     UNFIT = /[\x00-\x20\x7F%]|\A-\z/.freeze
 
-    private_constant :NONE, :UNFIT
+    # The engine numbers the thread of an owner that was brought: "thread.number".
+    FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
+
+    private_constant :NONE, :UNFIT, :FORM
 
     class << self
-      # @param record [String]
-      # @return [Array(String, Integer, Integer, String), nil] host, pid, thread, label, and the value
+      # @param record [String] of any bytes: a value may be, and whoever else writes into a store may write what he likes
+      # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label, as text, and the value's bytes; nil: it is
+      #   not a record
       def parse(record)
-        host, pid, thread, _channel, label, value = record.split(" ", 6)
-        return unless value
-
-        [host, Integer(pid, 10), Integer(thread[/\A\d+/], 10), decode(label), value]
+        host, pid, thread, label, value = FORM.match(record.b)&.captures
+        [text(host), Integer(pid, 10), Integer(thread, 10), decode(label), value] if value
       end
 
       # Of whoever calls.
@@ -48,8 +50,10 @@ module Plock
 
       # Percent-encoded are blanks, control characters and the percent sign.
       def decode(label)
-        label.gsub(/%(\h\h)/) { $1.hex.chr }.force_encoding(Encoding::UTF_8) unless label == NONE
+        text(label.gsub(/%(\h\h)/) { $1.hex.chr }) unless label == NONE
       end
+
+      def text(bytes) = bytes.force_encoding(Encoding::UTF_8).scrub
     end
   end
 end

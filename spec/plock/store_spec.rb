@@ -171,6 +171,33 @@ RSpec.describe Plock::Store do
     end
   end
 
+  describe "#status of what is not text" do
+    let(:store) { open_store }
+    let(:lock) { store.status(key).store_key }
+
+    def note(text) = shared_redis.call("SET", "plock:1:{#{lock}}:fence", text, "PX", 5_000)
+
+    it "tells of an owner of any bytes" do
+      store.lock_acquire(lock, "\xFF\n owner", 5)
+      expect(store.status(key)).to have_attributes(held?: true, pid: Process.pid, thread: an_instance_of(Integer), label: nil, remaining: be_between(4, 5))
+      expect(store.each_lock.map(&:store_key)).to include(lock)
+    end
+
+    it "makes text of what a label says" do
+      store.lock_acquire(lock, "owner", 5)
+      note("1700000000000001 1700000000:000001 h\xFFst 1 2 - a%FFb\xFF owner")
+      expect(store.status(key)).to have_attributes(host: "h\uFFFDst", label: "a\uFFFDb\uFFFD")
+    end
+
+    it "knows nothing of who left a note that is none" do
+      store.lock_acquire(lock, "owner", 5)
+      ["", "\xFF", "1 1:1 host pid thread - - owner", "1 1:1 host 1 2 - -", "1 1:1 - - - - - owner"].each do |text|
+        note(text)
+        expect(store.status(key)).to have_attributes(held?: true, host: nil, pid: nil, label: nil)
+      end
+    end
+  end
+
   describe "#lock_acquire and #lock_release" do
     let(:store) { open_store }
 

@@ -48,10 +48,10 @@ module Torture
       def downgrade = lease.downgrade
     end
 
-    # Nobody is told what holds it; what counts is when the block begins.
-    Turn = Struct.new(:key) do
+    # Nobody is told what holds it; what counts is when the block begins, and in which process.
+    Turn = Struct.new(:key, :pid) do
       def fence = 0
-      def valid? = true
+      def valid? = Process.pid == pid
       def valid_until = Clock.now + SECOND
     end
 
@@ -88,7 +88,7 @@ module Torture
     end
 
     def once(key, terms)
-      raise Refused unless @store.once(key.to_s, within: WITHIN, label: terms[:label]) { yield [Turn.new(key)] }.ran?
+      raise Refused unless @store.once(key.to_s, within: WITHIN, label: terms[:label]) { yield [Turn.new(key, Process.pid)] }.ran?
     end
   end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require_relative "adapters"
 require_relative "witness"
 
 RSpec.describe Torture do
@@ -181,6 +182,11 @@ RSpec.describe Torture do
     end
     expect(decisions[1]).to eq decisions[1]
     expect(decisions[1]).not_to eq decisions[2]
+  end
+
+  it "does not take what is done once for a child's" do
+    turn = Torture::Product::Turn.new(0, Process.pid)
+    expect([turn.valid?, in_child { turn.valid? }]).to eq [true, false]
   end
 
   describe "run.rb", needs: "redis-server" do

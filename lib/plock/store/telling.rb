@@ -57,7 +57,7 @@ module Plock
           items = items.each_slice(2).to_a
           holding = [inside - told, 0].max
           holders.concat(items.first(holding).map { |left, note| holder(left, note) })
-          waiters.concat(items.drop(holding).map { |ticket, text| waiter(ticket, *text.split(" ", 2).reverse) })
+          waiters.concat(items.drop(holding).map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) })
           told += items.size
           return [in_order(holders), waiters] if budget || items.empty? || told >= inside + waiting
         end
@@ -84,15 +84,15 @@ module Plock
 
       # Only what was noted of this very holder: one that is not plock's leaves no note.
       def facts(note, value)
-        fence, seconds, microseconds, record = NOTE.match(note)&.captures
+        fence, seconds, microseconds, record = NOTE.match(note.b)&.captures
         *who, owner = record && Record.parse(record)
-        return [nil] * 6 unless owner && [owner, owner.tr("-", ".")].include?(value) # with dots: taken beyond its release
+        return [nil] * 6 unless owner && [owner, owner.tr("-", ".")].include?(value.b) # with dots: taken beyond its release
 
         [Integer(fence, 10), moment(seconds, microseconds), *who]
       end
 
       def holder(left, note)
-        mode, fence, seconds, microseconds, record = SHARE_NOTE.match(note)&.captures
+        mode, fence, seconds, microseconds, record = SHARE_NOTE.match(note.b)&.captures
         return [seconds(left), *[nil] * 6, note[0]] unless mode # a place that is kept for one who has been called
 
         [seconds(left), Integer(fence, 10), moment(seconds, microseconds), *who(record), mode]

@@ -2,7 +2,9 @@
 
 require "spec_helper"
 require "json"
+require "plock/cli/doctor/connection"
 require "plock/cli/doctor/rights"
+require "plock/cli/doctor/server"
 require "support/command_line"
 
 RSpec.describe "plock doctor", needs: "redis-server" do
@@ -94,6 +96,15 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   it "sees a cluster" do
     findings, status = examine(redis_server(:cluster).unix_url)
     expect([level(findings, "role"), level(findings, "trial"), status]).to eq ["danger", "danger", 1]
+  end
+
+  it "knows the mode by its name in Valkey" do
+    facts = { "server_mode" => "standalone", "role" => "master" }
+    server = instance_double(Plock::CLI::Doctor::Server)
+    allow(server).to receive(:info) { |_section, name| facts[name] }
+    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(level: :fine, message: "a primary that stands alone")
+    facts.delete("server_mode")
+    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(level: :unknown, message: /mode/)
   end
 
   it "sees TLS, and whether it is worth anything" do

@@ -28,9 +28,10 @@ module Plock
         NAME = "role"
 
         def look
-          mode = server.info("server", "redis_mode")
+          mode = server.info("server", "redis_mode") || server.info("server", "server_mode") # in Valkey
           role = server.info("replication", "role") or return unknown("the role")
           return danger("a replica: it takes no locks", "name the primary, #{primary}") if role == "slave"
+          return unknown("the mode") unless mode
           return fine("a primary that stands alone") if mode == "standalone"
 
           danger("a #{mode}: plock cannot keep its promises there", "name a server that stands alone, or a primary")
