@@ -7,6 +7,9 @@ class RemoteLock
   module Adapters
     # An adapter tries, asks and releases, each once; {RemoteLock} does the rest. A class of one's own need not descend from this one.
     class Base
+      HOST = Etc.uname[:nodename].freeze
+      private_constant :HOST
+
       # @param adapter [Object]
       # @return [Boolean] can it be used as one?
       def self.valid?(adapter)
@@ -45,7 +48,7 @@ class RemoteLock
 
       # What stands in the store as the owner.
       def uid
-        "#{Etc.uname[:nodename]}-#{Process.pid}-#{thread_id}"
+        "#{HOST}-#{Process.pid}-#{thread_id}"
       end
 
       # A fiber's own.
