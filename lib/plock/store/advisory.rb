@@ -210,11 +210,11 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        before = known # who has let go when the database is asked has not lost it
+        before = known # who has let go since then has not lost it, nor has who was lent his connection for another key
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
-        grants = before.merge(known)
+        grants = known.merge(before)
         here, there = ids.partition { |id| grants.key?(id) }
-        broken = here.count { |id| grants[id].take_away(deadline) }
+        broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
         @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
         broken.positive? || there.any?
       end

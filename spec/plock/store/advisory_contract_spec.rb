@@ -10,3 +10,27 @@ require "support/store_in_database"
     Plock::Store::Advisory.new(model, scope: scope, pool_size: 70, **Support::Databases::PATIENT)
   end
 end
+
+RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGRAMS do
+  let(:store) { discard(described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT), :close) }
+  let(:key) { "advisory:#{SecureRandom.hex(8)}" }
+
+  # Has these called before and after the database says who holds the key.
+  def around_the_look(before, after)
+    allow(store.locks).to receive(:holders).and_wrap_original do |original, *arguments|
+      before.call
+      original.call(*arguments).tap { after.call }
+    end
+  end
+
+  %i[before after].each do |came|
+    it "leaves a lease alone that has the connection of one that let go, and came #{came} the look began" do
+      lease = other = nil
+      take = -> { lease = store.acquire(key) }
+      pass_on = -> { lease.release && other = discard(store.acquire("#{key}:other"), :release) }
+      take.call if came == :before
+      around_the_look(came == :after ? take : -> {}, pass_on)
+      expect([store.break(key), other.valid?, other.release]).to eq([false, true, true])
+    end
+  end
+end
