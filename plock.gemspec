@@ -33,6 +33,7 @@ Gem::Specification.new do |spec|
     ext/plock/binding_group.c
     ext/plock/binding_hold.c
     ext/plock/binding_inquiry.c
+    ext/plock/binding_interrupts.c
     ext/plock/binding_lease.c
     ext/plock/binding_local.c
     ext/plock/binding_local_block.c
@@ -57,26 +58,33 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock/operation.h
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
+    ext/plock/core/include/plock/turn.h
     ext/plock/core/include/plock/waker.h
     ext/plock/core/include/plock/want.h
     ext/plock/core/scripts/acquire.lua
     ext/plock/core/scripts/acquire_all.lua
+    ext/plock/core/scripts/adopt.lua
     ext/plock/core/scripts/break.lua
     ext/plock/core/scripts/check.lua
     ext/plock/core/scripts/embed.awk
     ext/plock/core/scripts/extend.lua
     ext/plock/core/scripts/leave.lua
-    ext/plock/core/scripts/parts/adopt.lua
+    ext/plock/core/scripts/note.lua
     ext/plock/core/scripts/parts/free.lua
     ext/plock/core/scripts/parts/now.lua
     ext/plock/core/scripts/parts/number.lua
     ext/plock/core/scripts/parts/pass.lua
+    ext/plock/core/scripts/parts/place.lua
+    ext/plock/core/scripts/parts/record.lua
+    ext/plock/core/scripts/parts/relabel.lua
     ext/plock/core/scripts/parts/share.lua
     ext/plock/core/scripts/parts/tell.lua
+    ext/plock/core/scripts/parts/tries.lua
     ext/plock/core/scripts/release.lua
     ext/plock/core/scripts/release_all.lua
     ext/plock/core/scripts/scan.lua
     ext/plock/core/scripts/shared_acquire.lua
+    ext/plock/core/scripts/shared_adopt.lua
     ext/plock/core/scripts/shared_break.lua
     ext/plock/core/scripts/shared_downgrade.lua
     ext/plock/core/scripts/shared_extend.lua
@@ -96,6 +104,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/connection.c
     ext/plock/core/src/connection.h
     ext/plock/core/src/conversation.c
+    ext/plock/core/src/debt.c
+    ext/plock/core/src/debt.h
     ext/plock/core/src/descriptor.h
     ext/plock/core/src/digest.c
     ext/plock/core/src/drive.c
@@ -109,6 +119,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/inquiry.c
     ext/plock/core/src/keeper.c
     ext/plock/core/src/keeper.h
+    ext/plock/core/src/later.c
+    ext/plock/core/src/later.h
     ext/plock/core/src/lease.c
     ext/plock/core/src/lease.h
     ext/plock/core/src/lease_facts.c
@@ -171,6 +183,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/transport.h
     ext/plock/core/src/transport_socket.c
     ext/plock/core/src/transport_tls.c
+    ext/plock/core/src/turn.c
     ext/plock/core/src/waiter.c
     ext/plock/core/src/waiter.h
     ext/plock/core/src/waker.c
@@ -196,6 +209,7 @@ Gem::Specification.new do |spec|
     lib/parse/lock/application.rb
     lib/parse/lock/arguments.rb
     lib/parse/lock/attempts.rb
+    lib/parse/lock/claimed_mutex.rb
     lib/parse/lock/degraded.rb
     lib/parse/lock/errors.rb
     lib/parse/lock/process_mutex.rb
@@ -218,10 +232,12 @@ Gem::Specification.new do |spec|
     lib/plock/cli/description.rb
     lib/plock/cli/doctor/check.rb
     lib/plock/cli/doctor/connection.rb
+    lib/plock/cli/doctor/elsewhere.rb
     lib/plock/cli/doctor/finding.rb
     lib/plock/cli/doctor/host.rb
     lib/plock/cli/doctor/memory.rb
     lib/plock/cli/doctor/rights.rb
+    lib/plock/cli/doctor/secret.rb
     lib/plock/cli/doctor/server.rb
     lib/plock/cli/doctor/surroundings.rb
     lib/plock/cli/doctor_command.rb
@@ -234,6 +250,9 @@ Gem::Specification.new do |spec|
     lib/plock/cli/paint.rb
     lib/plock/cli/reporter.rb
     lib/plock/cli/run_command.rb
+    lib/plock/cli/secret_command.rb
+    lib/plock/cli/settings.rb
+    lib/plock/cli/settings_file.rb
     lib/plock/cli/status_command.rb
     lib/plock/cli/table.rb
     lib/plock/cli/terminal.rb
@@ -277,18 +296,35 @@ Gem::Specification.new do |spec|
     lib/plock/compat/remote_lock/stores.rb
     lib/plock/compat/remote_lock/turnstile.rb
     lib/plock/compat/remote_lock/waiting.rb
+    lib/plock/compat/shims/locker/locker.rb
+    lib/plock/compat/shims/locker/locker/advisory.rb
+    lib/plock/compat/shims/locker/locker/locker.rb
+    lib/plock/compat/shims/mongo_locking/mongo/locking.rb
+    lib/plock/compat/shims/mongo_locking/mongo/locking/locker.rb
+    lib/plock/compat/shims/mongo_locking/mongo/locking/model_methods.rb
+    lib/plock/compat/shims/remote_lock/remote_lock.rb
+    lib/plock/compat/shims/remote_lock/remote_lock/adapters/base.rb
+    lib/plock/compat/shims/remote_lock/remote_lock/adapters/memcached.rb
+    lib/plock/compat/shims/remote_lock/remote_lock/adapters/redis.rb
+    lib/plock/compat/shims/with_transactional_lock/with_transactional_lock.rb
+    lib/plock/compat/shims/with_transactional_lock/with_transactional_lock/engine.rb
+    lib/plock/compat/shims/with_transactional_lock/with_transactional_lock/mixin.rb
+    lib/plock/compat/shims/with_transactional_lock/with_transactional_lock/my_sql_helper.rb
+    lib/plock/compat/stand_in.rb
     lib/plock/compat/with_transactional_lock.rb
     lib/plock/compat/with_transactional_lock/my_sql_helper.rb
     lib/plock/compat/with_transactional_lock/mysql.rb
     lib/plock/compat/with_transactional_lock/postgresql.rb
     lib/plock/compat/with_transactional_lock/request.rb
     lib/plock/configuration.rb
+    lib/plock/daemon.rb
     lib/plock/default_store.rb
     lib/plock/dispatcher.rb
     lib/plock/errors.rb
     lib/plock/events.rb
     lib/plock/events/active_support.rb
     lib/plock/events/event.rb
+    lib/plock/extension.rb
     lib/plock/guard.rb
     lib/plock/guard/asking.rb
     lib/plock/guard/backoff.rb
@@ -297,20 +333,27 @@ Gem::Specification.new do |spec|
     lib/plock/guard/held.rb
     lib/plock/guard/key.rb
     lib/plock/guard/options.rb
+    lib/plock/guard/place.rb
     lib/plock/guard/push.rb
     lib/plock/guard/run.rb
     lib/plock/guard/ticket.rb
     lib/plock/guard/work.rb
     lib/plock/hold.rb
+    lib/plock/interrupts.rb
     lib/plock/lease.rb
+    lib/plock/lease/hand_over.rb
     lib/plock/local_hold.rb
+    lib/plock/local_note.rb
     lib/plock/local_store.rb
     lib/plock/locking.rb
     lib/plock/locking/abilities.rb
+    lib/plock/locking/agreement.rb
     lib/plock/locking/arguments.rb
     lib/plock/locking/bunch.rb
+    lib/plock/locking/fingerprint.rb
     lib/plock/locking/identity.rb
     lib/plock/locking/kind.rb
+    lib/plock/locking/own_holds.rb
     lib/plock/locking/own_shares.rb
     lib/plock/locking/profile.rb
     lib/plock/locking/share.rb
@@ -320,17 +363,22 @@ Gem::Specification.new do |spec|
     lib/plock/locking/terms.rb
     lib/plock/log.rb
     lib/plock/loss_alarm.rb
+    lib/plock/lost_hold.rb
     lib/plock/monitor.rb
     lib/plock/once.rb
     lib/plock/parse_stack.rb
     lib/plock/railtie.rb
     lib/plock/railtie/doctor.rb
+    lib/plock/railtie/jobs.rb
     lib/plock/railtie/log_subscriber.rb
+    lib/plock/railtie/own_store.rb
+    lib/plock/railtie/secret.rb
     lib/plock/railtie/settings.rb
     lib/plock/railtie/tasks.rake
     lib/plock/read_write_lock.rb
     lib/plock/record.rb
     lib/plock/semaphore.rb
+    lib/plock/settings.rb
     lib/plock/sidekiq.rb
     lib/plock/sidekiq/client_middleware.rb
     lib/plock/sidekiq/disposal.rb
@@ -376,9 +424,11 @@ Gem::Specification.new do |spec|
     lib/plock/store/lines.rb
     lib/plock/store/memcached.rb
     lib/plock/store/memcached/client.rb
+    lib/plock/store/memcached/dalli.rb
     lib/plock/store/per_process.rb
     lib/plock/store/polling.rb
     lib/plock/store/pool.rb
+    lib/plock/store/reach.rb
     lib/plock/store/telling.rb
     lib/plock/store/turns.rb
     lib/plock/testing.rb

@@ -2,8 +2,10 @@
 
 require_relative "plock/version"
 require_relative "plock/errors"
-require "plock/plock" # the extension
+require_relative "plock/extension"
+require_relative "plock/daemon"
 require_relative "plock/default_store"
+require_relative "plock/interrupts"
 require_relative "plock/monitor"
 require_relative "plock/store"
 
@@ -34,6 +36,7 @@ require_relative "plock/store"
 module Plock
   extend DefaultStore
 
+  autoload :Guard, File.expand_path("plock/guard", __dir__)
   autoload :Testing, File.expand_path("plock/testing", __dir__)
 end
 

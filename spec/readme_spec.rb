@@ -26,6 +26,18 @@ RSpec.describe "README.md" do
     end
   end
 
+  it "has a recipe for Minitest that keeps tests apart" do
+    skip "minitest not installed" if Gem::Specification.find_all_by_name("minitest").empty?
+    recipes = File.read(file).scan(Support::ReadmeExamples::MINITEST).flatten
+    expect(recipes.size).to be(1)
+    in_order = "require 'minitest/autorun'\nMinitest::Test.i_suck_and_my_tests_are_order_dependent!\n"
+    output, status = ruby(in_order + recipes.first, env: environment([]))
+    expect(status).to be_success, output
+    expect(output).to match(/^2 runs, 2 assertions, 0 failures, 0 errors, 0 skips$/)
+    without = recipes.first.sub(/^class Minitest::Test.*?^end$/m, "")
+    expect(ruby(in_order + without, env: environment([])).first).to match(/^2 runs, 2 assertions, 1 failures/)
+  end
+
   it "makes claims" do
     expect(examples.sum(&:claims)).to be > 10
   end

@@ -8,7 +8,7 @@ require "timeout"
 require_relative "toolchain"
 
 module Checks
-  TIME_LIMIT_S = 1800
+  TIME_LIMIT_S = 2700 # what hangs is ended; valgrind takes 1,500 on two processors, or more on slow ones
 
   # Of the output of a check that failed: how many of the last lines are repeated, and what at most of each.
   LAST_LINES = 60

@@ -13,6 +13,7 @@ extern VALUE binding_plock; /* module Plock */
 void binding_init_errors(void);
 void binding_init_digest(void);
 void binding_init_waiting(void);
+void binding_init_interrupts(void);
 void binding_init_store(void);
 void binding_init_lease(void);
 void binding_init_hold(VALUE store_class);
@@ -81,6 +82,13 @@ VALUE binding_lease_new(plock_store *store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 
 VALUE binding_seconds(plock_ns span);
+
+/* True: done; false: it was lost; nil: it was not held any more when it was asked for. Anything else raises. */
+VALUE binding_answer(plock_lease *lease, plock_status status);
+
+/* Releases it when it is its turn, interrupts deferred. In the background if that does not come in time: PLOCK_IN_USE. */
+plock_status binding_release(plock_lease *lease, binding_told *told, void *context);
+plock_status binding_local_release(plock_local_lease *lease, plock_ns keep, binding_told *told, void *context);
 
 /* --- binding_local.c, binding_local_hold.c --- */
 

@@ -103,9 +103,9 @@ static void report_release(void *context, plock_status status) {
 /* In the child of a fork inside the block this does nothing: the lease is the parent's. */
 static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
-    if (plock_lease_release(h->lease)) return Qnil;
+    if (!plock_lease_held(h->lease)) return Qnil;
     h->ended_at = plock_now();
-    (void)binding_drive_deferring(h->lease, report_release, h);
+    (void)binding_release(h->lease, report_release, h);
     return Qnil;
 }
 
@@ -118,7 +118,9 @@ static VALUE hold(VALUE argument) {
 
 static holding prepare(VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     rb_need_block();
-    return (holding){.key = key, .wait = wait, .report = report, .patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .wait = binding_span(wait)}};
+    const plock_patience patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
+                                     .wait = binding_span(wait), .endures = !NIL_P(report)};
+    return (holding){.key = key, .wait = wait, .report = report, .patience = patience};
 }
 
 /* hold(key, ttl_ms, wait, report) { |lease| } -> the block's value. */

@@ -72,9 +72,20 @@ static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     return NUM2LL(rb_ary_entry(answer(object, inquiry), 0)) ? Qtrue : Qfalse;
 }
 
+/* ask_note(key, note, replace) -> the note that is kept under the key, "" where there is none; see plock/inquiry.h. */
+static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
+    VALUE object;
+    StringValue(note);
+    plock_inquiry *inquiry = about(&object, self, key, false);
+    if (plock_inquiry_note(inquiry, RSTRING_PTR(note), (size_t)RSTRING_LEN(note), RTEST(replace)))
+        rb_raise(rb_eArgError, "the note is longer than %d bytes", PLOCK_NOTE_MAX);
+    return rb_ary_entry(answer(object, inquiry), 0);
+}
+
 void binding_init_inquiry(VALUE store_class) {
     rb_define_private_method(store_class, "ask_status", store_ask_status, 3);
     rb_define_private_method(store_class, "ask_shared_status", store_ask_shared_status, 3);
     rb_define_private_method(store_class, "ask_scan", store_ask_scan, 2);
+    rb_define_private_method(store_class, "ask_note", store_ask_note, 3);
     rb_define_private_method(store_class, "break_hold", store_break, 2);
 }

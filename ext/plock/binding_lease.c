@@ -113,41 +113,117 @@ static VALUE lease_value(VALUE self) {
     return rb_str_new(value, (long)length);
 }
 
-/* Leaves the lease to whoever knows its owner. */
+/* --- what may have to wait for another thread's operation on the same lease --- */
+
+VALUE binding_answer(plock_lease *lease, plock_status status) {
+    if (status == PLOCK_OK) return Qtrue;
+    if (status == PLOCK_NOT_OWNER) return Qfalse;
+    if (status == PLOCK_MISUSE) return plock_lease_lost(lease) ? Qfalse : Qnil;
+    binding_raise(status, plock_lease_error(lease));
+}
+
+typedef struct asked {
+    plock_lease *lease;
+    plock_ns span;
+} asked;
+
+static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, bool releases) {
+    *place = plock_lease_turn(a->lease);
+    return (plock_lease_use){.places = place, .count = 1, .context = a, .operation = plock_lease_operation(a->lease),
+                        .patience = plock_lease_budget(a->lease, releases)};
+}
+
+static plock_status in_turn(asked *a, plock_status (*begin)(void *)) {
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(a, &place, false);
+    turn.begin = begin;
+    plock_lease_use_take(&turn);
+    return binding_carry_on(plock_lease_use_operation(&turn));
+}
+
+static plock_status begin_release(void *context) {
+    return plock_lease_release(((asked *)context)->lease);
+}
+
+static void let_go(void *context) {
+    plock_lease_let_go(((asked *)context)->lease);
+}
+
+plock_status binding_release(plock_lease *lease, binding_told *told, void *context) {
+    asked a = {.lease = lease};
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(&a, &place, true);
+    turn.begin = begin_release;
+    turn.give_up = let_go;
+    plock_lease_use_take(&turn);
+    return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
+}
+
+static plock_status begin_extension(void *context) {
+    const asked *a = context;
+    return plock_lease_extend(a->lease, a->span);
+}
+
+static plock_status begin_downgrade(void *context) {
+    return plock_lease_downgrade(((asked *)context)->lease);
+}
+
+static plock_status no_operation(void *lease, plock_want *want) {
+    (void)lease, (void)want;
+    return PLOCK_OK;
+}
+
+static void nothing_to_cancel(void *lease) {
+    (void)lease;
+}
+
+static void nothing_to_hurry(void *lease, plock_ns deadline) {
+    (void)lease, (void)deadline;
+}
+
+static plock_status leave_now(void *context) {
+    plock_lease *lease = ((asked *)context)->lease;
+    if (!plock_lease_held(lease)) return PLOCK_MISUSE;
+    plock_lease_leave(lease);
+    return PLOCK_OK;
+}
+
+/* leave -> as binding_answer. Leaves the lease to whoever knows its owner. */
 static VALUE lease_leave(VALUE self) {
-    plock_lease_leave(binding_lease(self));
-    return Qnil;
-}
-
-/* extend(ttl) -> true, or false: it is not ours any more. */
-static VALUE lease_extend(VALUE self, VALUE ttl) {
-    plock_lease *lease = binding_lease(self);
-    if (plock_lease_extend(lease, binding_ttl(ttl, PLOCK_SECOND))) return Qfalse;
-    const plock_status status = binding_drive(lease);
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    asked a = {.lease = binding_lease(self)};
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(&a, &place, false);
+    turn.begin = leave_now;
+    turn.operation = (plock_operation){.step = no_operation, .cancel = nothing_to_cancel, .hurry = nothing_to_hurry};
+    plock_lease_use_take(&turn);
+    const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
     RB_GC_GUARD(self);
-    return status ? Qfalse : Qtrue;
+    return binding_answer(a.lease, status);
 }
 
-/* release(keep) -> true, or false: it was not ours any more. The key stays taken for `keep` seconds from now. */
+/* extend(ttl) -> as binding_answer. */
+static VALUE lease_extend(VALUE self, VALUE ttl) {
+    asked a = {.lease = binding_lease(self), .span = binding_ttl(ttl, PLOCK_SECOND)};
+    const plock_status status = in_turn(&a, begin_extension);
+    RB_GC_GUARD(self);
+    return binding_answer(a.lease, status);
+}
+
+/* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
 static VALUE lease_release(VALUE self, VALUE keep) {
     plock_lease *lease = binding_lease(self);
     plock_lease_keep_taken(lease, binding_span(keep));
-    if (plock_lease_release(lease)) return Qfalse;
-    const plock_status status = binding_drive_deferring(lease, NULL, NULL);
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    const plock_status status = binding_release(lease, NULL, NULL);
     RB_GC_GUARD(self);
-    return status ? Qfalse : Qtrue;
+    return binding_answer(lease, status);
 }
 
-/* downgrade -> true: it only reads now, and no other writer came in between; or false: it is not ours any more. */
+/* downgrade -> as binding_answer. It only reads now, and no other writer came in between. */
 static VALUE lease_downgrade(VALUE self) {
-    plock_lease *lease = binding_lease(self);
-    if (plock_lease_downgrade(lease)) return Qfalse;
-    const plock_status status = binding_drive(lease);
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    asked a = {.lease = binding_lease(self)};
+    const plock_status status = in_turn(&a, begin_downgrade);
     RB_GC_GUARD(self);
-    return status ? Qfalse : Qtrue;
+    return binding_answer(a.lease, status);
 }
 
 /* Of a lock that may have several holders: "r", "w" or "sN"; else nil. */

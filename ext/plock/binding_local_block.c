@@ -51,9 +51,9 @@ static void report_release(void *context, plock_status status) {
 /* In the child of a fork inside the block this does nothing: the lease is the parent's. */
 static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
-    if (plock_local_lease_release(h->lease, 0)) return Qnil;
+    if (!plock_local_lease_held(h->lease)) return Qnil;
     h->ended_at = plock_now();
-    (void)binding_carry_on_deferring(plock_local_lease_operation(h->lease), report_release, h);
+    (void)binding_local_release(h->lease, 0, report_release, h);
     return Qnil;
 }
 

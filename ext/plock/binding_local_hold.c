@@ -103,39 +103,89 @@ static VALUE hold_id(VALUE self) {
     return ULL2NUM(plock_local_lease_id(binding_local_lease(self)));
 }
 
-/* True, or false: it is not ours any more. */
-static VALUE carried_out(VALUE self, plock_status begun) {
-    plock_local_lease *lease = binding_local_lease(self);
-    if (begun) return Qfalse;
-    const plock_status status = binding_carry_on(plock_local_lease_operation(lease));
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_local_lease_error(lease));
+/* --- what may have to wait for another thread's operation on the same lease; answers as binding_answer's --- */
+
+static VALUE answer(plock_local_lease *lease, plock_status status) {
+    if (status == PLOCK_OK) return Qtrue;
+    if (status == PLOCK_NOT_OWNER) return Qfalse;
+    if (status == PLOCK_MISUSE) return plock_local_lease_lost(lease) ? Qfalse : Qnil;
+    binding_raise(status, plock_local_lease_error(lease));
+}
+
+typedef struct asked {
+    plock_local_lease *lease;
+    plock_ns span;
+} asked;
+
+static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, plock_status (*begin)(void *)) {
+    *place = plock_local_lease_turn(a->lease);
+    return (plock_lease_use){.places = place, .count = 1, .begin = begin, .context = a, .operation = plock_local_lease_operation(a->lease),
+                        .patience = PLOCK_LOCAL_PATIENCE};
+}
+
+static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
+    asked a = {.lease = binding_local_lease(self), .span = span};
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(&a, &place, begin);
+    plock_lease_use_take(&turn);
+    const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
     RB_GC_GUARD(self);
-    return status ? Qfalse : Qtrue;
+    return answer(a.lease, status);
 }
 
-/* extend(ttl) -> true or false */
+static plock_status begin_extension(void *context) {
+    const asked *a = context;
+    return plock_local_lease_extend(a->lease, a->span);
+}
+
+static plock_status begin_downgrade(void *context) {
+    return plock_local_lease_downgrade(((asked *)context)->lease);
+}
+
+static plock_status begin_leaving(void *context) {
+    return plock_local_lease_leave(((asked *)context)->lease);
+}
+
+static plock_status begin_release(void *context) {
+    const asked *a = context;
+    return plock_local_lease_release(a->lease, a->span);
+}
+
+static void let_go(void *context) {
+    const asked *a = context;
+    plock_local_lease_let_go(a->lease, a->span > 0);
+}
+
+plock_status binding_local_release(plock_local_lease *lease, plock_ns keep, binding_told *told, void *context) {
+    asked a = {.lease = lease, .span = keep};
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(&a, &place, begin_release);
+    turn.give_up = let_go;
+    plock_lease_use_take(&turn);
+    return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
+}
+
+/* extend(ttl) */
 static VALUE hold_extend(VALUE self, VALUE ttl) {
-    return carried_out(self, plock_local_lease_extend(binding_local_lease(self), binding_ttl(ttl, PLOCK_SECOND)));
+    return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
 }
 
-/* downgrade -> true or false */
+/* downgrade */
 static VALUE hold_downgrade(VALUE self) {
-    return carried_out(self, plock_local_lease_downgrade(binding_local_lease(self)));
+    return in_turn(self, 0, begin_downgrade);
 }
 
-/* leave -> true or false. Leaves it to whoever knows token and fence. */
+/* leave. Leaves it to whoever knows the token. */
 static VALUE hold_leave(VALUE self) {
-    return carried_out(self, plock_local_lease_leave(binding_local_lease(self)));
+    return in_turn(self, 0, begin_leaving);
 }
 
-/* release(keep) -> true or false. The key stays taken for `keep` seconds from now. */
+/* release(keep). The key stays taken for `keep` seconds from now. */
 static VALUE hold_release(VALUE self, VALUE keep) {
     plock_local_lease *lease = binding_local_lease(self);
-    if (plock_local_lease_release(lease, binding_span(keep))) return Qfalse;
-    const plock_status status = binding_carry_on_deferring(plock_local_lease_operation(lease), NULL, NULL);
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_local_lease_error(lease));
+    const plock_status status = binding_local_release(lease, binding_span(keep), NULL, NULL);
     RB_GC_GUARD(self);
-    return status ? Qfalse : Qtrue;
+    return answer(lease, status);
 }
 
 /* Without the token: whoever knows it can release the lock. */

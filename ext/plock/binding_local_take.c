@@ -15,7 +15,7 @@ static void read_share(VALUE share, plock_local_terms *terms) {
 
 /* The label's bytes are the String's. */
 static plock_local_terms terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
-    plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .watched = RTEST(watch),
+    plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
                                .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold), .at_least = binding_span(at_least)};
     if (NIL_P(label)) return terms;
     Check_Type(label, T_STRING);
@@ -79,17 +79,21 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return objects;
 }
 
-/* adopt_owner(key, owner, fence, renew, max_hold, watch, at_least, ttl) -> a hold, or nil: it was not that owner's any more.
- * ttl in seconds from now on, or nil: its end stays the same. */
-static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE fence, VALUE renew, VALUE max_hold, VALUE watch, VALUE at_least, VALUE ttl) {
+/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: it was not that owner's any more. heir: the
+ * owner that it is to have from now on; nil: a fresh token. ttl in seconds from now on, or nil: its end stays the same. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold, VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
-    const plock_local_terms terms = {.renews = RTEST(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
-                                     .at_least = binding_span(at_least), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner),
-                                     .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
+    plock_local_terms terms = {.renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
+                               .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
+    if (!NIL_P(heir)) {
+        terms.owner = StringValuePtr(heir);
+        terms.owner_length = (size_t)RSTRING_LEN(heir);
+    }
     VALUE object = binding_local_hold_new(binding_local(self), key);
     plock_local_lease *lease = binding_local_lease(object);
-    plock_status status = plock_local_lease_adopt(lease, NUM2LL(fence), &terms);
+    plock_status status = plock_local_lease_adopt(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner), &terms);
     RB_GC_GUARD(owner);
+    RB_GC_GUARD(heir);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
     if (!status) status = binding_carry_on(plock_local_lease_operation(lease));
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_local_lease_error(lease));
@@ -136,7 +140,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
 void binding_init_local_take(VALUE store_class) {
     rb_define_private_method(store_class, "take_for", store_take, 9);
     rb_define_private_method(store_class, "take_all_for", store_take_all, 7);
-    rb_define_private_method(store_class, "adopt_owner", store_adopt, 8);
+    rb_define_private_method(store_class, "adopt_owner", store_adopt, 7);
     rb_define_method(store_class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(store_class, "lock_release", store_lock_release, 2);
 }

@@ -1,17 +1,19 @@
 /* Notices of the engine for Ruby: what happened to leases while nobody asked. */
 #include "binding.h"
 
-static VALUE lost, renewed, abandoned;
+static VALUE lost, renewed, abandoned, unreleased;
 
-/* next_notice -> [:lost, id], [:renewed, id, seconds], [:abandoned, key, fence], or nil. */
+/* next_notice -> [:lost, id], [:renewed, id, seconds], [:abandoned, key, fence],
+ * [:unreleased, key, fence], or nil. */
 static VALUE next_notice(VALUE self) {
     (void)self;
     plock_notice *notice = plock_notice_next();
     if (!notice) return Qnil;
     const plock_notice copy = *notice;
-    VALUE key = copy.kind == PLOCK_ABANDONED ? rb_str_new(notice->key, (long)copy.key_length) : Qnil;
+    const bool keyed = copy.kind == PLOCK_ABANDONED || copy.kind == PLOCK_UNRELEASED;
+    VALUE key = keyed ? rb_str_new(notice->key, (long)copy.key_length) : Qnil;
     plock_notice_free(notice);
-    if (copy.kind == PLOCK_ABANDONED) return rb_ary_new_from_args(3, abandoned, key, LL2NUM(copy.fence));
+    if (keyed) return rb_ary_new_from_args(3, copy.kind == PLOCK_ABANDONED ? abandoned : unreleased, key, LL2NUM(copy.fence));
     if (copy.kind == PLOCK_RENEWED) return rb_ary_new_from_args(3, renewed, ULL2NUM(copy.id), binding_seconds(copy.took));
     return rb_ary_new_from_args(2, lost, ULL2NUM(copy.id));
 }
@@ -42,6 +44,7 @@ void binding_init_notices(void) {
     lost = ID2SYM(rb_intern("lost"));
     renewed = ID2SYM(rb_intern("renewed"));
     abandoned = ID2SYM(rb_intern("abandoned"));
+    unreleased = ID2SYM(rb_intern("unreleased"));
     rb_define_singleton_method(binding_plock, "next_notice", next_notice, 0);
     rb_define_singleton_method(binding_plock, "await_notices", await_notices, 0);
     rb_define_singleton_method(binding_plock, "wake_notices", wake_notices, 0);

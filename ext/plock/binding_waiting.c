@@ -1,5 +1,6 @@
-/* How Ruby waits: under a Fiber scheduler through rb_io_wait, so that other fibers run; else without the GVL in poll(2), with
- * a waker that Thread#kill, Thread#raise, Timeout and signals ring. */
+/* How Ruby waits: under a Fiber scheduler through rb_io_wait, so that other fibers run; else
+ * without the GVL in plock_await, with a waker that Thread#kill, Thread#raise, Timeout and
+ * signals ring. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -12,7 +13,7 @@
 
 /* One drive's worth of waiting. */
 typedef struct waiting {
-    plock_waker *waker; /* taken at the first wait; NULL where there is no descriptor left for one */
+    plock_waker *waker; /* taken at the first wait; NULL where there is no memory for one */
     bool deferring;     /* interrupts are left pending */
     int raised;         /* the state of rb_protect when Ruby code raised; then no other may run before rb_jump_tag */
 } waiting;
@@ -31,7 +32,7 @@ typedef struct region {
     bool interrupted;
 } region;
 
-static void *poll_region(void *argument) {
+static void *await_region(void *argument) {
     region *r = argument;
     r->interrupted = plock_await(r->want, r->waker) == PLOCK_INTERRUPTED;
     return NULL;
@@ -46,15 +47,20 @@ static VALUE check_interrupts(VALUE unused) {
     return unused;
 }
 
-/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. An interrupt that is already pending then
- * means that the region does not run at all.
- * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby starts a thread at every call, to run ring() from; but that may run in a signal
- * handler, for all it does is an atomic exchange and a write(2). */
+/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. An interrupt
+ * that is already pending then means that the region does not run at all.
+ * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run ring()
+ * from. That thread inherits the caller's interrupt mask, so a release that defers interrupts
+ * would wait for it without end. With it ring() may run in a signal handler, where this is the
+ * only thread. */
 static plock_status wait_without_gvl(waiting *w, const plock_want *want) {
+    const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
     if (!w->waker) w->waker = plock_waker_take();
+    if (w->waker && rb_thread_alone()) plock_waker_expect_signals(w->waker);
     region r = {.want = want, .waker = w->waker, .interrupted = true};
-    if (w->waker) rb_nogvl(poll_region, &r, ring, w->waker, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
-    else rb_nogvl(poll_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL); /* a signal that Ruby repeats: slower, but no descriptor */
+    if (w->waker) rb_nogvl(await_region, &r, ring, w->waker, flags);
+    /* A signal that Ruby repeats: slower, but no memory. */
+    else rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     if (!r.interrupted) return PLOCK_OK;
     if (w->waker) (void)plock_waker_hush(w->waker);
     if (w->deferring) return PLOCK_INTERRUPTED;
@@ -69,17 +75,30 @@ static VALUE scheduler_of_fiber(void) {
     return rb_fiber_scheduler_current();
 }
 
+/* Where no descriptor is left to be rung at, it is looked at often. */
+static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
+
+static VALUE seconds_of(const plock_want *want, bool looks_soon) {
+    const plock_ns now = plock_now(), soon = plock_after(now, WITHOUT_A_DESCRIPTOR);
+    const plock_ns deadline = looks_soon && soon < want->deadline ? soon : want->deadline;
+    if (deadline == PLOCK_NEVER) return Qnil;
+    return DBL2NUM(deadline > now ? (double)(deadline - now) / (double)PLOCK_SECOND : 0.0);
+}
+
 static VALUE wait_in_scheduler(VALUE argument) {
     const plock_want *want = (const plock_want *)argument;
-    const plock_ns left = want->deadline - plock_now();
-    VALUE seconds = want->deadline == PLOCK_NEVER ? Qnil : DBL2NUM(left > 0 ? (double)left / (double)PLOCK_SECOND : 0.0);
-    if (want->fd < 0) return rb_fiber_scheduler_kernel_sleep(rb_fiber_scheduler_current(), seconds);
+    const int descriptor = want->waker ? plock_waker_descriptor(want->waker) : want->fd;
+    VALUE seconds = seconds_of(want, want->waker && descriptor < 0);
+    if (descriptor < 0)
+        return rb_fiber_scheduler_kernel_sleep(rb_fiber_scheduler_current(), seconds);
     VALUE options = rb_hash_new();
     rb_hash_aset(options, ID2SYM(rb_intern("autoclose")), Qfalse);
-    VALUE arguments[] = {INT2NUM(want->fd), options};
+    VALUE arguments[] = {INT2NUM(descriptor), options};
     VALUE io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 2, arguments, RB_PASS_KEYWORDS);
-    rb_io_wait(io, INT2NUM(want->events & POLLOUT ? RUBY_IO_WRITABLE : RUBY_IO_READABLE), seconds);
+    const bool writes = !want->waker && want->events & POLLOUT;
+    rb_io_wait(io, INT2NUM(writes ? RUBY_IO_WRITABLE : RUBY_IO_READABLE), seconds);
     RB_GC_GUARD(io);
+    if (want->waker) (void)plock_waker_hush(want->waker);
     return Qnil;
 }
 

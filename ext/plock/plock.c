@@ -1,5 +1,7 @@
 #include "binding.h"
 
+#include <ruby/thread.h>
+
 #include <stdatomic.h>
 
 #ifdef HAVE_RUBY_VM_H
@@ -8,10 +10,11 @@
 
 VALUE binding_plock;
 
-/* How long the end of the process may be held up by a release. */
-static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND;
+/* How long the end of the process may be held up by releases, and how long one of them has when the others have used that up. */
+static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
+static _Atomic plock_ns farewell; /* the deadline of the releases that the end of the process hurries; 0: there were none */
 static VALUE main_thread; /* of the process; rb_thread_main() would be that of the Ractor */
 
 /* An at_exit. Minitest's autorun may run all tests after it, so it only says that Ruby will end the other threads at some
@@ -21,15 +24,36 @@ static void at_exit(VALUE unused) {
     atomic_store(&ending, true);
 }
 
+/* Releases that were hurried just now have used a part of the time, or all of it. */
+static plock_ns time_left(plock_ns now, plock_ns least) {
+    const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
+    if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
+    return hurried > at_least ? hurried : at_least;
+}
+
 plock_ns binding_farewell(void) {
-    return atomic_load(&ending) && rb_thread_current() != main_thread ? plock_after(plock_now(), FAREWELL) : PLOCK_NEVER;
+    if (!atomic_load(&ending) || rb_thread_current() == main_thread) return PLOCK_NEVER;
+    const plock_ns now = plock_now(), deadline = time_left(now, MOMENT);
+    if (deadline == plock_after(now, FAREWELL)) atomic_store(&farewell, deadline); /* they all share it */
+    return deadline;
 }
 
 /* Runs after Ruby has freed all objects, leases that were still held among them: what they left to the native thread is
  * finished here. */
 static void at_vm_exit(ruby_vm_t *vm) {
     (void)vm;
-    plock_drain(plock_after(plock_now(), FAREWELL));
+    plock_drain(time_left(plock_now(), 0));
+}
+
+static void *settle_region(void *unused) {
+    plock_settle(plock_after(plock_now(), FAREWELL));
+    return unused;
+}
+
+/* Daemon.settle: what is released in the background has as long as at the end of a process. */
+static VALUE daemon_settle(VALUE self) {
+    (void)rb_thread_call_without_gvl(settle_region, NULL, NULL, NULL);
+    return self;
 }
 
 RUBY_FUNC_EXPORTED void Init_plock(void) {
@@ -44,11 +68,13 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_errors();
     binding_init_digest();
     binding_init_waiting();
+    binding_init_interrupts();
     binding_init_store();
     binding_init_lease();
     binding_init_notices();
     binding_init_process();
     binding_init_local();
+    rb_define_singleton_method(rb_define_module_under(binding_plock, "Daemon"), "settle", daemon_settle, 0);
     rb_set_end_proc(at_exit, Qnil);
     ruby_vm_at_exit(at_vm_exit);
 }

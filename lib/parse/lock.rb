@@ -11,7 +11,7 @@ require_relative "lock/secrets"
 require_relative "lock/store_resolver"
 
 module Parse
-  autoload :LockBackend, File.expand_path("lock_backend", __dir__) unless const_defined?(:LockBackend, false)
+  autoload :LockBackend, ::File.expand_path("lock_backend", __dir__) unless const_defined?(:LockBackend, false)
 
   # A lock that processes on any number of machines share through one Redis, held for the time of a block.
   #
@@ -74,25 +74,25 @@ module Parse
       # @raise [Plock::ConfigurationError, Plock::UnsupportedError] the store is described wrongly, or is one that plock
       #   cannot use
       def acquire(key, ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, on_degraded: :warn, secret: :auto)
-        raise ArgumentError, "block required" unless block_given?
+        raise ::ArgumentError, "block required" unless block_given?
 
         Arguments.check(key, on_degraded, secret)
         # What is right as it stands needs no call.
-        ttl = Arguments.ttl(ttl) unless Integer === ttl && ttl >= 1 && ttl <= MAX_TTL
-        wait = Arguments.wait(wait) unless Float === wait && wait > 0.0 && wait <= MAX_WAIT
+        ttl = Arguments.ttl(ttl) unless ::Integer === ttl && ttl >= 1 && ttl <= MAX_TTL
+        wait = Arguments.wait(wait) unless ::Float === wait && wait > 0.0 && wait <= MAX_WAIT
 
         store = LockBackend.lock_store
-        store = reachable(store) unless Plock::Store === store || Plock::LocalStore === store
+        store = reachable(store) unless ::Plock::Store === store || ::Plock::LocalStore === store
         secret = Secrets.for(SOURCE) { !store } if secret == :auto
 
         # Each of the three calls the block directly: passing it on as an object would cost one.
-        if Plock::Store === store || Plock::LocalStore === store
+        if ::Plock::Store === store || ::Plock::LocalStore === store
           result = store.hold_digest(KEY_PREFIX, key, secret, ttl * 1000, wait, Reports) { |token| yield token }
-          Plock::Store::UNACQUIRED.equal?(result) ? give_up(key, wait) : result
+          ::Plock::Store::UNACQUIRED.equal?(result) ? give_up(key, wait) : result
         elsif store
-          within_attempts(store, key, Plock.store_key(KEY_PREFIX, key, secret), ttl, wait) { |token| yield token }
+          within_attempts(store, key, ::Plock.store_key(KEY_PREFIX, key, secret), ttl, wait) { |token| yield token }
         else
-          within_process(key, Plock.store_key(KEY_PREFIX, key, secret), wait, on_degraded) { |token| yield token }
+          within_process(key, ::Plock.store_key(KEY_PREFIX, key, secret), wait, on_degraded) { |token| yield token }
         end
       end
 
@@ -109,12 +109,12 @@ module Parse
       # A pool that lends no client now may do so before the wait is over, so that is not an end, but a failed attempt.
       def reachable(source)
         StoreResolver.resolve(source)
-      rescue Plock::UnavailableError
+      rescue ::Plock::UnavailableError
         source
       end
 
       def within_attempts(store, key, store_key, ttl, wait)
-        owner = Plock.token
+        owner = ::Plock.token
         Attempts.hold(store, store_key, owner, ttl, wait) do |asked_at|
           give_up(key, wait) unless asked_at
           begin
@@ -128,7 +128,7 @@ module Parse
 
       def within_process(key, store_key, wait, mode)
         Degraded.announce(mode, store_key, SOURCE, UnavailableError)
-        token = Plock.token
+        token = ::Plock.token
         Degraded::MUTEXES.hold(store_key, wait, token) do |held|
           held ? yield(token) : give_up(key, wait)
         end

@@ -3,7 +3,7 @@
 # Where an application declares autoloads, two threads may come for the two constants at once. So each file loads the other
 # by its constant only, this one first of all, and lock.rb never waits for this one.
 module Parse
-  autoload :Lock, File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
+  autoload :Lock, ::File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
   Lock
 end
 
@@ -31,7 +31,7 @@ module Parse
       #
       # @return [Object, nil]
       def lock_store
-        Parse.synchronize_create_store || (Parse.cache if Parse.respond_to?(:cache))
+        ::Parse.synchronize_create_store || (::Parse.cache if ::Parse.respond_to?(:cache))
       rescue *connection_errors
         nil
       end
@@ -42,7 +42,7 @@ module Parse
       #   degraded, it is wrong
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
-      rescue Plock::UnavailableError
+      rescue ::Plock::UnavailableError
         false # a pool that lends nothing at the moment is no store of this process alone
       end
 
@@ -88,7 +88,7 @@ module Parse
 
       # @return [Float] seconds of a clock that only goes forward
       def monotonic_now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
       end
 
       # Forgets warnings given, the secret made for this process, idle mutexes, and which object resolved to which store.
@@ -129,8 +129,8 @@ module Parse
         nil
       end
 
-      # The mutex for a key within this process. Lock it at once or use {synchronize_process_mutex}: of the mutexes that
-      # nobody has locked only the 4096 used last are kept.
+      # The mutex for a key within this process. A thread that ends gives back what it has locked. Between its `lock` and the
+      # first line of what follows an interrupt may come: {synchronize_process_mutex} leaves nothing locked then.
       #
       # @param key [String]
       # @return [Parse::Lock::ProcessMutex] answers to a Mutex's lock, try_lock, locked?, owned?, unlock and synchronize
@@ -152,7 +152,7 @@ module Parse
 
       # Defined by the application, or not; looked for when an exception comes by.
       def connection_errors
-        defined?(Parse::Error::ConnectionError) ? [Parse::Error::ConnectionError] : []
+        defined?(::Parse::Error::ConnectionError) ? [::Parse::Error::ConnectionError] : []
       end
     end
   end

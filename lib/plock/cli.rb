@@ -16,6 +16,7 @@ module Plock
       "list" => [:ListCommand, "list_command", "list the keys that are held"],
       "break" => [:BreakCommand, "break_command", "take a key away from whoever holds it"],
       "wait" => [:WaitCommand, "wait_command", "wait until a key is free"],
+      "secret" => [:SecretCommand, "secret_command", "compare the secret with that of others, or replace it"],
       "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"]
     }.freeze
 

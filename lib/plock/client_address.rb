@@ -67,6 +67,7 @@ module Plock
 
       # redis 4 keeps its own options; from 5 on there is a redis-client inside.
       def of_redis(redis)
+        refuse_old_redis(redis) unless redis.respond_to?(:_client) # redis 3 would send it as a command
         client = redis._client
         return of(client) || refuse(redis) unless client.respond_to?(:options)
 
@@ -75,6 +76,11 @@ module Plock
         build(host: options[:host], port: options[:port], path: options[:path], username: options[:username],
               password: options[:password], database: options[:db],
               tls: options[:ssl] && (options[:ssl_params] || {}))
+      end
+
+      def refuse_old_redis(redis)
+        raise UnsupportedError.new("plock cannot take the address from a client of the gem redis before version 4 (#{redis.class}): " \
+                                   "update the gem, or give plock the server's URL in the client's place", code: :unsupported)
       end
 
       def of_configured(client)

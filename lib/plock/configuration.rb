@@ -3,6 +3,7 @@
 require_relative "errors"
 require_relative "locking/profile"
 require_relative "log"
+require_relative "settings"
 
 module Plock
   # How the default store is opened and used: what {Plock.configure} is given. It cannot be changed once the store is in use.
@@ -16,6 +17,7 @@ module Plock
   #   end
   class Configuration
     URL_VARIABLE = "PLOCK_URL"
+    NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private
     # What tells where an application runs, by the habits of Rails, Rack and others.
@@ -25,6 +27,11 @@ module Plock
     #   neither, a {LocalStore} in its default place, with a warning; in production that is refused.
     attr_accessor :url
 
+    # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}: a {Store::Database}, {Store::Advisory}
+    #   or {Store::Memcached}, or any other. A callable is called when the store is first used, and returns one. `"database"` and
+    #   `"advisory"` are those of `ActiveRecord::Base`, or of the class that `options[:model]` names.
+    attr_reader :store
+
     # @return [Hash{Symbol => Object}] further options for {Store.open}
     attr_accessor :options
 
@@ -32,7 +39,8 @@ module Plock
     #   `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and whoever can read the store can guess them.
     attr_writer :secret
 
-    # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart from others' in the same store
+    # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart from others' in the same store; by
+    #   default `ENV["PLOCK_NAMESPACE"]`
     attr_accessor :namespace
 
     # @return [Numeric, nil] seconds, where a call does not say; by default 10
@@ -49,13 +57,47 @@ module Plock
       @options = {}
     end
 
+    # @param value [Locking, #call, String, Symbol, nil]
+    # @raise [ConfigurationError] it is none of these
+    def store=(value)
+      value = value.to_s if value.is_a?(Symbol)
+      unless value.nil? || Locking === value || Settings::STORES.include?(value) || value.respond_to?(:call)
+        misconfigured("store must be an opened store, a callable that returns one, or one of #{Settings::STORES.join(", ")} (got " \
+                      "#{value.class}); a URL or a client of Redis is a url")
+      end
+      @store = value
+    end
+
     # @api private
-    # @return [Store] a new one
+    # @return [Locking] the store that was given, or a new one
     # @raise [ConfigurationError]
     def open
-      source = url || ENV[URL_VARIABLE]
-      source = on_this_host if source.nil? || source == ""
-      Store.open(source, **options, namespace: namespace, secret: @secret, ttl: ttl, wait: wait, logger: logger)
+      misplaced = Settings::KEY_NAMING.find { |name| options.key?(name) }
+      misconfigured("options have a #{misplaced}, which would not count there: say c.#{misplaced} = …") if misplaced
+      return given_store if @store
+
+      source = url.nil? ? Configuration.from_environment(URL_VARIABLE) : url
+      Store.open(source || on_this_host, **options, **profile_options.compact)
+    end
+
+    # @api private
+    # A store at another place, whose keys are named alike.
+    #
+    # @param url [String]
+    # @return [Locking]
+    # @raise [ConfigurationError]
+    def open_at(url)
+      Store.open(url, **profile_options)
+    end
+
+    # @api private
+    # @return [String, nil] nil: it is not set
+    # @raise [ConfigurationError] it is empty, which may mean anything
+    def self.from_environment(variable)
+      value = ENV[variable]
+      return value unless value == ""
+
+      raise ConfigurationError.new("#{variable} is empty: set it to what it is to say, or unset it", code: :bad_config)
     end
 
     # @api private
@@ -81,6 +123,49 @@ module Plock
     end
 
     private
+
+    def profile_options
+      { namespace: namespace_meant, secret: @secret, ttl: ttl, wait: wait, logger: logger }
+    end
+
+    def namespace_meant
+      namespace.nil? ? Configuration.from_environment(NAMESPACE_VARIABLE) : namespace
+    end
+
+    def given_store
+      return in_database if @store.is_a?(String)
+
+      store = @store.respond_to?(:call) ? @store.call : @store
+      misconfigured("the callable store must return an opened store (got #{store.class})") unless Locking === store
+      refuse_contradictions(store.__send__(:profile))
+      store
+    end
+
+    # With the options that its class takes.
+    def in_database
+      misconfigured("url is of no use with store: #{@store}, which is the application's own database") unless url.nil?
+      require_relative "store/#{@store}"
+      rest = options.dup
+      model = rest.delete(:model) || "ActiveRecord::Base"
+      Store.const_get(@store.capitalize).new(model.is_a?(String) ? Object.const_get(model) : model, **rest, **profile_options.compact)
+    end
+
+    # The store has been opened with its own of these. To go by either of two would be to lock other keys than was meant.
+    def refuse_contradictions(profile)
+      of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
+      misconfigured("#{of_no_use} is of no use with store: name it where that is opened") if of_no_use
+      told = { namespace: namespace_meant, ttl: ttl, wait: wait }.compact
+      other = told.find { |name, value| name == :namespace ? value.to_s != profile.namespace : value != profile.public_send(name) }
+      misconfigured("#{other.first} is #{other.last.inspect}, and of the store #{profile.public_send(other.first).inspect}: name it where the " \
+                    "store is opened") if other
+      return if @secret.nil? || Locking::Fingerprint.of(@secret, profile.namespace) == profile.fingerprint
+
+      misconfigured("the secret is another one than that of the store: name it where the store is opened")
+    end
+
+    def misconfigured(message)
+      raise ConfigurationError.new("Plock.configure: #{message}", code: :bad_config)
+    end
 
     # What is right on one's own machine would be wrong without a word where there are several.
     def on_this_host

@@ -25,7 +25,7 @@ module Plock
       nil
     end
 
-    # @return [Store, LocalStore] the default store, opened at the first call
+    # @return [Locking] the default store, opened at the first call
     # @raise [ConfigurationError] it is configured wrongly, or not at all in production
     def store
       @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
@@ -38,6 +38,7 @@ module Plock
       CHANGES.synchronize { @store = @configuration = nil }
       Configuration.reset
       Events.clear
+      Guard::Place.reset unless Plock.autoload?(:Guard) # where it has been loaded
       nil
     end
 
@@ -139,6 +140,16 @@ module Plock
     # @return [Boolean]
     def break(key)
       store.break(key)
+    end
+
+    # @api private
+    # A store at another place, whose keys are named as in the default one.
+    #
+    # @param url [String]
+    # @return [Locking]
+    # @raise [ConfigurationError]
+    def open_at(url)
+      configuration.open_at(url)
     end
 
     # @api private

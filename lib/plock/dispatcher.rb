@@ -86,6 +86,16 @@ module Plock
                                "it is released now. Use a block, or call release.")
       end
 
+      # On its own thread: a release found no connection, went on in the background, and failed there.
+      #
+      # @param key [String] in the store
+      # @param fence [Integer]
+      # @return [void]
+      def tell_of_unreleased(key, fence)
+        Log.warn(Plock.logger, "the lease on #{key} (fence #{fence}) could not be released in the background: " \
+                               "it ends with its ttl")
+      end
+
       private
 
       # Of what was posted in the parent, nothing concerns a child.
@@ -108,14 +118,21 @@ module Plock
         Plock.next_notice || (@posted.pop(true) unless @posted.empty?)
       end
 
+      # A WeakMap can have another object in the place of one that was collected: see {Locking::OwnShares}.
+      def lease_of(id)
+        lease = @leases[id]
+        lease if Lease === lease && lease.hold&.id == id
+      end
+
       def handle(notice)
         return notice.call unless notice.is_a?(Array)
 
         kind, subject, detail = notice
         case kind
-        when :lost then @leases[subject]&.lose
-        when :renewed then @leases[subject]&.renewed(detail)
+        when :lost then lease_of(subject)&.lose
+        when :renewed then lease_of(subject)&.renewed(detail)
         when :abandoned then tell_of_abandoned(subject, detail)
+        when :unreleased then tell_of_unreleased(subject, detail)
         end
       end
     end

@@ -54,6 +54,8 @@ module Plock
       # @param on_lost [:log, :raise, #call] what happens when the lease is lost while the job runs, see {Locking#acquire}
       # @param on_unavailable [:raise, :proceed] whether a job is pushed and run without its key where the store is away
       # @param queued_ttl [Numeric] seconds, 1 to 31_622_400: how long a job keeps its key in the queue, from when it is due
+      # @param store [Locking, String, #call, nil] where the keys are: an opened store, a URL, at which keys are named as in the default
+      #   store, or a callable that returns a store when the first key is asked for; by default the default store
       # @return [nil]
       # @raise [ArgumentError] an option that cannot be right; a class that is not one of jobs
       #

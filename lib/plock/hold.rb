@@ -14,12 +14,11 @@ module Plock
 
     # Leaves the lease to whoever is given the result.
     #
-    # @return [String] ASCII
+    # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more
     def dump
-      fields = [key, value].map { |text| [text].pack("m0") }
-      fields.push(fence, (ttl * 1000).round, *share)
-      leave
-      fields.join(":")
+      left = leave or return left
+
+      [*[key, value].map { |text| [text].pack("m0") }, fence, (ttl * 1000).round, *share].join(":")
     end
 
     # @param dump [String]

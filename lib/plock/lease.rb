@@ -4,6 +4,7 @@ require_relative "clock"
 require_relative "dispatcher"
 require_relative "errors"
 require_relative "events"
+require_relative "lease/hand_over"
 require_relative "log"
 require_relative "loss_alarm"
 
@@ -12,6 +13,10 @@ module Plock
   #
   # A lease ends with {#release}, with the block it was given to, when its time is over, or when somebody breaks it; {#dump}
   # hands it over to another process. In a forked child it is not valid, and nothing that the child does ends it.
+  #
+  # All methods can be called from any thread or fiber. Those that ask the store ({#extend}, {#release}, {#downgrade}) and {#dump} take
+  # turns, in the order of the calls: a release waits for the extension that is under way, for as long as a release may take. Where its
+  # turn does not come in time, it goes on in the background, and raises {UnavailableError} with the code `:in_use`.
   #
   # @example
   #   Plock.acquire("report", ttl: 30) do |lease|
@@ -23,7 +28,13 @@ module Plock
   #   end
   class Lease
     FORMAT = "plock1"
-    private_constant :FORMAT
+
+    # Seconds between two looks whether another thread's release is over: it takes a round trip.
+    FIRST_LOOK_S = 0.001
+    LONGEST_LOOK_S = 0.004
+    private_constant :FORMAT, :FIRST_LOOK_S, :LONGEST_LOOK_S
+
+    include HandOver
 
     # @return [String, Symbol] the key as the caller named it
     attr_reader :key
@@ -38,12 +49,16 @@ module Plock
       @alarm = alarm
       @news = [:lost] # whoever takes it out, in one step, tells of the loss
       @given_away = @released = @lost = false
-      @hold = @held_for = nil
+      @hold = @since = @releaser = @waited_with = nil
     end
 
     # @api private
     # @return [Object, nil] the store's own object for this lease
     attr_accessor :hold
+
+    # @api private
+    # @return [String, nil] the token that its caller waited with in vain, where the store says so
+    attr_accessor :waited_with
 
     # @return [String, nil] as given to {Locking#acquire}
     def label
@@ -88,7 +103,7 @@ module Plock
 
     # @return [Float] seconds since it was acquired
     def held_for
-      Clock.now - @hold.acquired_at
+      Clock.now - (@since || @hold.acquired_at)
     end
 
     # @return [Boolean] held, as far as can be told without asking: not released, not lost, not handed over, not a parent's
@@ -96,7 +111,7 @@ module Plock
       !@given_away && !@lost && @hold.valid?
     end
 
-    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease with `renew:` or `on_lost:` learns of a
+    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed, or has `on_lost:`, learns of a
     #   {Locking#break} by itself, any other at its next call or when its time is over.
     def lost?
       @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
@@ -111,11 +126,12 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
-    # Gives it a new span, from now on.
+    # Gives it a new span, from now on. Where the answer is lost, or the call is interrupted, it ends with the shorter of both spans, as
+    # far as can be told.
     #
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400
     # @return [self]
-    # @raise [LeaseLost] it is not ours any more
+    # @raise [LeaseLost] it is not ours any more, or another thread has released it, as the message says
     # @raise [ArgumentError] ttl out of its range
     # @raise [Error] the store could not be asked; then {#valid?} still tells the truth
     def extend(ttl: self.ttl)
@@ -146,17 +162,20 @@ module Plock
 
     # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
     #
-    # @return [Boolean] true where it was still ours; false where it was lost, released or handed over before, or is a parent's
+    # On Redis a release that could not reach the server is repeated in the background, until the lease would have ended by itself.
+    #
+    # @return [Boolean] true where it was still ours, or where no connection of the pool was free in time and the release goes on in
+    #   the background; false where it was lost, released or handed over before, or is a parent's
     # @raise [Error] the store could not be asked; it frees the key by itself when the time is over
     def release
       return false if @given_away || @hold.inherited?
 
-      releasing
-      released(@hold.release(left_to_keep))
+      Thread.handle_interrupt(Locking::Taking.mask) { let_go }
     end
 
-    # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. Whoever is
-    # given the result takes it with {Locking#adopt}; if nobody does, it ends with its time.
+    # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. The process that is
+    # given the result takes it with {Locking#adopt}, which is possible once: the adopter has another token and a greater fence. A
+    # lease that no process adopts ends with its time.
     #
     # @return [String] ASCII; holds the owner's token, so keep it as you keep a password
     # @raise [LeaseLost] it is not valid
@@ -164,9 +183,9 @@ module Plock
       check!
       left = left_to_keep
       kept_until = left.zero? ? 0 : (left + Process.clock_gettime(Process::CLOCK_REALTIME)).round(6)
-      fields = [FORMAT, [@key.to_s].pack("m0"), kept_until, @hold.dump]
-      @given_away = true
-      fields.join(":")
+      handed = hand_on
+      learn(handed)
+      [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
     end
 
     # @return [String] without the token
@@ -223,11 +242,24 @@ module Plock
     def finish
       return if over?
 
-      release
+      let_go
       warn_if_lost
     rescue Error => e
       Log.warn(@terms.logger, "the lease on #{@key.inspect} could not be released (#{e.class}: #{e.message}): it frees itself " \
                               "within #{ttl} s")
+    end
+
+    # @api private
+    # @param store_key [String]
+    # @return [Boolean] is it valid, and of this key?
+    def holds?(store_key)
+      !@hold.nil? && @hold.key == store_key && valid?
+    end
+
+    # @api private
+    # @yieldparam lease [Lease] as {Locking::Bunch} has it
+    def each_lease
+      yield self
     end
 
     # @api private
@@ -237,21 +269,42 @@ module Plock
     end
 
     # @api private
-    # It is about to be released.
+    # It is about to be released, by one thread or fiber at a time: others wait here until that is over, at worst until the lease's end.
+    # What the hold answers says whether there was anything to release. To be followed by {#release_over}, whatever interrupts.
+    #
+    # @return [Float, nil] seconds that it was held, where that is to be told; nil: it has been released
     def releasing
-      @held_for = (Events.listening ? held_for : 0.0 unless @released)
-      @released = true
+      me = Fiber.current
+      look = FIRST_LOOK_S
+      until (@releaser ||= me).equal?(me)
+        break if Clock.now >= @hold.valid_until # then it is free, whatever has become of that fiber
+
+        sleep(look)
+        look = [2 * look, LONGEST_LOOK_S].min
+      end
+      return if @released
+
+      Events.listening ? held_for : 0.0
+    end
+
+    # @api private
+    # @return [void]
+    def release_over
+      @releaser = nil if @releaser.equal?(Fiber.current)
     end
 
     # @api private
     # What the store answered.
     #
-    # @return [Boolean] the same
-    def released(ours)
-      @lost ||= !ours if @held_for
+    # @param ours [Boolean, nil] nil: it had been released, or handed over
+    # @param held_for [Float, nil] as {#releasing} has it
+    # @return [Boolean] was it ours?
+    def released(ours, held_for)
+      @released = true
+      @lost ||= ours == false if held_for
       lose if @lost
-      tell(:release, @held_for, released: ours) if @held_for && Events.listening
-      ours
+      tell(:release, held_for, released: ours) if held_for && !ours.nil? && Events.listening
+      ours ? true : false
     end
 
     # @api private
@@ -279,12 +332,22 @@ module Plock
 
     private
 
-    # What the store answered: is it still ours?
+    def let_go
+      since = releasing
+      released(@hold.release(left_to_keep), since)
+    rescue *Locking::Taking::STORE_FAILURES
+      @released = true # as far as it can be; whoever asked for it hears of that
+      raise
+    ensure
+      release_over
+    end
+
+    # What the store answered: is it still ours? Nil: another thread has released it, or handed it over, before it was asked.
     def learn(ours)
       return self if ours
 
-      @lost = true
-      lose
+      @lost = true if ours == false
+      lose if @lost
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 

@@ -9,10 +9,11 @@ module Plock
 
     # Leaves the lease to whoever is given the result.
     #
-    # @return [String] ASCII
+    # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more
     # @raise [Error] the store could not be used
     def dump
-      leave
+      left = leave or return left
+
       [FORMAT, fence, *[key, token].map { |text| [text].pack("m0") }].join(":")
     end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "local_hold"
+require_relative "local_note"
 require_relative "locking"
 require_relative "log"
 
@@ -9,7 +10,7 @@ module Plock
   # run; what it does takes microseconds.
   #
   # A lease ends with its time as everywhere, and besides with its process: whoever waits has the key as soon as the holder has died.
-  # Only `at_least:`, {Locking#once} and a lease that was handed over end by their time alone.
+  # Only `at_least:` and {Locking#once}, whoever has adopted the lease, and a lease that nobody has adopted yet end by their time alone.
   #
   # @example
   #   store = Plock::Store.open("local:")                    # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
@@ -41,10 +42,11 @@ module Plock
     include Locking
 
     SCHEME = "local:"
+    NOTES = "plock:1:" # what the names of notes begin with
     KEYS = (16..1_048_576).freeze
     MICROSECONDS = 1_000_000.0
 
-    private_constant :SCHEME, :KEYS, :MICROSECONDS
+    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS
 
     class << self
       # @api private
@@ -111,7 +113,7 @@ module Plock
     end
 
     # A key that is to stay taken does so even if this process dies, and so has to be marked when it is taken.
-    def fill(lease, store_key, terms, patience)
+    def fill(lease, store_key, terms, patience, _asking = 0.0)
       lease.hold = take_for(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share,
                             terms.at_least) { |hold| lease.hold = hold }
     end
@@ -129,9 +131,10 @@ module Plock
       holds.map { |hold| hold.release(keep) }
     end
 
-    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &taken)
-      key, token, fence = LocalHold.read(dump)
-      adopt_owner(key, token, fence, renew, max_hold, watch, 0, ttl, &taken)
+    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a fresh one
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
+      key, token = LocalHold.read(dump)
+      adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
     end
 
     def examine(key, _shared, _budget = nil)
@@ -142,6 +145,11 @@ module Plock
       waiters, holders = people.partition(&:first)
       [holders.map { |_, left, fence, since, pid, thread, label, mode| [left, fence, since / MICROSECONDS, host, pid, thread, label, mode] }.sort_by { |facts| facts[1] },
        waiters.map { |_, _, _, since, pid, thread, label, mode| [host, pid, thread, label, since / MICROSECONDS, mode] }]
+    end
+
+    # Beside the file, as `locks.secret` and `locks.secret.NAMESPACE`.
+    def keep_note(name, note, replace)
+      LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
     end
 
     def each_key(prefix)

@@ -2,6 +2,7 @@
 
 require_relative "lease"
 require_relative "locking/abilities"
+require_relative "locking/agreement"
 require_relative "locking/identity"
 require_relative "locking/kind"
 require_relative "locking/profile"
@@ -25,6 +26,7 @@ module Plock
   #   store.acquire("invoice:7", ttl: 10, wait: 5) { |lease| send_invoice(7, fence: lease.fence) }
   module Locking
     include Identity
+    include Agreement
     include Taking
     include TakingAll
 
@@ -37,8 +39,9 @@ module Plock
     # @param key [String, Symbol]
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400, after which the key frees itself if nobody extends or renews the lease
     # @param wait [Numeric] seconds of patience, up to 31_622_400; 0 makes exactly one attempt
-    # @param renew [Boolean] keep the lease alive as long as this process lives and holds it, even while Ruby is busy
-    # @param max_hold [Numeric, nil] seconds after which it is renewed no more, so that it ends by itself; needs `renew: true`
+    # @param renew [Boolean, nil] keep the lease alive as long as this process lives and holds it, even while Ruby is busy. nil: do so
+    #   where there is a block and this call has no `ttl:`
+    # @param max_hold [Numeric, nil] seconds after which it is renewed no more, so that it ends by itself; for a lease that is renewed
     # @param at_least [Numeric] seconds that the key stays taken, even if the lease is released before
     # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock's own, when it is lost; `:raise` raises
     #   {LeaseLost} in the thread that runs the block, as long as it is inside
@@ -47,14 +50,16 @@ module Plock
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] somebody else held it until patience ended. The block has not run.
     # @raise [ArgumentError] an argument that cannot be right
-    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler; `on_lost:` in a Ractor
+    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler; `on_lost:` in a Ractor; this fiber holds the key already, for
+    #   a block that it runs, and would wait for itself: {Monitor} can be entered again
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError] the store failed
     #
     # @example A long job that stops when it is not alone any more
     #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
-    def acquire(key, ttl: profile.ttl, wait: profile.wait, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
+    def acquire(key, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
                 &block)
-      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
+      terms = Terms.new(profile, block).with(ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
+                                             at_least: at_least, on_lost: on_lost, label: label)
       acquiring(key, profile.store_key(key), terms, block)
     end
 
@@ -72,8 +77,9 @@ module Plock
     #   end
     # @example Once a day, whoever's clock strikes first
     #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
-    def try_acquire(key, ttl: profile.ttl, wait: 0, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
-      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
+    def try_acquire(key, ttl: (usual = profile.ttl), wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil, &block)
+      terms = Terms.new(profile, block).with(ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
+                                             at_least: at_least, on_lost: on_lost, label: label)
       trying(key, profile.store_key(key), terms, block)
     end
 
@@ -91,11 +97,12 @@ module Plock
     #
     # @example
     #   store.acquire_all(["account:1", "account:2"], ttl: 10) { |from, to| transfer(from.fence, to.fence) }
-    def acquire_all(keys, ttl: profile.ttl, wait: profile.wait, renew: false, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
-                    &block)
-      terms = terms(block, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least, on_lost: on_lost, label: label)
-      asking_for_all(keys, terms, block) do |key, store_key, count|
-        raise_timeout("#{key.inspect}, one of #{count} keys,", key, store_key, terms.wait)
+    def acquire_all(keys, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+                    label: nil, &block)
+      terms = Terms.new(profile, block).with(ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
+                                             at_least: at_least, on_lost: on_lost, label: label)
+      asking_for_all(keys, terms, block, waits: true) do |lease, store_key, count|
+        raise_timeout("#{lease.key.inspect}, one of #{count} keys,", lease.key, store_key, terms.wait, lease.waited_with)
       end
     end
 
@@ -107,7 +114,7 @@ module Plock
     # @return [Array<Lease>, nil] nil: somebody else holds one of them. With a block its value, or nil where it has not run.
     # @raise (see #acquire)
     def try_acquire_all(keys, wait: 0, **options, &block)
-      asking_for_all(keys, terms(block, wait: wait, **options), block) { nil }
+      asking_for_all(keys, terms(block, wait: wait, **options), block, waits: false) { nil }
     end
 
     # A lock of this key that so many can hold at a time. It does not meet other kinds of locks of the same key.
@@ -164,29 +171,35 @@ module Plock
         Once.not_run
     end
 
-    # Takes over a lease that another process has handed over by {Lease#dump}: the same token, the same fence.
+    # Takes over a lease that another process has handed over by {Lease#dump}. It gets another token and a greater fence, so a dump is
+    # good for one adoption: the second one raises {LeaseLost}, wherever it is tried.
+    #
+    # Where the store's answer is lost, this raises, and what may have been adopted is released in the background: then the key is free
+    # soon, or the dump is still good. It is never held by two.
     #
     # @param dump [String]
-    # @param ttl [Numeric, nil] seconds that it has from now on, as for {#acquire}; by default what it had
-    # @param renew [Boolean] as for {#acquire}, and so are the others
+    # @param ttl [Numeric, nil] seconds that it has from now on, as for {#acquire}, and no fewer than are left of its `at_least:`; by default
+    #   what it had
+    # @param renew [Boolean, nil] as for {#acquire}, and so are the others
     # @param max_hold [Numeric, nil]
     # @param on_lost [#call, :raise, nil]
     # @param label [String, Symbol, nil] for events
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [LeaseLost] its time was over, or somebody has broken it
+    # @raise [LeaseLost] its time was over, it was broken, or it has been adopted already
     # @raise [ArgumentError] not the dump of a lease, or another argument that cannot be right
     # @raise [Error] as for {#acquire}
-    def adopt(dump, ttl: nil, renew: false, max_hold: nil, on_lost: nil, label: nil, &block)
+    def adopt(dump, ttl: nil, renew: nil, max_hold: nil, on_lost: nil, label: nil, &block)
       key, keep, rest = Lease.read(dump)
-      span = ttl && Arguments.ttl(ttl)
-      terms = terms(block, renew: renew, max_hold: max_hold, at_least: keep, on_lost: on_lost, label: label)
+      span = ttl && [Arguments.ttl(ttl), keep].max
+      terms = terms(block, ttl_given: !ttl.nil?, renew: renew, max_hold: max_hold, at_least: keep, on_lost: on_lost, label: label)
       terms.used = true # by whoever gave it away
       alarm = LossAlarm.new if terms.raises?
       lease = Lease.new(key, terms, alarm)
       taking(lease, lease, terms, alarm, block) do
+        agree unless @agreed
         lease.hold = adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?, span) { |hold| lease.hold = hold }
-        raise LeaseLost.new("the lease on #{key.inspect} was lost before it was adopted", code: :not_owner) unless lease.hold
+        raise lost_before_adoption(key) unless lease.hold
       end
     end
 
@@ -195,6 +208,7 @@ module Plock
     # @raise [Error] the store could not be asked
     def status(key)
       name, store_key = locate(key)
+      agree unless @agreed
       look_at(name, store_key)
     end
 
@@ -203,15 +217,11 @@ module Plock
     # @yieldparam status [Status] its key is nil: the store knows digests only. It can be given to {#status} and {#break}.
     # @return [nil, Enumerator] an Enumerator without a block
     # @raise [Error] the store could not be asked
-    def each_lock
-      return enum_for(:each_lock) unless block_given?
+    def each_lock(&block)
+      return enum_for(:each_lock) unless block
 
-      each_key(profile.prefix) do |store_key|
-        next unless profile.own?(store_key)
-
-        status = look_at(nil, store_key)
-        yield status if status.held?
-      end
+      agree unless @agreed
+      each_held(&block)
       nil
     end
 
@@ -222,6 +232,7 @@ module Plock
     # @raise [Error] the store could not be asked
     def break(key)
       store_key = locate(key).last
+      agree unless @agreed
       break_hold(store_key, Kind.of(store_key).shared?)
     end
 
@@ -236,8 +247,41 @@ module Plock
       [key, profile.store_key(key)]
     end
 
+    def each_held
+      return enum_for(:each_held) unless block_given?
+
+      each_key(profile.prefix) do |store_key|
+        next unless profile.own?(store_key)
+
+        status = look_at(nil, store_key)
+        yield status if status.held?
+      end
+    end
+
     def look_at(key, store_key)
       Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
+    end
+
+    # Hands a lease over for a while under the token that another dump of it names: from now on this other dump is good for an adoption.
+    # Only for those who see to it that no two use it at once.
+    #
+    # @param dump [String] that is good at the moment
+    # @param other [String] that is to be good, and may be the same
+    # @param span [Float] seconds
+    # @return [void]
+    # @raise [LeaseLost]
+    # @raise [Error]
+    def hand_back(dump, other, span)
+      key, _keep, rest = Lease.read(dump)
+      Thread.handle_interrupt(Object => :never) do
+        hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or raise lost_before_adoption(key)
+        hold.dump
+      end
+      nil
+    end
+
+    def lost_before_adoption(key)
+      LeaseLost.new("the lease on #{key.inspect} was lost, or adopted, before this adoption", code: :not_owner)
     end
 
     # @return [Object] the block's value
@@ -249,7 +293,7 @@ module Plock
     end
 
     def terms(block, share = nil, **options)
-      Terms.new(profile, block, share, **options)
+      Terms.new(profile, block, share).with(**options)
     end
   end
 end

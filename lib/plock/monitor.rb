@@ -45,7 +45,7 @@ module Plock
       @key = key.frozen? ? key : key.dup.freeze
       @store = store
       @options = { renew: true, **options }.freeze
-      Locking::Terms.new(Locking::Profile::DEFAULTS, nil, **@options) # raises now what cannot be right
+      Locking::Terms.new(Locking::Profile::DEFAULTS, nil).with(**@options) # raises now what cannot be right
       freeze
     end
 
@@ -53,6 +53,7 @@ module Plock
     #
     # @return [Object] the block's value
     # @raise [TimeoutError] somebody else was inside until patience ended. The block has not run.
+    # @raise [UnsupportedError] this fiber holds the key by {Locking#acquire}, or by another monitor, and would wait for itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize
@@ -162,13 +163,14 @@ module Plock
       mask = Locking::Taking.mask
       store = self.store
       profile = store.__send__(:profile)
-      terms = Locking::Terms.new(profile, nil, **@options, **options)
+      terms = Locking::Terms.new(profile, nil).with(**@options, **options)
       lease = Lease.new(@key, terms)
       entered = false
       begin
         return false unless store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
 
         tenures[self] = Tenure.new(lease, 1)
+        Locking::OwnHolds.here.add(store, lease)
         entered = true
       ensure
         Thread.handle_interrupt(mask) { give_back(lease) unless entered }
@@ -177,6 +179,7 @@ module Plock
 
     def give_back(lease)
       tenures.delete(self)
+      Locking::OwnHolds.here.delete(lease)
       lease.finish
     end
 

@@ -40,9 +40,10 @@ module Plock
       @settings.apply_changes
     end
 
-    # Whichever of them the Gemfile names first: jobs that Sidekiq buries or deletes give back what they hold.
+    # Whichever of them the Gemfile names first: `include Plock::Guard` needs no require, and jobs that Sidekiq buries or deletes give back
+    # what they hold.
     initializer "plock.jobs", after: :load_config_initializers do
-      require_relative "sidekiq" if defined?(Plock::ActiveJob) && defined?(::Sidekiq::Job)
+      Jobs.attach
     end
 
     initializer "plock.log" do
@@ -64,5 +65,6 @@ module Plock
 end
 
 # They are parts of the class.
+require_relative "railtie/jobs"
 require_relative "railtie/log_subscriber"
 require_relative "railtie/settings"

@@ -82,6 +82,7 @@ module Plock
     #   UNACQUIRED = Object.new.freeze
 
     SECONDS = (0.001..3600.0).freeze
+    FENCE_TTLS = (0.0..31_622_400.0).freeze
     POOL_SIZES = (1..1024).freeze
     DATABASES = (0..999_999_999).freeze
     ENCODINGS = %i[plain marshal].freeze
@@ -90,7 +91,8 @@ module Plock
     # Each option and the method that checks its value and brings it into the engine's form.
     OPTIONS = {
       connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds, release_timeout: :seconds,
-      pool_size: :pool_size, username: :text, password: :text, database: :database,
+      unavailable_timeout: :seconds, fence_ttl: :fence_ttl, pool_size: :pool_size,
+      username: :text, password: :text, database: :database,
       ca_file: :file, ca_path: :file, cert: :file, key: :file, verify: :verify_mode, server_name: :text,
       encoding: :encoding
     }.freeze
@@ -98,7 +100,14 @@ module Plock
     # What a store of this process's memory is opened by.
     MEMORY = /\Amemory:(.*)\z/
 
-    private_constant :MEMORY, :SECONDS, :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
+    # What a store in memcached is opened by.
+    MEMCACHED = "memcached://"
+
+    # What a store may be given as, for messages.
+    KNOWN = "give a URL (redis://, rediss://, unix://, local: or memory:) or a client of Redis"
+
+    private_constant :MEMORY, :MEMCACHED, :KNOWN, :SECONDS, :FENCE_TTLS, :POOL_SIZES, :DATABASES,
+                     :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
       # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first call that uses it.
@@ -115,6 +124,10 @@ module Plock
       # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first attempt of a call always has,
       #   however short its patience
       # @option options [Numeric] :release_timeout (0.5) seconds, 0.001 to 3600, that a release may take
+      # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
+      #   acquire gives up that cannot reach the server at all, however long its patience
+      # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, that Redis remembers a key's fence after its lease. A step back
+      #   of the server's clock, or a failover to a slower one, by no more than this makes no fence smaller
       # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
       # @option options [String] :username
       # @option options [String] :password
@@ -133,8 +146,9 @@ module Plock
       # @option options [Numeric] :wait (5) seconds, where {Locking#acquire} is not told
       # @option options [#warn] :logger hears what cannot be raised, instead of the standard error stream
       # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to 1_048_576, where it is made (65_536)
-      # @return [Store, LocalStore, Testing::MemoryStore] a {LocalStore} for `local:` and `local:/path`, which take `keys:` and the five before
-      #   it; a {Testing::MemoryStore} for `memory:` and `memory:NAME`, which take those five only
+      # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and `local:/path`, which take `keys:` and the five before
+      #   it; a {Testing::MemoryStore} for `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
+      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:` and those five
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a URL or a value that cannot be right
       # @raise [UnsupportedError] a client that plock cannot stand in for
@@ -145,7 +159,11 @@ module Plock
       # @example
       #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
       def open(source, **options)
+        fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}") if source.nil? || source == ""
+
         profile = Locking::Profile.extract(options)
+        return open_memcached(source, options, profile) if String === source && source.start_with?(MEMCACHED)
+
         local = String === source && LocalStore.opens?(source)
         keys = options.delete(:keys) if local
         settings = check(options)
@@ -165,6 +183,15 @@ module Plock
       end
 
       private
+
+      def open_memcached(url, options, profile)
+        require_relative "store/memcached"
+        servers = url.delete_prefix(MEMCACHED).split(",").map { |server| server.include?("@") ? "#{MEMCACHED}#{server}" : server }
+        fail_with("#{MEMCACHED} names no server: write #{MEMCACHED}host:port") if servers.empty?
+        Memcached.new(servers, profile: profile, **options)
+      rescue LoadError => e
+        raise UnsupportedError.new(e.message, code: :unsupported)
+      end
 
       def open_memory(name, settings, profile)
         fail_with("#{settings.keys.first} is of no use to a store in memory") unless settings.empty?
@@ -195,6 +222,11 @@ module Plock
       def check_seconds(name, value)
         fail_with("#{name} must be a number of seconds") unless value.is_a?(Numeric) && value.real?
         within(SECONDS, name, value.to_f)
+      end
+
+      def check_fence_ttl(name, value)
+        fail_with("#{name} must be a number of seconds") unless value.is_a?(Numeric) && value.real?
+        within(FENCE_TTLS, name, value.to_f.round(3))
       end
 
       def check_pool_size(name, value)

@@ -17,18 +17,22 @@ module Plock
 
     class << self
       # Puts a fresh store in memory in the place of the default one: as long as the block runs, or without a block until
-      # {uninstall}.
+      # {uninstall}. Whatever else of this process is in `memory:` or `memory:NAME` is emptied before, so that no test finds what another one
+      # has left; not so by an install within the block of another.
       #
       # @yieldparam store [MemoryStore]
       # @return [Object, MemoryStore] the block's value; without a block the store
       def install
         store = MemoryStore.new
+        World.clear_all unless @inside
         before = Plock.replace_store(store)
         return store unless block_given?
 
         begin
+          outer, @inside = @inside, true
           yield store
         ensure
+          @inside = outer
           Plock.replace_store(before)
         end
       end

@@ -34,10 +34,16 @@ void fake_clock_stop(void) {
     plock_clock_replace(NULL);
 }
 
+struct pollfd fake_polled(const plock_want *want) {
+    const int rung = want->waker ? plock_waker_descriptor(want->waker) : -1;
+    if (want->waker) return (struct pollfd){.fd = rung, .events = POLLIN};
+    return (struct pollfd){.fd = want->fd, .events = want->events};
+}
+
 plock_status fake_wait(void *context, const plock_want *want) {
-    struct pollfd polled = {.fd = want->fd, .events = want->events};
+    struct pollfd polled = fake_polled(want);
     (void)context;
-    if (want->fd >= 0 && poll(&polled, 1, 0) > 0) return PLOCK_OK;
+    if (polled.fd >= 0 && poll(&polled, 1, 0) > 0) return PLOCK_OK;
     if (want->deadline > read_clock()) atomic_store(&moment, want->deadline);
     return PLOCK_OK;
 }
@@ -81,7 +87,8 @@ static const char *answer_of(fake_peer *peer, const char *command) {
     const char *next = fake_redis.says ? fake_redis.says(command, fake_redis.acquires) : NULL;
     fake_redis.acquires += acquires;
     if (!next && peer->answered < FAKE_ANSWERS && peer->answers[peer->answered]) next = peer->answers[peer->answered++];
-    if (!next && peer->obliging) next = acquires ? FAKE_HELD : is(command, "SCRIPT") ? FAKE_LOADED : FAKE_DONE;
+    const bool numbers = acquires || is(command, "EVALSHA adopt ") || is(command, "EVALSHA shared_adopt ");
+    if (!next && peer->obliging) next = numbers ? FAKE_HELD : is(command, "SCRIPT") ? FAKE_LOADED : FAKE_DONE;
     return next;
 }
 
@@ -110,9 +117,10 @@ static void add_word(char *command, const char *word, size_t length) {
     static const char *const NAMES[PLOCK__SCRIPTS] = {
         [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend",
         [PLOCK__LEAVE] = "leave",     [PLOCK__UNDO] = "undo",       [PLOCK__BREAK] = "break",   [PLOCK__CHECK] = "check",
-        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan",
+        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan",       [PLOCK__NOTE] = "note",
         [PLOCK__ACQUIRE_ALL] = "acquire_all",       [PLOCK__RELEASE_ALL] = "release_all",
         [PLOCK__SHARED_ACQUIRE] = "shared_acquire", [PLOCK__SHARED_RELEASE] = "shared_release", [PLOCK__SHARED_EXTEND] = "shared_extend",
+        [PLOCK__ADOPT] = "adopt",     [PLOCK__SHARED_ADOPT] = "shared_adopt",
         [PLOCK__SHARED_LEAVE] = "shared_leave",     [PLOCK__SHARED_DOWNGRADE] = "shared_downgrade",
         [PLOCK__SHARED_BREAK] = "shared_break",     [PLOCK__SHARED_STATUS] = "shared_status"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
@@ -155,6 +163,12 @@ static bool take_command(fake_peer *peer, char command[FAKE_COMMAND_ROOM]) {
 static void take_commands(fake_peer *peer) {
     char command[FAKE_COMMAND_ROOM];
     while (take_command(peer, command)) {
+        if (is(command, "HELLO ")) { /* counted, and not among the commands */
+            peer->hellos++;
+            if (peer->silent_greeting) answer(peer, command);
+            else add_input(peer, "+OK\r\n", 5);
+            continue;
+        }
         if (peer->command_count < FAKE_COMMANDS) {
             memcpy(peer->commands[peer->command_count], command, sizeof command);
             peer->orders[peer->command_count] = fake_redis.order++;
@@ -213,8 +227,9 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     peer->paused = n > 0 && peer->read_dribbles;
     memcpy(buffer, peer->in + peer->in_read, n);
     peer->in_read += n;
+    if (peer->hoards && n > 0) peer->hoarded = peer->in_length;
     const bool closing = peer->closing; /* which can be read, too */
-    if (peer->in_read == peer->in_length && !closing) hush(peer);
+    if ((peer->in_read == peer->in_length || peer->hoards) && !closing) hush(peer);
     pthread_mutex_unlock(&mutex);
     *got = n;
     if (n > 0) return PLOCK_OK;
@@ -242,6 +257,11 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
 static int descriptor(const plock_transport *transport) {
     const fake_peer *peer = ((const fake_transport *)(const void *)transport)->peer;
     return peer->bell >= 0 ? peer->fd : -1;
+}
+
+static size_t pending(const plock_transport *transport) {
+    const fake_peer *peer = ((const fake_transport *)(const void *)transport)->peer;
+    return peer->hoarded > peer->in_read ? peer->hoarded - peer->in_read : 0;
 }
 
 static bool alive(plock_transport *transport) {
@@ -281,7 +301,7 @@ static void open_descriptors(fake_peer *peer) {
 }
 
 static plock_transport *make(plock_store *store) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
     (void)store;
     fake_transport *transport = plock__allocate(sizeof *transport);
     if (!transport) return NULL;

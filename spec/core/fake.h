@@ -9,6 +9,8 @@
 #include "plock.h"
 #include "transport.h"
 
+#include <poll.h>
+
 /* --- the clock --- */
 
 void fake_clock_start(void); /* stands still, soon after the machine was started */
@@ -18,9 +20,12 @@ void fake_clock_stop(void);
 /* A wait for plock_drive that takes no time: where nothing is ready the clock jumps to the deadline. */
 plock_status fake_wait(void *context, const plock_want *want);
 
+/* What an event loop would poll for it. */
+struct pollfd fake_polled(const plock_want *want);
+
 /* --- the server --- */
 
-enum { FAKE_PEERS = 40, FAKE_COMMANDS = 24, FAKE_ANSWERS = 16, FAKE_COMMAND_ROOM = 400, FAKE_IN = 20480, FAKE_OUT = 8192 };
+enum { FAKE_PEERS = 120, FAKE_COMMANDS = 24, FAKE_ANSWERS = 16, FAKE_COMMAND_ROOM = 400, FAKE_IN = 20480, FAKE_OUT = 12288 };
 
 /* Answers that are not bytes. */
 extern const char FAKE_SILENCE[]; /* none */
@@ -28,7 +33,9 @@ extern const char FAKE_CLOSES[];  /* the connection ends */
 
 #define FAKE_REFUSED "*2\r\n:0\r\n:5000\r\n"
 #define FAKE_TICKET "1700000000000100"
-#define FAKE_PLACE(left, rank, ticket, told) "*5\r\n:0\r\n:" #left "\r\n:" #rank "\r\n$16\r\n" ticket "\r\n:" #told "\r\n"
+#define FAKE_PLACE(left, rank, ticket, told) FAKE_PLACE_AGAIN(left, rank, ticket, told, 0)
+#define FAKE_PLACE_AGAIN(left, rank, ticket, told, lost) \
+    "*6\r\n:0\r\n:" #left "\r\n:" #rank "\r\n$16\r\n" ticket "\r\n:" #told "\r\n:" #lost "\r\n"
 #define FAKE_QUEUED FAKE_PLACE(5000, 0, FAKE_TICKET, 1) /* the first in the queue; the holder has 5 s left, and will tell */
 #define FAKE_HELD "$16\r\n1700000000000001\r\n"
 #define FAKE_HELD_FENCE 1700000000000001
@@ -45,6 +52,7 @@ typedef struct fake_peer {
     unsigned connect_again;       /* so many times connect says AGAIN */
     plock_status connect_failure;
     size_t read_chunk;            /* bytes that one read gives at most; 0: all there are */
+    bool hoards;                  /* the first read empties the descriptor, as TLS does; the rest is pending */
     bool read_dribbles;           /* each read that gave something is followed by one AGAIN */
     plock_status read_failure;    /* when all has been read; PLOCK_OK: AGAIN */
     size_t write_chunk;           /* bytes that one write takes at most; 0: all */
@@ -56,6 +64,7 @@ typedef struct fake_peer {
     /* What the test reads. A command is its words, with blanks between; the name of a script stands for its SHA-1. */
     char commands[FAKE_COMMANDS][FAKE_COMMAND_ROOM];
     unsigned command_count;
+    unsigned hellos; /* HELLO is no command in this sense: it only asks which server this is */
     bool connected, abandoned, destroyed;
     unsigned looks, reads;  /* calls of alive() and read() */
 
@@ -63,7 +72,7 @@ typedef struct fake_peer {
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
     unsigned orders[FAKE_COMMANDS];  /* when each came, of all the server's */
     int bell;                        /* the other end of fd; -1: the fake has none */
-    size_t in_length, in_read, out_length, written;
+    size_t in_length, in_read, out_length, written, hoarded; /* hoarded: of what came, so much has left the descriptor */
     unsigned answered;
     bool paused, closing;
 } fake_peer;

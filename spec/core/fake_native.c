@@ -1,6 +1,9 @@
 #include "fake_native.h"
 
 #include "test.h"
+
+#include "process.h"
+#include "store.h"
 #include "worker.h"
 
 #include <poll.h>
@@ -18,7 +21,7 @@ plock_store *fake_native_store(const char *(*says)(const char *command, unsigned
 
 bool fake_queues(const char *command) {
     char ticket[FAKE_COMMAND_ROOM];
-    return *fake_word(command, 14, ticket) >= '0' && *ticket <= '9';
+    return *fake_word(command, 15, ticket) >= '0' && *ticket <= '9';
 }
 
 const char *fake_refuses(const char *command, unsigned nth) {
@@ -42,9 +45,19 @@ void fake_await(const char *beginning, unsigned count) {
     test_int(fake_commands_like(beginning), count, what, __FILE__, __LINE__);
 }
 
+void fake_await_settled(plock_store *store) {
+    unsigned rounds = 0, left;
+    do {
+        plock__enter();
+        left = store->debts.collecting;
+        plock__leave();
+    } while (left > 0 && test_patient(&rounds));
+    CHECK_INT(left, 0);
+}
+
 static plock_status wait_for_descriptor(void *context, const plock_want *want) {
     unsigned *rounds = context;
-    struct pollfd polled = {.fd = want->fd, .events = want->events};
+    struct pollfd polled = fake_polled(want);
     (void)poll(&polled, 1, 1);
     return test_patient(rounds) ? PLOCK_OK : PLOCK_INTERRUPTED;
 }
@@ -60,7 +73,7 @@ void fake_carry_on(plock_lease *lease) {
     struct pollfd polled;
     do {
         status = plock_lease_step(lease, &want);
-        polled = (struct pollfd){.fd = want.fd, .events = want.events};
+        polled = fake_polled(&want);
     } while (status == PLOCK_AGAIN && poll(&polled, 1, 0) > 0);
     CHECK_STATUS(status, PLOCK_AGAIN);
 }
@@ -108,7 +121,7 @@ const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]) {
 
 const char *fake_ticket(unsigned nth, char ticket[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
-    return fake_word(fake_command("EVALSHA acquire", nth, command), 14, ticket);
+    return fake_word(fake_command("EVALSHA acquire", nth, command), 15, ticket);
 }
 
 const char *fake_record(unsigned nth, char record[FAKE_COMMAND_ROOM]) {

@@ -19,6 +19,9 @@ bool fake_queues(const char *command);
 /* Waits until the server has got as many commands like this, and checks that there are no more. */
 void fake_await(const char *beginning, unsigned count);
 
+/* Waits until all that is released in the background is done. */
+void fake_await_settled(plock_store *store);
+
 /* Carries an operation on until it ends, without letting time pass. What it waits for has to come. */
 plock_status fake_await_end(plock_lease *lease);
 

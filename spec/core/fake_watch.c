@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check;
+const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check, *_Atomic fake_to_adopt;
 
 static bool is(const char *command, const char *beginning) {
     return !strncmp(command, beginning, strlen(beginning));
@@ -14,6 +14,7 @@ static const char *says(const char *command, unsigned nth) {
     (void)nth;
     if (is(command, "EVALSHA acquire")) return atomic_load(&fake_to_acquire);
     if (is(command, "EVALSHA extend")) return atomic_load(&fake_to_extend);
+    if (is(command, "EVALSHA adopt")) return atomic_load(&fake_to_adopt);
     return is(command, "EVALSHA check") ? atomic_load(&fake_to_check) : NULL;
 }
 
@@ -21,6 +22,7 @@ plock_store *fake_watching_store(void) {
     atomic_store(&fake_to_acquire, NULL);
     atomic_store(&fake_to_extend, NULL);
     atomic_store(&fake_to_check, NULL);
+    atomic_store(&fake_to_adopt, NULL);
     plock_notice_renewals(false);
     fake_clock_start();
     return fake_native_store(says);

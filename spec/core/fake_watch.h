@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 /* What the server says to every command of this kind from now on; NULL: yes. */
-extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check;
+extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check, *_Atomic fake_to_adopt;
 
 /* The clock stands still, the server says yes to all, and nobody wants to hear of renewals. */
 plock_store *fake_watching_store(void);

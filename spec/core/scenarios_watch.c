@@ -101,7 +101,7 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     (void)unused;
     plock_status status = plock_lease_new(&lease, store, "k", 1);
     if (status) return status;
-    status = plock_lease_adopt(lease, "me", 2, 1, &RENEWED);
+    status = plock_lease_adopt(lease, "me", 2, &RENEWED);
     if (!status) status = fake_await_end(lease);
     if (!status) check_renewed(lease);
     plock_lease_abandon(lease); /* it is still held: that is told, if there is memory for it */

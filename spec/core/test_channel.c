@@ -158,6 +158,9 @@ static void messages_of_each_kind_are_understood(void) {
     static const struct { const char *text; char kind; unsigned ms; const char *value, *key; } MESSAGES[] = {
         {"= token key", '=', 0, "token", "key"},
         {"! token key", '!', 0, "token", "key"},
+        {"!5 token key", '!', 0, "token", "key"},
+        {"!9 two words a key", '!', 0, "two words", "a key"}, /* of a holder, which may have brought any value */
+        {"!3 two words a key", '!', 0, "two", "words a key"},
         {"~1000 token key", '~', 1000, "token", "key"},
         {"~0 t k", '~', 0, "t", "k"},
         {"= t a key with blanks  ", '=', 0, "t", "a key with blanks  "},
@@ -199,6 +202,35 @@ static void several_that_came_together_are_heard_one_by_one_without_another_read
     check_text(message.value, "c");
     CHECK_INT(fake_peers[0].reads, reads);
     CHECK_STATUS(step(), PLOCK_AGAIN);
+    end();
+}
+
+/* TLS takes a whole record off the socket, which may be more than one read gives. */
+static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for(void) {
+    enum { MESSAGES = 30, KEY = 300 }; /* more than two reads */
+    char text[KEY + 16];
+    open_channel("redis://h");
+    fake_redis.descriptors = true;
+    plock__begin_step();
+    plock__channel_close(&channel, store);
+    plock__end_step();
+    CHECK_STATUS(step(), PLOCK_OK); /* subscribed anew, on a connection with a descriptor */
+    fake_peers[1].hoards = true;
+    for (int i = 0; i < MESSAGES; i++) {
+        (void)snprintf(text, sizeof text, "= t %0*d", KEY, i);
+        CHECK(fake_publish(text));
+    }
+    const unsigned reads = fake_peers[1].reads;
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_INT(fake_peers[1].reads, reads + 1);
+    unsigned heard = 1;
+    plock_status status;
+    plock__begin_step();
+    while ((status = plock__channel_step(&channel, store, false, &message, &want, &error)) == PLOCK_OK) heard++;
+    plock__end_step();
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    CHECK_INT(heard, MESSAGES);
+    CHECK(want.fd >= 0);
     end();
 }
 
@@ -292,6 +324,7 @@ int main(void) {
     RUN(messages_of_each_kind_are_understood);
     RUN(values_and_keys_may_hold_any_byte);
     RUN(several_that_came_together_are_heard_one_by_one_without_another_read);
+    RUN(what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for);
     RUN(a_message_may_come_in_pieces);
     RUN(what_makes_no_sense_is_passed_over);
     RUN(what_ends_it_is_told);

@@ -89,6 +89,8 @@ static void what_is_not_said_has_its_default(void) {
     CHECK_INT(config->command_timeout, PLOCK_SECOND / 2);
     CHECK_INT(config->attempt_timeout, PLOCK_SECOND / 5);
     CHECK_INT(config->release_timeout, PLOCK_SECOND / 2);
+    CHECK_INT(config->unavailable_timeout, PLOCK_SECOND);
+    CHECK_INT(config->fence_ttl, 3600 * PLOCK_SECOND);
     CHECK_INT(config->pool_size, 16);
     CHECK(!config->unverified);
     CHECK(!plock_config_marshals(config));
@@ -97,12 +99,15 @@ static void what_is_not_said_has_its_default(void) {
 }
 
 static void the_query_takes_every_option(void) {
-    plock_config *config = read_url("rediss://localhost?connect_timeout=1.5&&command_timeout=2&attempt_timeout=0.05&release_timeout=0.25&pool_size=3"
+    plock_config *config = read_url("rediss://localhost?connect_timeout=1.5&&command_timeout=2&attempt_timeout=0.05&release_timeout=0.25&"
+                                    "unavailable_timeout=3&fence_ttl=86400&pool_size=3"
                                     "&ca_file=%2Fetc%2Fca.pem&ca_path=/etc/ca&cert=c.pem&key=k.pem&verify=none&server_name=redis.example.com&db=7&");
     CHECK_INT(config->connect_timeout, 1500 * PLOCK_MILLISECOND);
     CHECK_INT(config->command_timeout, 2 * PLOCK_SECOND);
     CHECK_INT(config->attempt_timeout, 50 * PLOCK_MILLISECOND);
     CHECK_INT(config->release_timeout, 250 * PLOCK_MILLISECOND);
+    CHECK_INT(config->unavailable_timeout, 3 * PLOCK_SECOND);
+    CHECK_INT(config->fence_ttl, 86400 * PLOCK_SECOND);
     CHECK_INT(config->pool_size, 3);
     CHECK_TEXT(config->ca_file, "/etc/ca.pem");
     CHECK_TEXT(config->ca_path, "/etc/ca");
@@ -137,8 +142,10 @@ static void options_are_set_one_by_one(void) {
         {"connect_timeout", "0x10", false}, {"connect_timeout", "1,5", false}, {"connect_timeout", "1 ", false},
         {"connect_timeout", "99999999999999999999999999", false},
         {"connect_timeout", "0.10000000000000000000000000000000000000000000000000001", true},
-        {"command_timeout", "1", true}, {"attempt_timeout", "1", true}, {"release_timeout", "1", true},
-        {"command_timeout", "x", false}, {"attempt_timeout", "x", false}, {"release_timeout", "x", false},
+        {"command_timeout", "1", true}, {"attempt_timeout", "1", true}, {"release_timeout", "1", true}, {"unavailable_timeout", "1", true},
+        {"command_timeout", "x", false}, {"attempt_timeout", "x", false}, {"release_timeout", "x", false}, {"unavailable_timeout", "x", false},
+        {"fence_ttl", "0", true}, {"fence_ttl", "0.5", true}, {"fence_ttl", "31622400", true}, {"fence_ttl", "31622400.001", false},
+        {"fence_ttl", "-1", false}, {"fence_ttl", "", false}, {"fence_ttl", "99999999999999999999999999", false},
         {"pool_size", "1", true}, {"pool_size", "1024", true}, {"pool_size", "0", false}, {"pool_size", "1025", false}, {"pool_size", "-1", false},
         {"pool_size", "", false}, {"pool_size", "4 ", false}, {"pool_size", "4x", false}, {"pool_size", "99999999999999999999999", false},
         {"verify", "peer", true}, {"verify", "none", true}, {"verify", "NONE", false}, {"verify", "", false}, {"verify", "false", false},

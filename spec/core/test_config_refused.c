@@ -142,6 +142,7 @@ static void an_unescaped_password_is_never_printed(void) {
 
 static void a_refused_option_does_not_print_its_value(void) {
     static const char *const NAMES[] = {"database", "db", "connect_timeout", "command_timeout", "attempt_timeout", "release_timeout",
+                                        "unavailable_timeout", "fence_ttl",
                                         "pool_size", "verify", "encoding"};
     plock_config *config;
     plock_error error;

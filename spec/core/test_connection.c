@@ -61,6 +61,7 @@ static void a_connection_introduces_itself(void) {
         unsigned count = 0;
         for (; count < 3 && GREETINGS[i].greeting[count]; count++) CHECK_HAS(fake_peers[0].commands[count], GREETINGS[i].greeting[count]);
         CHECK_INT(fake_peers[0].command_count, count);
+        CHECK_INT(fake_peers[0].hellos, 1);
         end();
     }
 }
@@ -74,21 +75,32 @@ static void the_name_tells_the_process(void) {
     end();
 }
 
+#define MODE(mode) "*4\r\n$5\r\nproto\r\n:2\r\n$4\r\nmode\r\n" mode "\r\n"
+
 static void a_refused_greeting_has_its_status(void) {
-    static const struct { const char *url, *answers[3]; plock_status status; } GREETINGS[] = {
-        {"redis://h", {"-ERR unknown subcommand\r\n"}, PLOCK_OK},
-        {"redis://h", {"-NOPERM this user has no permissions to run the 'client|setname' command\r\n"}, PLOCK_OK},
+    static const struct { const char *url, *answers[4]; plock_status status; } GREETINGS[] = {
+        {"redis://h", {"+OK\r\n", "-ERR unknown subcommand\r\n"}, PLOCK_OK},
+        {"redis://h", {"-ERR unknown command 'HELLO'\r\n", "+OK\r\n"}, PLOCK_OK},
+        {"redis://h", {"-NOPERM this user has no permissions to run the 'hello' command\r\n", "+OK\r\n"}, PLOCK_OK},
+        {"redis://h", {MODE("$10\r\nstandalone"), "+OK\r\n"}, PLOCK_OK},
+        {"redis://h", {MODE("$7\r\ncluster"), "+OK\r\n"}, PLOCK_CLUSTER},
+        {"redis://h/1", {MODE("$7\r\ncluster"), "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_CLUSTER},
+        {"redis://h", {MODE("$8\r\nsentinel"), "+OK\r\n"}, PLOCK_SENTINEL},
+        {"redis://:x@h", {"-WRONGPASS x\r\n", MODE("$8\r\nsentinel"), "+OK\r\n"}, PLOCK_SENTINEL},
+        {"redis://:x@h", {"-WRONGPASS x\r\n", MODE("$10\r\nstandalone"), "+OK\r\n"}, PLOCK_WRONGPASS},
+        {"redis://:x@h", {"-WRONGPASS x\r\n", FAKE_CLOSES}, PLOCK_WRONGPASS},
+        {"redis://h", {"+OK\r\n", "-NOPERM this user has no permissions to run the 'client|setname' command\r\n"}, PLOCK_OK},
         {"redis://h", {"-NOAUTH Authentication required.\r\n"}, PLOCK_NOAUTH},
         {"redis://:x@h", {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
         {"redis://a:x@h", {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
         {"redis://:x@h", {"-ERR invalid password\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
-        {"redis://:x@h", {"-ERR AUTH <password> called without any password configured for the default user.\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
+        {"redis://:x@h", {"-ERR AUTH <password> called without any password configured for the default user.\r\n", "+OK\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
         {"redis://a:x@h", {"-ERR wrong number of arguments for 'auth' command\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
         {"redis://:x@h", {"-LOADING Redis is loading the dataset in memory\r\n", "+OK\r\n"}, PLOCK_LOADING},
-        {"redis://h/99", {"-ERR DB index is out of range\r\n", "+OK\r\n"}, PLOCK_BAD_CONFIG},
-        {"redis://h/1", {"-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_MOVED},
-        {"redis://h/1", {"-NOPERM this user has no permissions to run the 'select' command\r\n", "+OK\r\n"}, PLOCK_NOPERM},
-        {"redis://:x@h/1", {"+OK\r\n", "-NOAUTH Authentication required.\r\n", "+OK\r\n"}, PLOCK_NOAUTH},
+        {"redis://h/99", {"+OK\r\n", "-ERR DB index is out of range\r\n", "+OK\r\n"}, PLOCK_BAD_CONFIG},
+        {"redis://h/1", {"+OK\r\n", "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_MOVED},
+        {"redis://h/1", {"+OK\r\n", "-NOPERM this user has no permissions to run the 'select' command\r\n", "+OK\r\n"}, PLOCK_NOPERM},
+        {"redis://:x@h/1", {"+OK\r\n", "+OK\r\n", "-NOAUTH Authentication required.\r\n", "+OK\r\n"}, PLOCK_NOAUTH},
         {"redis://h", {"HTTP/1.1 400 Bad Request\r\n"}, PLOCK_PROTOCOL},
         {"redis://h", {"*2147483647\r\n"}, PLOCK_PROTOCOL},
         {"redis://h", {FAKE_CLOSES}, PLOCK_DISCONNECTED},
@@ -113,9 +125,10 @@ static void connecting_may_take_several_steps(void) {
     CHECK_STATUS(open_it(), PLOCK_AGAIN);
     CHECK_STATUS(open_it(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 0);
-    for (int reply = 0; reply < 3; reply++) {
+    for (int reply = 0; reply < 4; reply++) {
         CHECK_STATUS(open_it(), PLOCK_AGAIN);
-        CHECK_INT(fake_peers[0].command_count, 3); /* all in one go */
+        CHECK_INT(fake_peers[0].command_count, 3);
+        CHECK_INT(fake_peers[0].hellos, 1); /* all in one go */
         CHECK_INT(want.fd, 7);
         fake_say(&fake_peers[0], "+OK\r\n", 5);
     }

@@ -55,7 +55,7 @@ static void an_answer_is_its_end(void) {
         {":1\r\n", PLOCK_OK, PLOCK_OK},
         {":0\r\n", PLOCK_NOT_OWNER, PLOCK_NOT_OWNER},
         {":2\r\n", PLOCK_OK, PLOCK_PROTOCOL}, /* handed over, which an extension never is */
-        {":3\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
+        {":4\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
         {":-1\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
         {"+OK\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
         {"$-1\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
@@ -69,6 +69,25 @@ static void an_answer_is_its_end(void) {
             CHECK_INT(errand.doubt, error.status == PLOCK_PROTOCOL);
             end();
         }
+}
+
+/* The server has done a part of the work, and is asked for the rest at once. That it is then not ours any more is no loss. */
+static void what_is_unfinished_is_asked_for_again(void) {
+    static const struct { const char *last; plock_status status; } ENDS[] = {
+        {":1\r\n", PLOCK_OK}, {":2\r\n", PLOCK_OK}, {":0\r\n", PLOCK_OK}, {"-NOPERM x\r\n", PLOCK_NOPERM}};
+    for (unsigned i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
+        begin(&RELEASE, PLOCK_SECOND, true);
+        fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":3\r\n";
+        fake_peers[0].answers[2] = ENDS[i].last;
+        CHECK_STATUS(step(), ENDS[i].status);
+        CHECK_INT(plock_now(), began);
+        CHECK_INT(fake_commands_like(RELEASED), 3);
+        end();
+    }
+    begin(&EXTEND, PLOCK_SECOND, true);
+    fake_peers[0].answers[0] = ":3\r\n"; /* an extension is never that */
+    CHECK_STATUS(step(), PLOCK_PROTOCOL);
+    end();
 }
 
 static void what_does_not_pass_is_its_end_too(void) {
@@ -201,6 +220,7 @@ static void it_can_be_given_up_at_any_moment(void) {
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(an_answer_is_its_end);
+    RUN(what_is_unfinished_is_asked_for_again);
     RUN(what_does_not_pass_is_its_end_too);
     RUN(what_may_pass_is_tried_again_after_a_growing_pause);
     RUN(each_try_has_half_of_the_time_that_is_left);

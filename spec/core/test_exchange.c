@@ -13,7 +13,7 @@ static plock_want want;
 static const plock_value *value;
 
 static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
-static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 5, .texts = {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"0", 1}, {"5", 1}}};
+static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 6, .texts = {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"3000", 4}, {"0", 1}, {"5", 1}}};
 
 static void begin(const char *url) {
     fake_clock_start();
@@ -52,7 +52,7 @@ static void a_script_is_called_by_its_hash(void) {
     CHECK(!plock__exchange_left(&exchange));
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__STRING && value->length == 16);
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 0 5");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
     CHECK_INT(exchange.left_at, plock_now());
     plock__exchange_finish(&exchange);
     CHECK_INT(fake_connections(), 1);
@@ -192,9 +192,9 @@ static void a_new_connection_that_breaks_says_nothing_of_the_others(void) {
     begin("redis://h");
     make_two_idle();
     plock_connection *first, *second;
-    bool waits = false;
-    CHECK_STATUS(plock__pool_take(&store->pool, &first, &waits, &want, &error), PLOCK_OK);
-    CHECK_STATUS(plock__pool_take(&store->pool, &second, &waits, &want, &error), PLOCK_OK);
+    plock_turn turn = {0};
+    CHECK_STATUS(plock__pool_take(&store->pool, &first, &turn, &want), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->pool, &second, &turn, &want), PLOCK_OK);
     fake_peers[2].answers[0] = FAKE_CLOSES;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
@@ -279,7 +279,7 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     plock__exchange_cancel(&exchange, &RELEASE);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 0 5");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
     CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 2 k q me"); /* with its text: no answer will be read */
     CHECK(fake_peers[0].destroyed);
     end();
@@ -294,7 +294,7 @@ static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     plock__exchange_cancel(&exchange, &RELEASE); /* not even connected */
     CHECK_INT(fake_peers[0].command_count, 0);
     start(&ACQUIRE);
-    fake_peers[1].write_room = 60; /* the greeting and some bytes */
+    fake_peers[1].write_room = 82; /* the greeting and some bytes */
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK(plock__exchange_left(&exchange));
     fake_peers[1].write_room = 0;

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "process.h"
+#include "store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +21,17 @@ static plock_lease *leases[LEASES];
 static plock_group *group;
 static plock_want want;
 
-static void begin(void) {
+static void begin_at(const char *url) {
     static const char *const KEYS[LEASES] = {"a", "b", "c"};
     fake_clock_start();
-    store = fake_store("redis://h");
+    store = fake_store(url);
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_new(&leases[i], store, KEYS[i], 1), PLOCK_OK);
     CHECK_STATUS(plock_group_new(&group, leases, LEASES), PLOCK_OK);
+}
+
+static void begin(void) {
+    begin_at("redis://h");
 }
 
 static void end(void) {
@@ -76,7 +81,8 @@ static void one_request_gets_all(void) {
     const char *command = fake_peers[0].commands[1];
     CHECK_HAS(command, "EVALSHA acquire_all 9 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue plock:1:{a}:fence plock:1:{b}:fence ");
     CHECK_TEXT(fake_word(command, 12, word), "3000");
-    CHECK_TEXT(fake_word(command, 13, word), value_of(0, value));
+    CHECK_TEXT(fake_word(command, 13, word), "3603000"); /* the leases, and an hour */
+    CHECK_TEXT(fake_word(command, 14, word), value_of(0, value));
     for (unsigned i = 0; i < LEASES; i++) {
         CHECK_INT(plock_lease_fence(leases[i]), 1700000000000001 + i);
         CHECK(plock_lease_valid(leases[i]));
@@ -98,14 +104,14 @@ static void refused_it_has_none(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
-    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 13, first), fake_word(fake_peers[0].commands[2], 13, second)) != 0);
+    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 14, first), fake_word(fake_peers[0].commands[2], 14, second)) != 0);
     for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
 static void what_is_in_doubt_is_given_back_each_by_itself(void) {
-    static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", ":3\r\n", ":-1\r\n", "$1\r\nx\r\n", "*2\r\n" FENCE(1) FENCE(2),
+    static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", ":3\r\n", ":-2\r\n", "$1\r\nx\r\n", "*2\r\n" FENCE(1) FENCE(2),
                                           "*3\r\n" FENCE(1) FENCE(2) ":5\r\n", "*3\r\n" FENCE(1) "$2\r\n17\r\n" FENCE(3)};
     static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER, PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL,
                                             PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL};
@@ -149,7 +155,7 @@ static void an_idle_connection_that_was_closed_is_replaced(void) {
     CHECK_STATUS(acquire(), PLOCK_REFUSED);
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
-    (void)fake_word(fake_peers[0].commands[2], 13, value); /* of the request that may have been carried out */
+    (void)fake_word(fake_peers[0].commands[2], 14, value); /* of the request that may have been carried out */
     (void)snprintf(expected, sizeof expected, "EVALSHA release 2 a plock:1:{a}:queue %.40s", value);
     for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
     end();
@@ -177,6 +183,23 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(held(), 0);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+/* It is one of several that a caller makes: his patience counts, or what the first one leaves of attempt_timeout. */
+static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
+    static const struct {
+        plock_ns asking, left, ends_after;
+    } CASES[] = {{0, 0, 200}, {150, 0, 50}, {150, 80, 80}, {500, 80, 80}, {500, 3000, 200}, {500, 0, 20}, {190, 5, 20}};
+    for (unsigned i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        begin();
+        fake_peers[0].answers[0] = FAKE_SILENCE;
+        const plock_ns began = plock_now();
+        const plock_patience terms = {.ttl = TERMS.ttl, .wait = CASES[i].left * PLOCK_MILLISECOND, .asking = CASES[i].asking * PLOCK_MILLISECOND};
+        CHECK_STATUS(plock_group_acquire(group, &terms), PLOCK_OK);
+        CHECK_STATUS(finish(), PLOCK_SILENT);
+        CHECK_INT(plock_now() - began, CASES[i].ends_after * PLOCK_MILLISECOND);
+        end();
+    }
 }
 
 static void giving_up_gives_all_back(void) {
@@ -215,8 +238,8 @@ static void one_request_releases_all(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
     const char *command = fake_peers[0].commands[2];
-    CHECK_HAS(command, "EVALSHA release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue  "); /* and the empty word */
-    CHECK_TEXT(fake_word(command, 12, word), value_of(2, value));
+    CHECK_HAS(command, "EVALSHA release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue   "); /* and two empty words */
+    CHECK_TEXT(fake_word(command, 13, word), value_of(2, value));
     for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
     CHECK_INT(held(), 0);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_MISUSE); /* there is nothing to release */
@@ -231,7 +254,7 @@ static void each_learns_whether_it_was_ours(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     plock_lease_leave(leases[0]); /* one is not held any more: it is passed over */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 4 b c plock:1:{b}:queue plock:1:{c}:queue 500 ");
+    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence plock:1:{c}:fence 500 3600500 ");
     CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
     end();
 }
@@ -257,7 +280,7 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
-    (void)snprintf(expected, sizeof expected, "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue  me %s", value_of(1, value));
+    (void)snprintf(expected, sizeof expected, "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue   me %s", value_of(1, value));
     CHECK_TEXT(fake_peers[0].commands[2], expected);
     CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) && !plock_group_released(group, 2));
     CHECK_STATUS(acquire(), PLOCK_MISUSE); /* a name is known to others */
@@ -275,6 +298,22 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 2 a plock:1:{a}:queue me"), 1);
 }
 
+/* Records without a process are in the way of one, and are removed part by part. */
+static void what_is_unfinished_is_asked_for_again(void) {
+    begin();
+    fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":-1\r\n";
+    fake_peers[0].answers[2] = HELD;
+    fake_peers[0].answers[3] = "*3\r\n:1\r\n:3\r\n:0\r\n";
+    fake_peers[0].answers[4] = "*3\r\n:0\r\n:2\r\n:0\r\n";
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_INT(held(), LEASES);
+    CHECK_STATUS(release(0), PLOCK_OK);
+    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) && !plock_group_released(group, 2));
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA acquire_all"), 3);
+    CHECK_INT(fake_commands_like("EVALSHA release_all"), 2);
+}
+
 static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     static const char CROSSSLOT[] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
     char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
@@ -284,10 +323,10 @@ static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
-    (void)snprintf(expected, sizeof expected, "EVALSHA release 2 c plock:1:{c}:queue %.40s 0 500", value_of(2, value));
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 500 3600500", value_of(2, value));
     CHECK_TEXT(fake_peers[0].commands[5], expected);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 3 "), LEASES);
 }
 
 static void a_release_that_is_given_up_goes_on_in_the_background(void) {
@@ -302,10 +341,15 @@ static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
 }
 
+static const char *silent_to_all(const char *command, unsigned nth) {
+    (void)nth;
+    return strncmp(command, "EVALSHA release_all", 19) ? NULL : FAKE_SILENCE;
+}
+
 static void a_release_without_time_goes_on_in_the_background(void) {
     begin();
     fake_peers[0].answers[0] = HELD;
-    fake_peers[0].answers[1] = FAKE_SILENCE;
+    fake_redis.says = silent_to_all;
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
     const plock_ns until = plock_now() + 20 * PLOCK_MILLISECOND;
@@ -313,6 +357,31 @@ static void a_release_without_time_goes_on_in_the_background(void) {
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK(plock_now() <= until);
     end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void a_release_that_failed_goes_on_in_the_background(void) {
+    begin();
+    fake_peers[0].answers[0] = HELD;
+    fake_redis.says = silent_to_all;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    CHECK_STATUS(release(0), PLOCK_SILENT);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+}
+
+static void one_that_found_no_connection_has_not_failed(void) {
+    begin_at("redis://h?pool_size=1");
+    fake_peers[0].answers[0] = HELD;
+    CHECK_STATUS(acquire(), PLOCK_OK);
+    plock_connection *busy;
+    plock_turn turn = {0};
+    CHECK_STATUS(plock__pool_take(&store->pool, &busy, &turn, &want), PLOCK_OK);
+    CHECK_STATUS(release(0), PLOCK_OK);
+    for (size_t i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
+    plock__pool_give(&store->pool, busy, true);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release_all"), 0);
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
 }
 
@@ -343,7 +412,7 @@ static void what_does_not_belong_together_is_no_group(void) {
     CHECK_STATUS(plock_group_new(&none, many, 2), PLOCK_MISUSE);
     CHECK(none == NULL);
     plock_lease_free(other);
-    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 1}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = PLOCK_SECOND, .wait = -1}), PLOCK_MISUSE);
     CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = 1}), PLOCK_MISUSE);
     CHECK_STATUS(plock_group_step(group, &want), PLOCK_MISUSE);
     end();
@@ -390,6 +459,7 @@ int main(void) {
     RUN(an_idle_connection_that_was_closed_is_replaced);
     RUN(keys_of_different_nodes_cannot_be_had_at_once);
     RUN(an_answer_that_comes_too_late_gets_none);
+    RUN(an_attempt_takes_no_longer_than_its_caller_has_left);
     RUN(giving_up_gives_all_back);
     RUN(it_ends_with_its_time);
     RUN(one_request_releases_all);
@@ -397,9 +467,12 @@ int main(void) {
     RUN(a_release_answered_to_nobody_is_a_release);
     RUN(what_a_named_owner_has_is_released_with_a_lease);
     RUN(what_a_named_owner_has_is_released_in_the_background);
+    RUN(what_is_unfinished_is_asked_for_again);
     RUN(what_lives_on_different_nodes_is_released_one_by_one);
     RUN(a_release_that_is_given_up_goes_on_in_the_background);
     RUN(a_release_without_time_goes_on_in_the_background);
+    RUN(a_release_that_failed_goes_on_in_the_background);
+    RUN(one_that_found_no_connection_has_not_failed);
     RUN(a_server_that_makes_no_sense_is_not_believed);
     RUN(what_does_not_belong_together_is_no_group);
     RUN(one_that_is_busy_stops_all_and_goes_on);

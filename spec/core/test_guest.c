@@ -76,7 +76,7 @@ static void end(void) {
 }
 
 static plock_want for_the_bell(plock_ns span) {
-    return (plock_want){.fd = plock_waker_descriptor(bell), .events = POLLIN, .deadline = plock_now() + span, .helps = true};
+    return (plock_want){.fd = -1, .waker = bell, .deadline = plock_now() + span, .helps = true};
 }
 
 static void something_to_do(void) {

@@ -126,6 +126,28 @@ static void break_tells_whether_it_was_held(void) {
     end();
 }
 
+static void a_note_is_kept_or_only_looked_at(void) {
+    static const char LONG[PLOCK_NOTE_MAX + 1] = {'x'};
+    begin();
+    fake_peers[0].answers[0] = TEXT("mine", 4);
+    fake_peers[0].answers[1] = TEXT("", 0);
+    fake_peers[0].answers[2] = TEXT("yours", 5);
+    CHECK_STATUS(plock_inquiry_note(inquiry, "mine", 4, false), PLOCK_OK);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    check_text(0, "mine");
+    CHECK_STATUS(plock_inquiry_note(inquiry, "", 0, false), PLOCK_OK);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    check_text(0, "");
+    CHECK_STATUS(plock_inquiry_note(inquiry, "yours", 5, true), PLOCK_OK);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    check_text(0, "yours");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA note 1 k mine");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA note 1 k ");
+    CHECK_TEXT(fake_peers[0].commands[3], "EVALSHA note 1 k yours replace");
+    CHECK_STATUS(plock_inquiry_note(inquiry, LONG, sizeof LONG, false), PLOCK_MISUSE);
+    end();
+}
+
 /* A lock with several holders is asked about with scripts of its own. */
 static void of_a_shared_one_it_asks_the_same(void) {
     plock_inquiry *shared;
@@ -141,7 +163,7 @@ static void of_a_shared_one_it_asks_the_same(void) {
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
     CHECK_INT(plock_inquiry_number(shared, 0), 1);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 3600000");
     plock_inquiry_free(shared);
     end();
 }
@@ -306,6 +328,7 @@ int main(void) {
     RUN(it_tells_page_by_page);
     RUN(scan_tells_keys_and_where_to_go_on);
     RUN(break_tells_whether_it_was_held);
+    RUN(a_note_is_kept_or_only_looked_at);
     RUN(of_a_shared_one_it_asks_the_same);
     RUN(it_is_an_operation_like_any_other);
     RUN(an_answer_lasts_until_the_next_question);

@@ -54,7 +54,7 @@ static const char *number_tickets(const char *command, unsigned nth) {
                                          FAKE_PLACE(5000, 2, "1700000000000103", 1), FAKE_PLACE(5000, 3, "1700000000000104", 1)};
     char ticket[FAKE_COMMAND_ROOM];
     if (strncmp(command, "EVALSHA acquire", 15) || !fake_queues(command)) return fake_refuses(command, nth);
-    (void)fake_word(command, 14, ticket);
+    (void)fake_word(command, 15, ticket);
     if (!strcmp(ticket, "0")) return PLACES[tickets_given++ % LEASES];
     return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
 }
@@ -111,17 +111,94 @@ static void two_locks_are_two_lines(void) {
 
 /* --- one who looks --- */
 
-static void only_the_first_looks_when_the_holders_time_is_over(void) {
+static void only_the_first_looks_and_once_a_second(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_line(LEASES); /* the last refusal said 5 s, and rank 3 */
-    fake_native_pass(5 * PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 1 + LEASES);
-    fake_native_pass(4 * PLOCK_MILLISECOND);
-    fake_await("EVALSHA acquire", 2 + LEASES);
+    get_in_line(LEASES); /* the holder has 5 s left, and will tell */
     (void)fake_value(1, first);
-    CHECK_TEXT(fake_value(1 + LEASES, word), first);
-    CHECK_TEXT(fake_ticket(1 + LEASES, word), "1700000000000101");
+    for (unsigned i = 0; i < 3; i++) {
+        fake_native_pass(999 * PLOCK_MILLISECOND);
+        fake_await("EVALSHA acquire", 1 + LEASES + i);
+        fake_native_pass(PLOCK_MILLISECOND);
+        fake_await("EVALSHA acquire", 2 + LEASES + i);
+        CHECK_TEXT(fake_value(1 + LEASES + i, word), first);
+        CHECK_TEXT(fake_ticket(1 + LEASES + i, word), "1700000000000101");
+    }
+    end();
+}
+
+/* Those who come and are refused do not keep him from it. */
+static void newcomers_do_not_put_that_off(void) {
+    char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(number_tickets);
+    get_in_line(1);
+    (void)fake_value(1, first);
+    for (unsigned i = 1; i < 3; i++) {
+        fake_native_pass(400 * PLOCK_MILLISECOND);
+        fake_await_turn(leases[i], 100 * PLOCK_SECOND);
+        fake_await("EVALSHA acquire", i + 2);
+    }
+    fake_native_pass(200 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 5);
+    CHECK_TEXT(fake_value(4, word), first);
+    end();
+}
+
+/* From the sixth acquire on nobody is in the queue any more: whoever asks is put back, by his ticket. */
+static const char *lose_the_queue(const char *command, unsigned nth) {
+    static const char *const PLACES[] = {
+        FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1), FAKE_PLACE_AGAIN(5000, 1, "1700000000000102", 1, 1),
+        FAKE_PLACE_AGAIN(5000, 2, "1700000000000103", 1, 1), FAKE_PLACE_AGAIN(5000, 3, "1700000000000104", 1, 1)};
+    char ticket[FAKE_COMMAND_ROOM];
+    if (strncmp(command, "EVALSHA acquire", 15) || nth < 1 + LEASES || nth > 2 * LEASES) return number_tickets(command, nth);
+    (void)fake_word(command, 15, ticket);
+    return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
+}
+
+static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(void) {
+    char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    begin(lose_the_queue);
+    get_in_line(LEASES);
+    fake_native_pass(PLOCK_SECOND);
+    for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* one after the other */
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* each once, though each finds his place lost */
+    for (unsigned i = 0; i < LEASES; i++) {
+        (void)fake_value(1 + i, value);
+        CHECK_TEXT(fake_value(1 + LEASES + i, word), value);
+        CHECK_TEXT(fake_ticket(1 + LEASES + i, word), fake_ticket(1 + LEASES + i, value));
+        CHECK(strcmp(word, "0") != 0);
+    }
+    fake_native_pass(PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 2 + 2 * LEASES); /* and then one in a second again */
+    end();
+}
+
+/* With the queue the lock may be lost: the first finds it free, and whoever is behind him does not wait for another second. */
+static const char *grant_who_looks(const char *command, unsigned nth) {
+    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_HELD : lose_the_queue(command, nth);
+}
+
+static void where_one_finds_the_lock_without_being_called_the_next_looks_at_once(void) {
+    begin(grant_who_looks);
+    get_in_line(LEASES);
+    fake_native_pass(PLOCK_SECOND);
+    for (unsigned i = 0; i < LEASES; i++) fake_nudge();
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* and as his place is lost, so do all */
+    CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
+    end();
+}
+
+static const char *grant_who_is_called(const char *command, unsigned nth) {
+    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_HELD : number_tickets(command, nth);
+}
+
+static void where_he_was_called_nobody_does(void) {
+    begin(grant_who_is_called);
+    get_in_line(LEASES);
+    fake_call("=", 1);
+    CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
+    fake_native_pass(999 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA acquire", 2 + LEASES);
     end();
 }
 
@@ -358,7 +435,11 @@ int main(void) {
     RUN(many_wait_on_one_channel);
     RUN(the_order_of_threads_is_kept_while_the_channel_is_being_opened);
     RUN(two_locks_are_two_lines);
-    RUN(only_the_first_looks_when_the_holders_time_is_over);
+    RUN(only_the_first_looks_and_once_a_second);
+    RUN(newcomers_do_not_put_that_off);
+    RUN(when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order);
+    RUN(where_one_finds_the_lock_without_being_called_the_next_looks_at_once);
+    RUN(where_he_was_called_nobody_does);
     RUN(when_he_who_looks_gives_up_the_next_one_does);
     RUN(who_is_told_to_looks_sooner);
     RUN(so_does_who_hears_it_before_his_refusal);

@@ -70,7 +70,8 @@ static void the_owner_record_says_who_it_is(void) {
     CHECK_TEXT(fake_word(acquire, 11, word), "-"); /* it listens on no channel */
     CHECK_TEXT(fake_word(acquire, 12, word), "-"); /* and has no label */
     check_owner(fake_word(acquire, 13, word));
-    CHECK_TEXT(fake_word(acquire, 14, word), ""); /* no earlier request of ours can have got it */
+    CHECK_TEXT(fake_word(acquire, 14, word), "3603000"); /* the lease, and an hour */
+    CHECK_TEXT(fake_word(acquire, 15, word), ""); /* no earlier request of ours can have got it */
     end();
 }
 
@@ -188,7 +189,8 @@ static void what_another_owner_holds_is_not_released(void) {
 /* --- a key that is to stay taken --- */
 
 static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
-    static const struct { plock_ns held; const char *kept; } TIMES[] = {{0, "60000"}, {20 * PLOCK_SECOND, "40000"}, {60 * PLOCK_SECOND, ""}, {70 * PLOCK_SECOND, ""}};
+    static const struct { plock_ns held; const char *kept, *noted; } TIMES[] = {
+        {0, "60000", "3660000"}, {20 * PLOCK_SECOND, "40000", "3640000"}, {60 * PLOCK_SECOND, "", ""}, {70 * PLOCK_SECOND, "", ""}};
     for (unsigned i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
         char word[FAKE_COMMAND_ROOM];
         begin("redis://h");
@@ -198,9 +200,11 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), "60000"); /* and the lease lasts as long */
         fake_clock_pass(TIMES[i].held);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
-        CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue ");
-        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 6, word), *TIMES[i].kept ? "0" : "");
-        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 7, word), TIMES[i].kept);
+        const bool kept = *TIMES[i].kept;
+        CHECK_HAS(fake_peers[0].commands[2], kept ? "EVALSHA release 3 k plock:1:{k}:queue plock:1:{k}:fence " : "EVALSHA release 2 k plock:1:{k}:queue ");
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], kept ? 7 : 6, word), kept ? "0" : "");
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 8, word), TIMES[i].kept);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 9, word), TIMES[i].noted); /* the fence outlasts that, too */
         end();
     }
 }

@@ -1,34 +1,19 @@
-/* Taking over, by its owner, a lease that another process left. */
-#include "fake_watch.h"
+/* Taking over, by its value, a lease that another process left: it gets another owner and another fence. */
+#include "one_watched.h"
 #include "test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { FENCE = 1234567 };
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
 static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 
-static plock_store *store;
-static plock_lease *lease;
 static plock_want want;
-static plock_ns began;
-
-static void begin(void) {
-    store = fake_watching_store();
-    lease = fake_lease(store);
-    began = plock_now();
-}
-
-static void end(void) {
-    fake_no_notice();
-    fake_end(lease, store);
-}
 
 static plock_status start_adopting(const char *owner, const plock_patience *patience) {
-    return plock_lease_adopt(lease, owner, strlen(owner), FENCE, patience);
+    return plock_lease_adopt(lease, owner, strlen(owner), patience);
 }
 
 static plock_status adopt(const plock_patience *patience) {
@@ -36,41 +21,78 @@ static plock_status adopt(const plock_patience *patience) {
     return status ? status : fake_await_end(lease);
 }
 
-static void pass(plock_ns span, plock_ns by) {
-    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
-}
-
 /* --- whose it is --- */
 
-static void whoever_knows_the_owner_takes_it_over(void) {
+/* The new token of the n-th adoption that was asked for. */
+static const char *heir(unsigned nth, char word[FAKE_COMMAND_ROOM]) {
+    char command[FAKE_COMMAND_ROOM];
+    return fake_word(fake_command("EVALSHA adopt", nth, command), 7, word);
+}
+
+static void check_released(const char *way, const char *token, unsigned times) {
+    char release[FAKE_COMMAND_ROOM];
+    (void)snprintf(release, sizeof release, "%s release 2 k plock:1:{k}:queue %.40s", way, token);
+    CHECK_INT(fake_commands_like(release), times);
+}
+
+static void whoever_knows_the_value_takes_it_over(void) {
     size_t length;
+    char token[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM], command[FAKE_COMMAND_ROOM];
     begin();
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
     fake_clock_pass(100 * PLOCK_MILLISECOND); /* it counts from when the request leaves … */
-    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    atomic_store(&fake_to_adopt, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     CHECK(!plock_lease_valid(lease));
     fake_clock_pass(70 * PLOCK_MILLISECOND); /* … and not from when it is answered */
-    fake_answer("EVALSHA extend", 0, FAKE_DONE);
+    fake_answer("EVALSHA adopt", 0, FAKE_HELD);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease) && !plock_lease_inherited(lease));
-    CHECK_INT(plock_lease_fence(lease), FENCE);
+    CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
     CHECK_INT(plock_lease_ttl(lease), TTL);
     CHECK_INT(plock_lease_acquired_at(lease), began + 100 * PLOCK_MILLISECOND);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began + 100 * PLOCK_MILLISECOND, TTL));
-    CHECK(!memcmp(plock_lease_owner(lease, &length), "me", 2) && length == 2);
-    CHECK_HAS(fake_peers[0].commands[1], "EVALSHA extend 2 k plock:1:{k}:fence me 3000  "); /* and the empty word */
+    CHECK_HAS(fake_peers[0].commands[1], "EVALSHA adopt 2 k plock:1:{k}:fence me 3000 ");
+    (void)heir(0, token);
+    CHECK(strcmp(token, "me") && strlen(token) == PLOCK_TOKEN_LENGTH);
+    CHECK(!memcmp(plock_lease_owner(lease, &length), token, PLOCK_TOKEN_LENGTH) && length == PLOCK_TOKEN_LENGTH);
+    CHECK_TEXT(fake_word(fake_command("EVALSHA adopt", 0, command), 13, record), token); /* the record ends with it */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue me");
+    check_released("EVALSHA", token, 1);
     end();
     CHECK_INT(fake_commands_like("EVALSHA"), 2);
+}
+
+static void each_adoption_has_a_token_of_its_own(void) {
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    begin();
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_STATUS(adopt(&PLAIN), PLOCK_OK);
+        CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    }
+    CHECK(strcmp(heir(0, first), heir(1, second)));
+    end();
+}
+
+/* So that a value that is known to others is good once more. */
+static void it_can_be_given_to_an_owner_that_is_named(void) {
+    size_t length;
+    char word[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_OK);
+    CHECK_STATUS(adopt(&PLAIN), PLOCK_OK);
+    CHECK_TEXT(heir(0, word), "you");
+    CHECK(!memcmp(plock_lease_owner(lease, &length), "you", 3) && length == 3);
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    check_released("EVALSHA", "you", 1);
+    end();
 }
 
 static void nobody_else_does(void) {
     static const plock_patience *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
     for (unsigned i = 0; i < 3; i++) {
         begin();
-        atomic_store(&fake_to_extend, FAKE_NOT_OURS);
+        atomic_store(&fake_to_adopt, FAKE_NOT_OURS);
         CHECK_STATUS(adopt(PATIENCES[i]), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
         CHECK(!plock_lease_valid(lease));
@@ -83,24 +105,58 @@ static void nobody_else_does(void) {
     }
 }
 
-/* What another left there is not taken back: it goes on until its time is over. */
-static void a_failure_leaves_it_as_it_is(void) {
-    static const struct { const char *said; plock_status status; } ANSWERS[] = {
-        {"-NOPERM x\r\n", PLOCK_NOPERM}, {FAKE_SILENCE, PLOCK_SILENT}, {"+OK\r\n", PLOCK_PROTOCOL}, {":2\r\n", PLOCK_PROTOCOL}, {"-LOADING x\r\n", PLOCK_LOADING}};
+/* Where the server may have carried it out, nothing else knows the new token: it is given back. What was left stays. */
+static void a_failure_leaves_nothing_under_the_new_token(void) {
+    static const struct { const char *said; plock_status status; bool doubt; } ANSWERS[] = {
+        {"-NOPERM x\r\n", PLOCK_NOPERM, true}, {FAKE_SILENCE, PLOCK_SILENT, true}, {"+OK\r\n", PLOCK_PROTOCOL, true},
+        {":2\r\n", PLOCK_PROTOCOL, true},      {":1\r\n", PLOCK_PROTOCOL, true}, {"-LOADING x\r\n", PLOCK_LOADING, false}};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
+        char token[FAKE_COMMAND_ROOM];
         begin();
-        atomic_store(&fake_to_extend, ANSWERS[i].said);
+        atomic_store(&fake_to_adopt, ANSWERS[i].said);
         CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
         CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout */
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
-        const unsigned asked = fake_commands_like("EVALSHA extend");
-        atomic_store(&fake_to_extend, NULL);
+        (void)heir(0, token);
+        fake_nudge(); /* what is given back is given back before time passes: else it is asked for again */
         pass(TTL, TTL / 3);
-        fake_await("EVALSHA extend", asked);
         end();
-        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+        check_released("EVAL", token, ANSWERS[i].status == PLOCK_SILENT || ANSWERS[i].status == PLOCK_PROTOCOL); /* behind it */
+        check_released("EVALSHA", token, ANSWERS[i].doubt);
+        check_released("EVALSHA", "me", 0);
+        CHECK_INT(fake_commands_like("EVALSHA extend"), 0);
     }
+}
+
+/* Others know it, and can adopt it: it goes on until its time is over. */
+static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
+    begin();
+    atomic_store(&fake_to_adopt, FAKE_SILENCE);
+    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_OK);
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    CHECK_INT(fake_commands_like("EVAL release"), 0);
+}
+
+/* The same request again: it may have been carried out the first time, and is answered the same then. */
+static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
+    char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
+    begin();
+    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    atomic_store(&fake_to_adopt, FAKE_CLOSES);
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    atomic_store(&fake_to_adopt, NULL);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK(plock_lease_valid(lease));
+    CHECK_INT(fake_commands_like("EVALSHA adopt"), 2);
+    CHECK_TEXT(heir(0, first), heir(1, second));
+    end();
+    check_released("EVALSHA", first, 1);
 }
 
 static void what_may_pass_is_tried_again(void) {
@@ -111,13 +167,13 @@ static void what_may_pass_is_tried_again(void) {
     CHECK(plock_lease_valid(lease));
     CHECK_INT(plock_lease_acquired_at(lease), plock_now());
     CHECK(plock_now() > began);
-    CHECK_INT(fake_commands_like("EVALSHA extend"), 2);
+    CHECK_INT(fake_commands_like("EVALSHA adopt"), 2);
     end();
 }
 
 static void it_may_have_to_hurry(void) {
     begin();
-    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    atomic_store(&fake_to_adopt, FAKE_SILENCE);
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
     plock_lease_hurry(lease, began + 10 * PLOCK_MILLISECOND);
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
@@ -145,19 +201,22 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* it is held */
     CHECK(plock_lease_valid(lease));
     end();
-    CHECK_INT(fake_commands_like("EVALSHA extend 2 k plock:1:{k}:fence me "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
+    char token[FAKE_COMMAND_ROOM];
+    CHECK_INT(fake_commands_like("EVALSHA adopt 2 k plock:1:{k}:fence me "), 1);
+    check_released("EVALSHA", heir(0, token), 1);
 }
 
 /* --- giving up --- */
 
-static void who_gives_it_up_holds_nothing_and_takes_nothing_back(void) {
+static void who_gives_it_up_holds_nothing_and_leaves_nothing(void) {
     enum { CANCEL, FREE, WAYS };
     for (int way = 0; way < WAYS; way++) {
+        char token[FAKE_COMMAND_ROOM];
         begin();
-        atomic_store(&fake_to_extend, FAKE_SILENCE);
+        atomic_store(&fake_to_adopt, FAKE_SILENCE);
         CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
         CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        (void)heir(0, token);
         if (way == FREE) {
             plock_lease_free(lease);
             lease = NULL;
@@ -166,13 +225,23 @@ static void who_gives_it_up_holds_nothing_and_takes_nothing_back(void) {
             CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
             CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
         }
-        atomic_store(&fake_to_extend, NULL);
+        atomic_store(&fake_to_adopt, NULL);
         pass(2 * TTL, TTL / 3);
-        fake_await("EVALSHA extend", 1);
         if (way == CANCEL) CHECK_STATUS(adopt(&PLAIN), PLOCK_OK); /* and can try again */
         end();
-        CHECK_INT(fake_commands_like("EVALSHA release"), way == CANCEL);
+        check_released("EVAL", token, 1);    /* behind it, should the server come to it later … */
+        check_released("EVALSHA", token, 1); /* … and in the background */
+        CHECK_INT(fake_commands_like("EVALSHA extend"), 0);
     }
+}
+
+static void who_gives_it_up_before_it_left_has_nothing_to_take_back(void) {
+    begin();
+    fake_peers[0].connect_again = 1;
+    CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
+    plock_lease_cancel(lease);
+    end();
+    CHECK_INT(fake_commands_like("EVAL"), 0);
 }
 
 /* --- what is done with it afterwards --- */
@@ -181,15 +250,18 @@ static void it_is_renewed_like_any_other(void) {
     begin();
     CHECK_STATUS(adopt(&RENEWED), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
-    fake_await("EVALSHA extend", 2); /* the channel has just been opened */
-    for (unsigned i = 3; i <= 8; i++) {
+    fake_await("EVALSHA extend", 1); /* the channel has just been opened */
+    for (unsigned i = 2; i <= 7; i++) {
         fake_native_pass(TTL / 3);
         fake_await("EVALSHA extend", i);
         CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     }
-    fake_await("EVALSHA extend 1 k me 3000 longer", 7);
+    char token[FAKE_COMMAND_ROOM], renewal[FAKE_COMMAND_ROOM], news[FAKE_COMMAND_ROOM];
+    (void)snprintf(renewal, sizeof renewal, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", heir(0, token));
+    fake_await(renewal, 7);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
-    CHECK(fake_publish("! me k"));
+    (void)snprintf(news, sizeof news, "! %.40s k", token);
+    CHECK(fake_publish(news));
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease));
     end();
@@ -203,7 +275,7 @@ static void its_time_may_be_bounded(void) {
     fake_await("SUBSCRIBE", 1);
     pass(5 * PLOCK_SECOND, PLOCK_SECOND);
     fake_await_notice(PLOCK_LOST, lease);
-    fake_await("EVALSHA extend", 3);
+    fake_await("EVALSHA extend", 2);
     end();
 }
 
@@ -211,7 +283,8 @@ static void it_is_released_when_it_is_freed(void) {
     begin();
     CHECK_STATUS(adopt(&WATCHED), PLOCK_OK);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
+    char token[FAKE_COMMAND_ROOM];
+    check_released("EVALSHA", heir(0, token), 1);
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
@@ -227,7 +300,7 @@ static void a_lease_that_was_acquired_before_can_adopt(void) {
         CHECK_STATUS(adopt(&RENEWED), PLOCK_OK);
         CHECK(plock_lease_valid(lease));
         fake_native_pass(TTL / 3);
-        CHECK(fake_commands_like("EVALSHA extend 1 k me 3000 longer") >= 1);
+        CHECK(fake_commands_like("EVALSHA extend 2 k ") >= 1);
         end();
     }
 }
@@ -236,13 +309,13 @@ static void a_lease_that_was_acquired_before_can_adopt(void) {
 
 static void adopt_in_child(void *context) {
     plock_lease *own = fake_lease(store);
-    CHECK_STATUS(plock_lease_adopt(own, "me", 2, FENCE, context), PLOCK_OK);
+    CHECK_STATUS(plock_lease_adopt(own, "me", 2, context), PLOCK_OK);
     CHECK_STATUS(fake_await_end(own), PLOCK_OK);
-    CHECK(plock_lease_valid(own) && plock_lease_fence(own) == FENCE);
+    CHECK(plock_lease_valid(own) && plock_lease_fence(own) == FAKE_HELD_FENCE);
     if (((const plock_patience *)context)->renews) {
         pass(2 * TTL, TTL / 3);
         CHECK(plock_lease_valid(own));
-        CHECK(fake_commands_like("EVALSHA extend 1 k me 3000 longer") >= 6);
+        CHECK(fake_commands_like("EVALSHA extend 2 k ") >= 6);
     }
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
@@ -275,12 +348,12 @@ static void step_in_child(void *context) {
 
 static void an_adoption_does_not_go_on_in_a_child(void) {
     begin();
-    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    atomic_store(&fake_to_adopt, FAKE_SILENCE);
     CHECK_STATUS(start_adopting("me", &WATCHED), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     fake_await("SUBSCRIBE", 1);
     test_in_child(step_in_child, NULL);
-    fake_answer("EVALSHA extend", 0, FAKE_DONE);
+    fake_answer("EVALSHA adopt", 0, FAKE_HELD);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK); /* the parent has noticed nothing */
     CHECK(plock_lease_valid(lease));
     end();
@@ -288,13 +361,18 @@ static void an_adoption_does_not_go_on_in_a_child(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(whoever_knows_the_owner_takes_it_over);
+    RUN(whoever_knows_the_value_takes_it_over);
+    RUN(each_adoption_has_a_token_of_its_own);
+    RUN(it_can_be_given_to_an_owner_that_is_named);
     RUN(nobody_else_does);
-    RUN(a_failure_leaves_it_as_it_is);
+    RUN(a_failure_leaves_nothing_under_the_new_token);
+    RUN(a_failure_takes_nothing_from_an_owner_that_is_named);
+    RUN(a_connection_that_ended_is_replaced_with_the_same_token);
     RUN(what_may_pass_is_tried_again);
     RUN(it_may_have_to_hurry);
     RUN(what_makes_no_sense_is_refused);
-    RUN(who_gives_it_up_holds_nothing_and_takes_nothing_back);
+    RUN(who_gives_it_up_holds_nothing_and_leaves_nothing);
+    RUN(who_gives_it_up_before_it_left_has_nothing_to_take_back);
     RUN(it_is_renewed_like_any_other);
     RUN(its_time_may_be_bounded);
     RUN(it_is_released_when_it_is_freed);

@@ -1,10 +1,12 @@
-/* Releases that nobody waits for: of leases that were freed, by the native thread, for a limited time; and leases after a fork. */
+/* Releases that nobody waits for: of leases that were freed, or whose release failed, by the native thread, until the server has
+ * let go of them by itself; and leases after a fork. */
 #include "fake.h"
 #include "test.h"
 
 #include "process.h"
 #include "store.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static plock_store *store;
@@ -32,6 +34,13 @@ static unsigned references(void) {
     const unsigned count = store->references;
     plock__leave();
     return count;
+}
+
+static const char *_Atomic failure_said; /* also to the native thread */
+
+static const char *says_failure(const char *command, unsigned nth) {
+    (void)nth;
+    return strncmp(command, "EVALSHA release", 15) ? NULL : atomic_load(&failure_said);
 }
 
 /* --- freeing --- */
@@ -118,7 +127,7 @@ static void a_release_that_fails_is_tried_again_for_a_while(void) {
     end();
 }
 
-/* Another connection gets half of the time that is left, and so on; then the time to live has to do. */
+/* The time to live has to do then. */
 static void a_server_that_stays_silent_is_left_alone_in_the_end(void) {
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
@@ -129,7 +138,7 @@ static void a_server_that_stays_silent_is_left_alone_in_the_end(void) {
     check_releases(1);
     for (unsigned rounds = 0; references() > 1 && test_patient(&rounds);) fake_clock_pass(PLOCK_MILLISECOND);
     CHECK_INT(references(), 1); /* the job has let go of the store */
-    CHECK(plock_now() >= before + PLOCK_SECOND / 2);
+    CHECK(plock_now() >= before + 3 * PLOCK_SECOND && plock_now() < before + 6 * PLOCK_SECOND);
     CHECK(fake_commands_like("EVALSHA release") >= 2 && fake_connections() <= 8);
     end();
 }
@@ -169,6 +178,82 @@ static void draining_releases_what_was_freed(void) {
     unsigned releases = 0;
     for (unsigned p = 0; p < fake_connections(); p++) releases += fake_peers[p].command_count - 1; /* but for the greeting */
     CHECK_INT(releases, 2 * LEASES);
+    end();
+}
+
+/* --- what the program saw fail, or did not --- */
+
+static void a_release_that_failed_goes_on(void) {
+    static const char *const FAILURES[] = {"-LOADING x\r\n", "-BUSY x\r\n", FAKE_SILENCE};
+    for (unsigned i = 0; i < sizeof FAILURES / sizeof *FAILURES; i++) {
+        begin();
+        fake_peers[0].answers[0] = FAKE_HELD;
+        CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+        fake_redis.says = says_failure;
+        atomic_store(&failure_said, FAILURES[i]);
+        CHECK(plock_status_kind(fake_release(lease)) == PLOCK_KIND_UNAVAILABLE);
+        atomic_store(&failure_said, NULL);
+        const unsigned before = fake_commands_like("EVALSHA release");
+        for (unsigned rounds = 0; fake_commands_like("EVALSHA release") == before && test_patient(&rounds);) fake_clock_pass(PLOCK_MILLISECOND);
+        CHECK(fake_commands_like("EVALSHA release") > before);
+        CHECK(plock_notice_next() == NULL); /* the program knows */
+        end();
+    }
+}
+
+/* It may have acquired the same key again by then, and the value would be the same. */
+static void a_release_by_name_that_failed_does_not(void) {
+    begin();
+    for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
+    CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_LOADING);
+    CHECK_INT(references(), 2);
+    end();
+}
+
+static plock_connection *take_the_only_one(void) {
+    plock_connection *connection;
+    plock_turn turn = {0};
+    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &want), PLOCK_OK);
+    return connection;
+}
+
+static void begin_with_one_connection(void) {
+    fake_clock_start();
+    store = fake_store("redis://h?pool_size=1");
+    lease = fake_lease(store);
+    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+}
+
+static void a_release_that_found_no_connection_goes_on_and_has_not_failed(void) {
+    begin_with_one_connection();
+    plock_connection *busy = take_the_only_one();
+    const plock_ns before = plock_now();
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    CHECK_INT(plock_now() - before, PLOCK_SECOND / 2); /* it kept its place in the queue for all of its time */
+    CHECK(!plock_lease_valid(lease));
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
+    plock__pool_give(&store->pool, busy, true);
+    check_releases(1);
+    CHECK(plock_notice_next() == NULL);
+    end();
+}
+
+static void and_is_told_of_if_nothing_comes_of_it(void) {
+    begin_with_one_connection();
+    plock_connection *busy = take_the_only_one();
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    plock_notice *notice = NULL;
+    for (unsigned rounds = 0; !(notice = plock_notice_next()) && test_patient(&rounds);) fake_clock_pass(10 * PLOCK_MILLISECOND);
+    if (CHECK(notice != NULL)) {
+        CHECK_INT(notice->kind, PLOCK_UNRELEASED);
+        CHECK_INT(notice->fence, FAKE_HELD_FENCE);
+        CHECK(notice->key_length == 1 && *notice->key == 'k');
+    }
+    plock_notice_free(notice);
+    plock__pool_give(&store->pool, busy, true);
     end();
 }
 
@@ -282,6 +367,10 @@ int main(void) {
     RUN(a_server_that_stays_silent_is_left_alone_in_the_end);
     RUN(what_a_closed_store_still_releases_leaves_no_connection_open);
     RUN(draining_releases_what_was_freed);
+    RUN(a_release_that_failed_goes_on);
+    RUN(a_release_by_name_that_failed_does_not);
+    RUN(a_release_that_found_no_connection_goes_on_and_has_not_failed);
+    RUN(and_is_told_of_if_nothing_comes_of_it);
     RUN(a_child_holds_nothing_and_releases_nothing_of_its_parents);
     RUN(an_operation_does_not_go_on_in_the_child);
     RUN(a_full_pool_is_empty_in_the_child);

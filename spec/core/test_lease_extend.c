@@ -2,6 +2,7 @@
 #include "fake.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static plock_store *store;
@@ -41,10 +42,10 @@ static void an_extension_counts_from_when_it_was_asked_for(void) {
     CHECK_INT(plock_lease_ttl(lease), 10 * PLOCK_SECOND);
     CHECK_INT(plock_lease_valid_until(lease), plock_now() + relied_on(10 * PLOCK_SECOND));
     const char *extension = fake_peers[0].commands[2];
-    CHECK_HAS(extension, "EVALSHA extend 1 k ");
+    CHECK_HAS(extension, "EVALSHA extend 2 k ");
     (void)fake_word(fake_peers[0].commands[1], 6, token);
-    CHECK_TEXT(fake_word(extension, 4, word), token);
-    CHECK_TEXT(fake_word(extension, 5, word), "10000");
+    CHECK_TEXT(fake_word(extension, 5, word), token);
+    CHECK_TEXT(fake_word(extension, 6, word), "10000");
     end();
 }
 
@@ -75,8 +76,9 @@ static void what_makes_no_sense_is_refused(void) {
     begin();
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(plock_lease_extend(lease, TTLS[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_OK);
-    CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_MISUSE); /* one is under way */
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_IN_USE); /* one is under way */
+    CHECK_STATUS(plock_lease_release(lease), PLOCK_IN_USE);
+    CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
     end();
 }
 
@@ -87,10 +89,55 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     plock_want want;
     const plock_ns acquired = begin();
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
+    CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(3 * PLOCK_SECOND)); /* the server has not been asked yet */
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
+    end();
+}
+
+/* Else it would cut short what another extension was granted meanwhile. */
+static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
+    static const struct { plock_ns ttl; unsigned undone; } TTLS[] = {{PLOCK_SECOND, 1}, {3 * PLOCK_SECOND, 0}, {60 * PLOCK_SECOND, 0}};
+    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
+        for (int cancelled = 0; cancelled < 2; cancelled++) {
+            plock_want want;
+            char token[FAKE_COMMAND_ROOM], old[FAKE_COMMAND_ROOM];
+            begin();
+            CHECK_STATUS(plock_lease_extend(lease, TTLS[i].ttl), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            if (cancelled) plock_lease_cancel(lease);
+            else CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+            (void)fake_word(fake_peers[0].commands[1], 6, token);
+            (void)snprintf(old, sizeof old, "EVAL extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", token);
+            CHECK_INT(fake_commands_like(old), TTLS[i].undone);
+            end();
+        }
+}
+
+/* A request that waits for a connection shortens nothing. */
+static void a_shorter_time_that_was_never_asked_for_does_not_count(void) {
+    plock_want want;
+    fake_clock_start();
+    store = fake_store("redis://h?pool_size=1");
+    lease = fake_lease(store);
+    plock_lease *other = fake_lease(store);
+    fake_peers[0].answers[0] = FAKE_HELD;
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    const plock_ns until = plock_lease_valid_until(lease);
+    CHECK_STATUS(plock_lease_acquire(other, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(other, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_extend(lease, 100 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_clock_pass(200 * PLOCK_MILLISECOND);
+    CHECK_INT(plock_lease_valid_until(lease), until);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK(plock_lease_valid(lease));
+    plock_lease_cancel(lease);
+    CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
+    CHECK_INT(fake_commands_like("EVALSHA extend"), 0);
+    plock_lease_free(other);
     end();
 }
 
@@ -177,6 +224,18 @@ static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
 
+static void so_is_one_whose_extension_was_given_up(void) {
+    plock_want want;
+    begin();
+    CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    fake_clock_pass(10 * PLOCK_SECOND); /* over, as far as it is known; but the server may have it still */
+    CHECK(!plock_lease_valid(lease));
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 1);
+}
+
 static void one_that_is_over_is_not_released(void) {
     begin();
     fake_peers[0].obliging = true;
@@ -215,6 +274,8 @@ int main(void) {
     RUN(what_was_lost_cannot_be_extended);
     RUN(what_makes_no_sense_is_refused);
     RUN(a_shorter_time_counts_as_soon_as_it_is_asked_for);
+    RUN(a_shorter_time_that_comes_late_is_followed_by_the_old_one);
+    RUN(a_shorter_time_that_was_never_asked_for_does_not_count);
     RUN(a_longer_time_counts_only_when_it_is_confirmed);
     RUN(an_unanswered_extension_ends_by_its_deadline);
     RUN(an_answer_of_another_kind_is_no_confirmation);
@@ -223,6 +284,7 @@ int main(void) {
     RUN(what_does_not_pass_is_told_at_once);
     RUN(an_extended_lease_is_released_for_as_long_as_it_lasts);
     RUN(one_whose_extension_is_in_doubt_is_released_in_any_case);
+    RUN(so_is_one_whose_extension_was_given_up);
     RUN(one_that_is_over_is_not_released);
     RUN(one_that_is_freed_in_mid_extension_is_released);
     RUN(an_extension_that_is_given_up_leaves_the_lease_held);

@@ -2,7 +2,7 @@
 #include "fake_native.h"
 #include "test.h"
 
-#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 static plock_store *store;
@@ -24,6 +24,9 @@ static void answer_always(fake_peer *peer, const char *answer) {
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
 }
 
+/* Where the leave is not answered by then, the native thread goes on with it alone. */
+static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
+
 /* --- a lock that is held --- */
 
 static void begin_in_line(const char *(*says)(const char *command, unsigned nth), plock_ns wait) {
@@ -40,24 +43,66 @@ static void patience_ends_exactly(void) {
     for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++) {
         begin_in_line(fake_refuses, WAITS[i]);
         CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-        CHECK_INT(plock_now(), began + WAITS[i]);
+        CHECK(plock_now() >= began + WAITS[i] && plock_now() <= began + WAITS[i] + PARTING_SPAN);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
         CHECK_INT(fake_failed_tries, 0); /* a refusal is no failure */
         end();
     }
 }
 
+static void who_has_waited_in_vain_is_out_of_the_queue_when_he_hears_of_it(void) {
+    begin_in_line(fake_refuses, PLOCK_SECOND);
+    fake_clock_pass(PLOCK_SECOND);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + PLOCK_SECOND);
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 1);
+    end();
+}
+
+static const char *never_lets_go(const char *command, unsigned nth) {
+    return strncmp(command, "EVALSHA leave", 13) ? fake_refuses(command, nth) : FAKE_SILENCE;
+}
+
+static void a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only(void) {
+    plock_want want;
+    begin_in_line(never_lets_go, PLOCK_SECOND);
+    fake_clock_pass(PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_INT(want.deadline, plock_now() + PARTING_SPAN);
+    fake_await("EVALSHA leave", 1);
+    fake_clock_pass(PARTING_SPAN - 1);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    fake_clock_pass(1);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TIMED_OUT);
+    end();
+}
+
+/* Cancelled or freed in that moment. */
+static void who_is_leaving_can_be_given_up(void) {
+    for (int frees = 0; frees < 2; frees++) {
+        plock_want want;
+        begin_in_line(never_lets_go, PLOCK_SECOND);
+        fake_clock_pass(PLOCK_SECOND);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        if (frees) plock_lease_free(lease), lease = NULL;
+        else plock_lease_cancel(lease);
+        fake_await("EVALSHA leave", 1);
+        end();
+    }
+}
+
 /* Neither his thread nor the native one wakes up before there is something to see. */
-static void a_lock_that_is_held_is_waited_for_without_looking(void) {
+/* Its holder will tell. But the server may forget that somebody waits, so one look in a second it is. */
+static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_want want;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK(want.fd >= 0);
-    CHECK_INT(want.events, POLLIN);
+    CHECK_INT(want.fd, -1); /* a thread needs no descriptor to wait in line */
+    CHECK(want.waker != NULL);
     CHECK_INT(want.deadline, began + 4 * PLOCK_SECOND);
     for (unsigned i = 0; i < 39; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    fake_await("EVALSHA acquire", 2);
+    fake_await("EVALSHA acquire", 2 + 3);
     end();
 }
 
@@ -75,6 +120,25 @@ static void a_lock_that_becomes_free_is_acquired_at_once(void) {
     CHECK_INT(plock_now(), began);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
+}
+
+static const char *claim_in_silence(const char *command, unsigned nth) {
+    return nth >= 2 && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_SILENCE : fake_refuses(command, nth);
+}
+
+/* Else it would be granted to somebody who has gone, on another connection, and kept for its whole time. */
+static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
+    char value[FAKE_COMMAND_ROOM], undo[FAKE_COMMAND_ROOM];
+    for (int gone = 0; gone < 2; gone++) {
+        begin_in_line(claim_in_silence, 10 * PLOCK_SECOND);
+        (void)snprintf(undo, sizeof undo, "EVAL leave 2 k plock:1:{k}:queue %.36s 1", fake_value(1, value));
+        fake_call("=", 1);
+        fake_await("EVALSHA acquire", 3);
+        if (gone) plock_lease_cancel(lease);
+        fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
+        fake_await(undo, 1);
+        end();
+    }
 }
 
 static const char *say_little_is_left(const char *command, unsigned nth) {
@@ -99,16 +163,15 @@ static const char *say_time_left(const char *command, unsigned nth) {
 
 /* Where none is said it is looked at in a second. */
 static void any_time_left_is_understood(void) {
-    static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1), FAKE_PLACE(-2, 0, FAKE_TICKET, 1), FAKE_PLACE(0, 0, FAKE_TICKET, 1),
+    static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1), FAKE_PLACE(-2, 0, FAKE_TICKET, 1),
                                        FAKE_PLACE(9223372036854775807, 0, FAKE_TICKET, 1), FAKE_PLACE(-9223372036854775808, 0, FAKE_TICKET, 1),
                                        FAKE_PLACE(2147483647, 2147483647, FAKE_TICKET, 1), FAKE_PLACE(2147483646, 2147483647, FAKE_TICKET, 1)};
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
         time_left = LEFT[i];
         begin_in_line(say_time_left, 10 * PLOCK_SECOND);
-        const bool ranked = i == 6; /* so far behind that it is not his to look */
-        fake_native_pass(PLOCK_SECOND);
-        fake_await("EVALSHA acquire", ranked ? 2 : 3);
-        if (!ranked) CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+        fake_native_pass(PLOCK_SECOND); /* however far behind he is */
+        fake_await("EVALSHA acquire", 3);
+        CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
         end();
     }
 }
@@ -246,13 +309,136 @@ static void no_server_makes_a_call_last_beyond_its_budget(void) {
     static const plock_ns GRACE = 50 * PLOCK_MILLISECOND;
     for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++)
         for (int opening = 0; opening < 2; opening++) {
-            begin("redis://h");
+            begin("redis://h?unavailable_timeout=60");
             for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].silent_greeting = opening;
             const plock_status status = fake_acquire(lease, WAITS[i]);
             CHECK(status == PLOCK_SILENT || status == PLOCK_TIMED_OUT);
             CHECK(plock_now() >= began + WAITS[i] && plock_now() <= began + WAITS[i] + GRACE);
             end();
         }
+}
+
+/* --- a server that cannot be reached at all --- */
+
+static const plock_ns LONG = 300 * PLOCK_SECOND, GIVES_UP = PLOCK_SECOND, ROUND = 50 * PLOCK_MILLISECOND;
+static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
+
+static void refuse_connections_from(unsigned first) {
+    for (unsigned p = first; p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_CONNECT;
+}
+
+static void a_server_that_refuses_connections_ends_it_long_before_patience(void) {
+    static const struct { const char *url; plock_ns gives_up; } STORES[] = {
+        {"redis://h", PLOCK_SECOND}, {"redis://h?unavailable_timeout=0.3", 300 * PLOCK_MILLISECOND},
+        {"redis://h?unavailable_timeout=0.01", 200 * PLOCK_MILLISECOND}}; /* attempt_timeout */
+    for (unsigned i = 0; i < sizeof STORES / sizeof *STORES; i++) {
+        begin(STORES[i].url);
+        refuse_connections_from(0);
+        CHECK_STATUS(fake_acquire(lease, LONG), PLOCK_CONNECT);
+        CHECK_INT(plock_now(), began + STORES[i].gives_up);
+        CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: the fake says connect");
+        CHECK_HAS(plock_lease_error(lease)->message, "unavailable_timeout");
+        CHECK(fake_failed_tries >= 2); /* it does try more than once */
+        end();
+    }
+}
+
+static void so_does_one_that_is_silent(void) {
+    for (int opening = 0; opening < 2; opening++) {
+        begin("redis://h?connect_timeout=20&command_timeout=20");
+        for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].silent_greeting = opening;
+        CHECK_STATUS(fake_acquire(lease, LONG), PLOCK_SILENT);
+        CHECK(plock_now() >= began + GIVES_UP && plock_now() <= began + GIVES_UP + LAST_ATTEMPT);
+        end();
+    }
+}
+
+static void a_shorter_outage_is_ridden_out(void) {
+    plock_want want;
+    plock_status status = PLOCK_AGAIN;
+    begin("redis://h");
+    refuse_connections_from(0);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    while (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) {
+        status = plock_lease_step(lease, &want);
+        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+        if (plock_now() < began + GIVES_UP) continue;
+        for (unsigned p = fake_connections(); p < FAKE_PEERS; p++) {
+            fake_peers[p].connect_failure = PLOCK_OK; /* back just before the last attempt */
+            fake_peers[p].obliging = true;
+        }
+    }
+    CHECK_STATUS(status, PLOCK_OK);
+    CHECK_INT(plock_now(), began + GIVES_UP);
+    end();
+}
+
+static void who_endures_or_insists_tries_until_the_end(void) {
+    for (int insists = 0; insists < 2; insists++) {
+        begin("redis://h");
+        refuse_connections_from(0);
+        const plock_patience patience = {.ttl = LONG, .wait = 5 * PLOCK_SECOND, .endures = !insists, .insists = insists};
+        CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
+        CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
+        CHECK_INT(plock_now(), began + 5 * PLOCK_SECOND);
+        end();
+    }
+}
+
+static const char *say_loading(const char *command, unsigned nth) {
+    (void)command, (void)nth;
+    return "-LOADING x\r\n";
+}
+
+static void a_server_that_answers_is_no_such_server(void) {
+    begin("redis://h");
+    fake_redis.says = say_loading;
+    CHECK_STATUS(fake_acquire(lease, 5 * PLOCK_SECOND), PLOCK_TIMED_OUT);
+    CHECK_INT(plock_now(), began + 5 * PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_LOADING);
+    end();
+}
+
+/* Until it is over, or the span. */
+static plock_status pass_in_line(plock_ns span) {
+    const plock_ns until = plock_now() + span;
+    plock_want want;
+    plock_status status = PLOCK_AGAIN;
+    while ((status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && plock_now() < until) {
+        fake_native_pass(ROUND);
+        do status = plock_lease_step(lease, &want);
+        while (status == PLOCK_TRY_FAILED);
+    }
+    return status;
+}
+
+static void go_away(void) {
+    refuse_connections_from(fake_connections());
+    for (unsigned p = 0; p < fake_connections(); p++)
+        fake_peers[p].write_failure = PLOCK_DISCONNECTED;
+    fake_cut_channel();
+}
+
+static void who_stands_in_line_gives_up_too_from_when_the_server_went_away(void) {
+    begin_in_line(fake_refuses, LONG);
+    CHECK_STATUS(pass_in_line(3 * PLOCK_SECOND), PLOCK_AGAIN); /* longer than it endures silence */
+    const plock_ns gone = plock_now();
+    go_away();
+    CHECK_STATUS(pass_in_line(LONG), PLOCK_CONNECT);
+    CHECK(plock_now() >= gone + GIVES_UP && plock_now() <= gone + GIVES_UP + 4 * ROUND);
+    end();
+}
+
+static void who_stands_in_line_rides_out_a_shorter_outage(void) {
+    begin_in_line(fake_refuses, LONG);
+    const unsigned before = fake_connections();
+    go_away();
+    CHECK_STATUS(pass_in_line(GIVES_UP / 2), PLOCK_AGAIN);
+    CHECK(fake_connections() > before);
+    for (unsigned p = fake_connections(); p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_OK;
+    CHECK_STATUS(pass_in_line(3 * GIVES_UP), PLOCK_AGAIN); /* and stands there as before */
+    CHECK(fake_channel_is_open());
+    end();
 }
 
 /* --- less time than there was --- */
@@ -292,14 +478,18 @@ static void so_can_waiting_in_line(void) {
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND);
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-    CHECK_INT(plock_now(), began + PLOCK_MILLISECOND);
+    CHECK(plock_now() >= began + PLOCK_MILLISECOND && plock_now() <= began + PLOCK_MILLISECOND + PARTING_SPAN);
     end();
 }
 
 int main(void) {
     RUN(patience_ends_exactly);
-    RUN(a_lock_that_is_held_is_waited_for_without_looking);
+    RUN(who_has_waited_in_vain_is_out_of_the_queue_when_he_hears_of_it);
+    RUN(a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only);
+    RUN(who_is_leaving_can_be_given_up);
+    RUN(a_lock_that_is_held_is_looked_at_once_a_second);
     RUN(a_lock_that_becomes_free_is_acquired_at_once);
+    RUN(a_claim_that_is_not_answered_is_undone_behind_it);
     RUN(it_is_looked_at_again_when_the_holders_time_is_over);
     RUN(any_time_left_is_understood);
     RUN(a_holder_who_will_not_tell_is_looked_at_again_and_again);
@@ -312,6 +502,13 @@ int main(void) {
     RUN(with_one_attempt_a_failure_is_the_answer);
     RUN(the_first_attempt_always_has_its_time);
     RUN(no_server_makes_a_call_last_beyond_its_budget);
+    RUN(a_server_that_refuses_connections_ends_it_long_before_patience);
+    RUN(so_does_one_that_is_silent);
+    RUN(a_shorter_outage_is_ridden_out);
+    RUN(who_endures_or_insists_tries_until_the_end);
+    RUN(a_server_that_answers_is_no_such_server);
+    RUN(who_stands_in_line_gives_up_too_from_when_the_server_went_away);
+    RUN(who_stands_in_line_rides_out_a_shorter_outage);
     RUN(an_operation_can_be_hurried);
     RUN(a_pause_can_be_hurried);
     RUN(so_can_waiting_in_line);

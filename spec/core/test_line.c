@@ -182,13 +182,44 @@ static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
 static void a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later(void) {
     begin();
     for (int64_t rank = 0; rank < 5; rank++) {
-        const plock_place place = {.free_in = 5 * PLOCK_SECOND, .rank = rank, .notified = true};
+        const plock_place place = {.free_in = PLOCK_SECOND / 2, .rank = rank, .notified = true};
         plock__line_schedule(line, &place, plock_now());
-        CHECK_INT(line->look_at, plock_now() + 5 * PLOCK_SECOND + (1 + rank) * PLOCK_MILLISECOND);
+        CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND / 2 + (1 + rank) * PLOCK_MILLISECOND);
     }
-    const plock_place unknown = {.free_in = PLOCK_NEVER, .notified = true};
-    plock__line_schedule(line, &unknown, plock_now());
-    CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND);
+    end();
+}
+
+/* Whatever the server promises, and however many are before us: it may forget. */
+static void there_is_a_look_in_each_second(void) {
+    static const plock_place PLACES[] = {
+        {.free_in = PLOCK_NEVER, .notified = true}, {.free_in = 5 * PLOCK_SECOND, .notified = true}, {.free_in = PLOCK_SECOND, .rank = 7, .notified = true},
+        {.free_in = PLOCK_SECOND / 2, .rank = 20000, .notified = true}, {.free_in = 5 * PLOCK_SECOND, .rank = INT32_MAX}};
+    begin();
+    for (unsigned i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
+        plock__line_schedule(line, &PLACES[i], plock_now());
+        CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND);
+    }
+    end();
+}
+
+static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
+    begin();
+    const plock_place place = {.free_in = 0, .rank = 5000, .notified = true};
+    plock__line_schedule(line, &place, plock_now());
+    CHECK_INT(line->look_at, plock_now());
+    end();
+}
+
+/* The queue is lost: whoever rests asks for his place, and who is asking asks once more. */
+static void all_but_who_was_seen_there_can_be_made_to_ask(void) {
+    begin();
+    for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
+    waiters[2].state = PLOCK__ASKED;
+    plock__line_shake(line, &waiters[1]);
+    CHECK(waiters[0].due && !waiters[0].woken && waiters[0].shaken);
+    CHECK(!waiters[1].due && !waiters[1].woken && !waiters[1].shaken);
+    CHECK(!waiters[2].due && waiters[2].woken && waiters[2].shaken);
+    CHECK(waiters[3].due && !waiters[3].woken && waiters[3].shaken);
     end();
 }
 
@@ -240,6 +271,9 @@ int main(void) {
     RUN(who_is_asking_already_is_passed_by);
     RUN(whose_place_is_due_asks_as_soon_as_he_can_queue);
     RUN(a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later);
+    RUN(there_is_a_look_in_each_second);
+    RUN(what_the_server_has_not_finished_is_asked_for_at_once);
+    RUN(all_but_who_was_seen_there_can_be_made_to_ask);
     RUN(one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals);
     RUN(whose_time_is_nearly_over_is_looked_at_then);
     RUN(those_behind_look_more_rarely);

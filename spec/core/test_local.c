@@ -215,17 +215,26 @@ static void a_lease_can_be_left_and_adopted(void) {
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     size_t length;
     const char *owner = plock_local_lease_owner(one, &length);
-    const plock_local_terms terms = {.owner = owner, .owner_length = length};
+    const plock_local_terms terms = {.renews = false};
     CHECK_STATUS(plock_local_lease_leave(one), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_OK);
     CHECK(!plock_local_lease_valid(one) && !plock_local_lease_lost(one));
-    CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one) + 1, &terms), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_adopt(two, owner, 0, &terms), PLOCK_MISUSE);
+    CHECK_STATUS(plock_local_lease_adopt(two, owner, length - 1, &terms), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_NOT_OWNER);
-    CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one), &terms), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     CHECK(plock_local_lease_valid(two));
     CHECK_INT(plock_local_lease_valid_until(two), plock_local_lease_valid_until(one));
-    CHECK_INT(plock_local_lease_fence(two), plock_local_lease_fence(one));
+    CHECK(plock_local_lease_fence(two) > plock_local_lease_fence(one));
+    size_t other_length;
+    const char *other = plock_local_lease_owner(two, &other_length);
+    CHECK(other_length != length || memcmp(other, owner, length)); /* a fresh one … */
+    plock_local_lease *late = local_lease(store, "k");
+    CHECK_STATUS(plock_local_lease_adopt(late, owner, length, &terms), PLOCK_OK);
+    CHECK_STATUS(local_finish(late), PLOCK_NOT_OWNER); /* … so it was good for once */
+    CHECK(plock_local_lease_valid(two));
+    plock_local_lease_free(late);
     plock_local_lease_free(one);
     CHECK_INT(local_holders(store, "k"), 1);
     CHECK_STATUS(local_release(two), PLOCK_OK);
@@ -241,14 +250,16 @@ static void it_can_be_adopted_for_another_time(void) {
         CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
         size_t length;
         const char *owner = plock_local_lease_owner(one, &length);
-        plock_local_terms terms = {.owner = owner, .owner_length = length, .ttl = PLOCK_TTL_MAX + 1};
+        plock_local_terms terms = {.owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
         CHECK_STATUS(plock_local_lease_leave(one), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one), &terms), PLOCK_MISUSE);
+        CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_MISUSE);
         terms.ttl = spans[i];
         const plock_ns before = plock_now();
-        CHECK_STATUS(plock_local_lease_adopt(two, plock_local_lease_fence(one), &terms), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_OK);
+        size_t heir_length;
+        CHECK(!memcmp(plock_local_lease_owner(two, &heir_length), "heir", 4) && heir_length == 4);
         const plock_ns until = plock_local_lease_valid_until(two);
         CHECK(until >= before + spans[i] && until <= plock_now() + spans[i]);
         plock_local_lease_free(one);
@@ -390,7 +401,7 @@ int main(void) {
     RUN(a_store_is_full_at_its_bound_and_has_room_again);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
-    CHECK_INT(plock__live_allocations(), 4); /* wakers, which are kept */
+    CHECK_INT(plock__live_allocations(), 3); /* wakers, which are kept */
     CHECK(test_open_descriptors() <= descriptors + 10);
     return test_end("local");
 }

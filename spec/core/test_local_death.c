@@ -127,6 +127,116 @@ static void what_is_meant_to_outlive_its_process_does(void) {
     plock_local_close(s->store);
 }
 
+/* --- an adopter that dies --- */
+
+typedef struct bequest {
+    scene *s;
+    char owner[PLOCK_TOKEN_LENGTH];
+    plock_local_terms terms; /* the adopter's */
+} bequest;
+
+/* Acquired as the terms say, and left. */
+static void bequeath(bequest *b, const plock_local_terms *terms) {
+    plock_local_lease *lease = local_lease(b->s->store, "k");
+    CHECK_STATUS(local_acquire_as(lease, terms), PLOCK_OK);
+    atomic_store(&b->s->at, plock_local_lease_acquired_at(lease));
+    size_t length;
+    const char *owner = plock_local_lease_owner(lease, &length);
+    CHECK_INT(length, sizeof b->owner);
+    memcpy(b->owner, owner, sizeof b->owner);
+    CHECK_STATUS(plock_local_lease_leave(lease), PLOCK_OK);
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+    plock_local_lease_free(lease);
+}
+
+static void adopt_and_die(void *context) {
+    bequest *b = context;
+    plock_local_lease *lease = local_lease(b->s->store, "k");
+    (void)plock__local_die_at(b->s->fault);
+    if (plock_local_lease_adopt(lease, b->owner, sizeof b->owner, &b->terms) || local_finish(lease)) _exit(1);
+    b->s->fault = plock__local_die_at(0);
+    (void)raise(SIGKILL);
+}
+
+static void check_killed(pid_t child) {
+    const int status = local_status_of(child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
+    bequest b = {.s = new_scene()};
+    b.s->store = local_open();
+    for (const char *mode = "-rws"; *mode; mode++) {
+        plock_local_terms terms = {.ttl = LONG, .mode = *mode == '-' ? 0 : *mode, .limit = *mode == 's' ? 3 : *mode == 'w'};
+        bequeath(&b, &terms);
+        CHECK_INT(local_holders(b.s->store, "k"), 1);
+        check_killed(local_child(adopt_and_die, &b));
+        CHECK_INT(local_holders(b.s->store, "k"), 0); /* without at_least it is the adopter's, and ends with him */
+        terms.at_least = LONG;
+        bequeath(&b, &terms);
+        check_killed(local_child(adopt_and_die, &b));
+        CHECK_INT(local_holders(b.s->store, "k"), 1);
+        CHECK_STATUS(local_break(b.s->store, "k"), PLOCK_OK);
+    }
+    plock_local_close(b.s->store);
+}
+
+static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
+    static const plock_ns SPAN = 150 * PLOCK_MILLISECOND;
+    static const int SPANS[][3] = {{1, 0, 1}, {1, 2, 2}, {2, 1, 2}, {0, 1, 1}}; /* the first holder's, the adopter's, what counts */
+    bequest b = {.s = new_scene()};
+    b.s->store = local_open();
+    for (size_t i = 0; i < sizeof SPANS / sizeof *SPANS; i++) {
+        b.terms = (plock_local_terms){.at_least = SPANS[i][1] * SPAN};
+        bequeath(&b, &(plock_local_terms){.ttl = LONG, .at_least = SPANS[i][0] * SPAN});
+        check_killed(local_child(adopt_and_die, &b));
+        plock_local_lease *lease = local_lease(b.s->store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, SOON), PLOCK_OK);
+        CHECK(plock_now() - atomic_load(&b.s->at) >= SPANS[i][2] * SPAN);
+        CHECK(plock_now() - atomic_load(&b.s->at) < SOON);
+        plock_local_lease_free(lease);
+    }
+    plock_local_close(b.s->store);
+}
+
+static void nor_does_a_short_span_end_it_before(void) {
+    static const plock_local_terms TERMS[][2] = {
+        {{.ttl = LONG, .at_least = LONG}, {.ttl = PLOCK_SECOND}}, /* before, the adopter's */
+        {{.ttl = PLOCK_SECOND}, {.at_least = LONG}},
+        {{.ttl = PLOCK_SECOND}, {.ttl = PLOCK_SECOND, .at_least = LONG}},
+    };
+    bequest b = {.s = new_scene()};
+    b.s->store = local_open();
+    for (size_t i = 0; i < sizeof TERMS / sizeof *TERMS; i++) {
+        bequeath(&b, &TERMS[i][0]);
+        plock_local_lease *lease = local_lease(b.s->store, "k");
+        CHECK_STATUS(plock_local_lease_adopt(lease, b.owner, sizeof b.owner, &TERMS[i][1]), PLOCK_OK);
+        CHECK_STATUS(local_finish(lease), PLOCK_OK);
+        CHECK(plock_local_lease_valid_until(lease) >= atomic_load(&b.s->at) + LONG);
+        CHECK(plock_local_lease_valid_until(lease) <= plock_now() + LONG);
+        CHECK(plock_local_lease_ttl(lease) > LONG / 2 && plock_local_lease_ttl(lease) <= LONG);
+        CHECK_STATUS(local_release(lease), PLOCK_OK);
+        plock_local_lease_free(lease);
+    }
+    plock_local_close(b.s->store);
+}
+
+static void it_does_so_whatever_step_the_adopter_dies_at(void) {
+    bequest b = {.s = new_scene()};
+    b.s->store = local_open();
+    unsigned long faults = 1;
+    for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
+        bequeath(&b, &(plock_local_terms){.ttl = LONG, .at_least = LONG});
+        b.s->fault = fault;
+        check_killed(local_child(adopt_and_die, &b));
+        if (!fault) faults = b.s->fault;
+        CHECK_INT(local_holders(b.s->store, "k"), 1);
+        CHECK_STATUS(local_break(b.s->store, "k"), PLOCK_OK);
+    }
+    CHECK(faults > 5);
+    plock_local_close(b.s->store);
+}
+
 /* --- children of a holder --- */
 
 static void stay_in_child(void *context) {
@@ -372,6 +482,10 @@ int main(void) {
     RUN(a_dead_holders_lock_passes_on_at_once);
     RUN(whoever_comes_after_its_death_has_it_without_waiting);
     RUN(what_is_meant_to_outlive_its_process_does);
+    RUN(what_is_to_outlive_its_process_outlives_an_adopter_too);
+    RUN(it_does_so_for_its_time_or_the_adopters_where_that_is_longer);
+    RUN(nor_does_a_short_span_end_it_before);
+    RUN(it_does_so_whatever_step_the_adopter_dies_at);
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(it_may_die_at_every_step);

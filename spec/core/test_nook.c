@@ -31,7 +31,8 @@ static plock__nook nook_in(bed *b, plock_waker *bell) {
 }
 
 static plock_status sleep_there(const plock__nook *nook, plock_waker *interrupt, plock_ns span) {
-    const plock_want want = {.fd = plock_waker_descriptor(nook->bell), .events = POLLIN, .deadline = plock_now() + span, .nook = nook};
+    const plock_ns deadline = plock_now() + span;
+    const plock_want want = {.fd = -1, .waker = nook->bell, .deadline = deadline, .nook = nook};
     return plock_await(&want, interrupt);
 }
 

@@ -13,7 +13,6 @@
 static plock_store *store;
 static plock_want want;
 static plock_error error;
-static int bell; /* what those who wait for a connection poll */
 
 static void begin(unsigned limit) {
     char url[64];
@@ -27,16 +26,16 @@ static void end(void) {
     fake_clock_stop();
 }
 
-static plock_status take(plock_connection **connection, bool *waits) {
+static plock_status take(plock_connection **connection, plock_turn *turn) {
     want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
-    return plock__pool_take(&store->pool, connection, waits, &want, &error);
+    return plock__pool_take(&store->pool, connection, turn, &want);
 }
 
 /* A connection that is ready, from the pool or new. */
 static plock_connection *get(void) {
     plock_connection *connection = NULL;
-    bool waits = false;
-    CHECK_STATUS(take(&connection, &waits), PLOCK_OK);
+    plock_turn turn = {0};
+    CHECK_STATUS(take(&connection, &turn), PLOCK_OK);
     if (connection) return connection;
     CHECK_STATUS(plock__store_connect(store, &connection, &error), PLOCK_OK);
     CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &want, &error), PLOCK_OK);
@@ -47,18 +46,24 @@ static void give(plock_connection *connection) {
     plock__pool_give(&store->pool, connection, true);
 }
 
-static void check_full(bool *waits) {
+static void check_queues(plock_turn *turn) {
     plock_connection *connection;
-    CHECK_STATUS(take(&connection, waits), PLOCK_AGAIN);
-    CHECK(*waits);
-    CHECK(want.fd >= 0);
-    CHECK_INT(want.events, POLLIN);
-    bell = want.fd;
+    CHECK_STATUS(take(&connection, turn), PLOCK_AGAIN);
+    CHECK(turn->waits);
+    CHECK_INT(want.fd, -1);
+    CHECK(want.waker == turn->bell);
 }
 
-static bool rung(void) {
-    struct pollfd polled = {.fd = bell, .events = POLLIN};
-    return poll(&polled, 1, 0) == 1;
+static bool rung(const plock_turn *turn) {
+    return plock__waker_rung(turn->bell);
+}
+
+static void check_served(plock_turn *turn, const plock_connection *expected) {
+    plock_connection *connection;
+    CHECK(rung(turn));
+    CHECK_STATUS(take(&connection, turn), PLOCK_OK);
+    CHECK(connection == expected);
+    CHECK(!turn->waits && !turn->bell);
 }
 
 static void it_grows_on_demand_and_not_beyond_its_bound(void) {
@@ -69,11 +74,11 @@ static void it_grows_on_demand_and_not_beyond_its_bound(void) {
         connections[i] = get();
         CHECK_INT(fake_connections(), i + 1);
     }
-    bool waits = false;
-    check_full(&waits);
-    CHECK(!rung());
-    plock__pool_leave(&store->pool, &waits);
-    CHECK(!waits);
+    plock_turn turn = {0};
+    check_queues(&turn);
+    CHECK(!rung(&turn));
+    plock__pool_leave(&store->pool, &turn);
+    CHECK(!turn.waits && !turn.bell);
     for (unsigned i = 0; i < 3; i++) give(connections[i]);
     CHECK_INT(store->pool.open, 3);
     end();
@@ -100,14 +105,13 @@ static void the_one_used_last_is_used_next(void) {
 static void room_that_was_granted_can_be_given_back(void) {
     begin(1);
     plock_connection *connection;
-    bool waits = false, second = false;
-    CHECK_STATUS(take(&connection, &waits), PLOCK_OK);
-    CHECK(connection == NULL && !waits);
-    check_full(&second);
+    plock_turn turn = {0}, second = {0};
+    CHECK_STATUS(take(&connection, &turn), PLOCK_OK);
+    CHECK(connection == NULL && !turn.waits);
+    check_queues(&second);
     plock__pool_give_room(&store->pool);
-    CHECK(rung());
-    CHECK_STATUS(take(&connection, &second), PLOCK_OK);
-    CHECK(connection == NULL && !second);
+    check_served(&second, NULL);
+    CHECK_INT(store->pool.open, 1);
     plock__pool_give_room(&store->pool);
     CHECK_INT(store->pool.open, 0);
     end();
@@ -212,61 +216,150 @@ static void a_store_that_was_disconnected_connects_again(void) {
 
 /* --- waiting; what threads see of it is in test_pool_waiting.c --- */
 
-static void who_waits_is_rung_when_one_comes_back(void) {
+static void who_queues_gets_the_one_that_comes_back(void) {
     begin(1);
-    plock_connection *connection = get(), *got;
-    bool waits = false;
-    check_full(&waits);
+    plock_connection *connection = get();
+    plock_turn turn = {0};
+    check_queues(&turn);
     give(connection);
-    CHECK(rung());
-    CHECK_STATUS(take(&got, &waits), PLOCK_OK);
-    CHECK(got == connection && !waits);
-    give(got);
+    check_served(&turn, connection);
+    give(connection);
+    CHECK(store->pool.idle == connection);
     end();
 }
 
-static void who_waits_is_rung_when_one_is_closed(void) {
+static void or_the_room_of_one_that_is_closed(void) {
     begin(1);
-    plock_connection *connection = get(), *got;
-    bool waits = false;
-    check_full(&waits);
+    plock_connection *connection = get();
+    plock_turn turn = {0};
+    check_queues(&turn);
     plock__pool_give(&store->pool, connection, false);
-    CHECK(rung());
-    CHECK_STATUS(take(&got, &waits), PLOCK_OK);
-    CHECK(got == NULL); /* room for a new one */
+    check_served(&turn, NULL);
+    CHECK_INT(store->pool.open, 1); /* the room is theirs */
+    plock__pool_give_room(&store->pool);
+    CHECK_INT(store->pool.open, 0);
+    end();
+}
+
+static void they_are_served_in_the_order_in_which_they_came(void) {
+    enum { TURNS = 4 };
+    begin(1);
+    plock_connection *connection = get(), *other;
+    plock_turn turns[TURNS] = {0};
+    for (int i = 0; i < TURNS; i++) check_queues(&turns[i]);
+    for (int i = 0; i < TURNS; i++) {
+        give(connection);
+        for (int later = i + 1; later < TURNS; later++) {
+            CHECK(!rung(&turns[later]));
+            CHECK_STATUS(take(&other, &turns[later]), PLOCK_AGAIN);
+        }
+        check_served(&turns[i], connection);
+    }
+    CHECK_INT(store->pool.waiting, 0);
+    give(connection);
+    end();
+}
+
+static void nobody_who_comes_later_gets_in_between(void) {
+    begin(1);
+    plock_connection *connection = get();
+    plock_turn first = {0}, late = {0};
+    check_queues(&first);
+    give(connection);
+    check_queues(&late); /* the first has not looked yet: the connection is kept for it */
+    check_served(&first, connection);
+    plock__pool_give(&store->pool, connection, false);
+    check_served(&late, NULL);
     plock__pool_give_room(&store->pool);
     end();
 }
 
-/* One ring may stand for two connections, and whoever hears it must not keep it to himself. */
-static void the_ring_is_passed_on_while_there_is_something_to_have(void) {
-    begin(2);
-    plock_connection *a = get(), *b = get(), *got;
-    bool first = false, second = false;
-    check_full(&first);
-    check_full(&second);
-    give(a);
-    give(b);
-    CHECK_STATUS(take(&got, &first), PLOCK_OK);
-    CHECK(rung());
-    give(got);
-    CHECK_STATUS(take(&got, &second), PLOCK_OK);
-    give(got);
+static void the_urgent_go_before_the_others(void) {
+    begin(1);
+    plock_connection *connection = get();
+    plock_turn a = {0}, b = {0}, urgent = {.urgent = true}, second = {.urgent = true};
+    plock_turn *const order[] = {&urgent, &second, &a, &b};
+    check_queues(&a);
+    check_queues(&urgent);
+    check_queues(&b);
+    check_queues(&second);
+    for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
+        give(connection);
+        check_served(order[i], connection);
+    }
+    give(connection);
     end();
 }
 
-static void who_gives_up_passes_the_ring_on(void) {
+static void who_gives_up_leaves_the_others_in_their_order(void) {
+    for (int served = 0; served < 2; served++)
+        for (int closed = 0; closed < 2; closed++) {
+            begin(1);
+            plock_connection *connection = get();
+            plock_turn first = {0}, second = {0}, third = {0};
+            check_queues(&first);
+            check_queues(&second);
+            check_queues(&third);
+            if (served) plock__pool_give(&store->pool, connection, !closed);
+            plock__pool_leave(&store->pool, served ? &first : &second);
+            if (!served) plock__pool_give(&store->pool, connection, !closed);
+            check_served(served ? &second : &first, closed ? NULL : connection); /* it was handed on */
+            if (closed) plock__pool_give_room(&store->pool);
+            else give(connection);
+            check_served(&third, closed ? NULL : connection);
+            if (closed) plock__pool_give_room(&store->pool);
+            else give(connection);
+            CHECK_INT(store->pool.waiting, 0);
+            CHECK_INT(store->pool.open, closed ? 0 : 1);
+            end();
+        }
+}
+
+static void without_memory_for_a_waker_the_place_is_kept_and_looked_at_often(void) {
     begin(1);
     plock_connection *connection = get(), *got;
-    bool first = false, second = false;
-    check_full(&first);
-    check_full(&second);
+    plock_turn turn = {0}, late = {0};
+    plock__forget_wakers();
+    (void)plock__fail_allocation(1);
+    CHECK_STATUS(take(&got, &turn), PLOCK_AGAIN);
+    (void)plock__fail_allocation(0);
+    CHECK(turn.waits && !turn.bell);
+    CHECK_INT(want.fd, -1);
+    CHECK(want.deadline > plock_now() && want.deadline <= plock_now() + 10 * PLOCK_MILLISECOND);
+    check_queues(&late);
     give(connection);
-    plock__pool_leave(&store->pool, &first);
-    CHECK(rung());
-    CHECK_STATUS(take(&got, &second), PLOCK_OK);
+    CHECK_STATUS(take(&got, &turn), PLOCK_OK);
     CHECK(got == connection);
-    give(got);
+    give(connection);
+    check_served(&late, connection);
+    give(connection);
+    end();
+}
+
+static void in_child(void *context) {
+    plock_turn *turns = context;
+    plock_connection *own = get(); /* the parent's queue is not here */
+    CHECK(store->pool.waiting == 0 && store->pool.open == 1);
+    plock__pool_leave(&store->pool, &turns[0]);
+    plock__pool_leave(&store->pool, &turns[1]);
+    CHECK(fake_peers[0].destroyed); /* the one that had been handed over, which is the parent's */
+    CHECK_INT(store->pool.open, 1);
+    give(own);
+    end();
+}
+
+static void a_child_has_no_place_in_its_parents_queue(void) {
+    begin(1);
+    plock_connection *connection = get();
+    plock_turn turns[2] = {0};
+    check_queues(&turns[0]);
+    check_queues(&turns[1]);
+    give(connection);
+    test_in_child(in_child, turns);
+    check_served(&turns[0], connection);
+    give(connection);
+    check_served(&turns[1], connection);
+    give(connection);
     end();
 }
 
@@ -274,7 +367,7 @@ static void nothing_is_left_behind(void) {
     plock__forget_wakers();
     const long before = plock__live_allocations();
     const int descriptors = test_open_descriptors();
-    who_gives_up_passes_the_ring_on();
+    who_gives_up_leaves_the_others_in_their_order();
     distrust_closes_the_idle_now_and_the_others_later();
     plock__forget_wakers();
     CHECK_INT(plock__live_allocations(), before);
@@ -291,10 +384,14 @@ int main(void) {
     RUN(all_that_rested_may_have_been_closed);
     RUN(distrust_closes_the_idle_now_and_the_others_later);
     RUN(a_store_that_was_disconnected_connects_again);
-    RUN(who_waits_is_rung_when_one_comes_back);
-    RUN(who_waits_is_rung_when_one_is_closed);
-    RUN(the_ring_is_passed_on_while_there_is_something_to_have);
-    RUN(who_gives_up_passes_the_ring_on);
+    RUN(who_queues_gets_the_one_that_comes_back);
+    RUN(or_the_room_of_one_that_is_closed);
+    RUN(they_are_served_in_the_order_in_which_they_came);
+    RUN(nobody_who_comes_later_gets_in_between);
+    RUN(the_urgent_go_before_the_others);
+    RUN(who_gives_up_leaves_the_others_in_their_order);
+    RUN(without_memory_for_a_waker_the_place_is_kept_and_looked_at_often);
+    RUN(a_child_has_no_place_in_its_parents_queue);
     RUN(nothing_is_left_behind);
     return test_end("pool");
 }

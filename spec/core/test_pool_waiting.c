@@ -24,11 +24,11 @@ static void end(void) {
 static plock_connection *take_and_wait(atomic_int *waiting) {
     plock_connection *connection = NULL;
     plock_error error;
-    bool waits = false;
+    plock_turn turn = {0};
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     for (;;) {
         plock_want want = {.fd = -1, .deadline = deadline};
-        const plock_status status = plock__pool_take(&store->pool, &connection, &waits, &want, &error);
+        const plock_status status = plock__pool_take(&store->pool, &connection, &turn, &want);
         if (status != PLOCK_AGAIN) {
             if (status || connection) return connection;
             if (plock__store_connect(store, &connection, &error)) return NULL;
@@ -36,10 +36,11 @@ static plock_connection *take_and_wait(atomic_int *waiting) {
         }
         atomic_fetch_add(waiting, 1);
         if (plock_now() >= deadline) {
-            plock__pool_leave(&store->pool, &waits);
+            plock__pool_leave(&store->pool, &turn);
             return NULL;
         }
-        struct pollfd polled = {.fd = want.fd, .events = want.events};
+        const int fd = want.waker ? plock_waker_descriptor(want.waker) : want.fd;
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
         (void)poll(&polled, 1, plock_poll_timeout(deadline));
     }
 }

@@ -18,7 +18,7 @@ static char *make(plock_subject *subject, const char *key, size_t length) {
     char *room = plock__allocate(plock__names_room(length)); /* not a byte more: the sanitizer sees whether it is enough */
     if (!room) abort();
     *subject = (plock_subject){0};
-    plock__subject_name(subject, room, plock__text(key, length));
+    plock__subject_name(subject, room, plock__text(key, length), 60 * PLOCK_SECOND);
     return room;
 }
 
@@ -144,15 +144,15 @@ static void requests_say_what_the_scripts_expect(void) {
     subject.owner.value = plock__text("me", 2);
     subject.owner.record = plock__text("h 1 2 c l me", 12);
     request = plock__queue_request(&subject, 3 * PLOCK_SECOND, 0, 0);
-    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 0 0");
+    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 0 0");
     request = plock__queue_request(&subject, 3 * PLOCK_SECOND, 1700000000000100, 80 * PLOCK_MILLISECOND);
-    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 1700000000000100 80");
+    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 1700000000000100 80");
     request = plock__release_request(&subject, 0, 0);
     check_request(&request, "k plock:1:{k}:queue | me");
     request = plock__release_request(&subject, 5 * PLOCK_MILLISECOND, 0);
     check_request(&request, "k plock:1:{k}:queue | me 5");
     request = plock__release_request(&subject, 0, 7 * PLOCK_SECOND);
-    check_request(&request, "k plock:1:{k}:queue | me 0 7000");
+    check_request(&request, "k plock:1:{k}:queue plock:1:{k}:fence | me 0 7000 67000");
     request = plock__leave_request(&subject, true);
     check_request(&request, "k plock:1:{k}:queue | me 1 h 1 2 c l me");
     subject.owner.record = plock__text(NULL, 0);

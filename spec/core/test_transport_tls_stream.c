@@ -5,6 +5,7 @@
 #include "thread_state.h"
 #include "tls_pair.h"
 
+#include "connection.h"
 #include "memory.h"
 
 #include <poll.h>
@@ -64,6 +65,81 @@ static void bytes_go_both_ways(void) {
     CHECK(got == 4 && !memcmp(bytes, "NG\r\n", 4));
     CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got, &pair.want, &pair.error), PLOCK_AGAIN);
     CHECK_INT(pair.want.events, POLLIN);
+    end();
+}
+
+static void what_is_left_of_a_record_is_pending(void) {
+    char bytes[4096];
+    size_t got = 0;
+    static char record[16000];
+    connected();
+    memset(record, 'x', sizeof record);
+    tls_server_write(&pair.server, record, sizeof record);
+    CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
+    CHECK_INT(got, sizeof bytes);
+    struct pollfd polled = {.fd = pair.transport->does->descriptor(pair.transport), .events = POLLIN};
+    CHECK_INT(poll(&polled, 1, 0), 0); /* the descriptor tells nothing of it */
+    for (size_t left = sizeof record - got; left > 0; left -= got) {
+        (void)thread_state_drop();
+        CHECK_INT(pair.transport->does->pending(pair.transport), left);
+        CHECK(!thread_state_drop());
+        CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
+    }
+    CHECK_INT(pair.transport->does->pending(pair.transport), 0);
+    end();
+}
+
+static plock_connection *greeted(void) {
+    char bytes[256];
+    connected();
+    plock_connection *connection = plock__connection_new(pair.config, pair.transport);
+    pair.transport = NULL; /* the connection's now */
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.want, &pair.error), PLOCK_AGAIN);
+    CHECK(loopback_readable(pair.server.fd));
+    CHECK(tls_server_read(&pair.server, bytes, sizeof bytes) > 0);
+    tls_server_write(&pair.server, "+OK\r\n+OK\r\n", 10); /* to HELLO and CLIENT SETNAME */
+    (void)plock_wait_poll(NULL, &pair.want);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.want, &pair.error), PLOCK_OK);
+    return connection;
+}
+
+static void a_connection_takes_all_of_a_record_before_it_waits(void) {
+    enum { REPLIES = 3500 }; /* 14,000 bytes: one record, several reads */
+    static char record[4 * REPLIES];
+    const plock_value *value;
+    plock_connection *connection = greeted();
+    for (int i = 0; i < REPLIES; i++) memcpy(record + 4 * i, ":1\r\n", 4);
+    tls_server_write(&pair.server, record, sizeof record);
+    CHECK(plock__connection_at_rest(connection)); /* what is still in the socket is alive()'s to find */
+    CHECK(plock__connection_expects(connection, &pair.want));
+    (void)plock_wait_poll(NULL, &pair.want);
+    unsigned heard = 0;
+    plock_status status;
+    while ((status = plock__connection_hear(connection, heard == 0, &value, &pair.want, &pair.error)) == PLOCK_OK) heard++;
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    CHECK_INT(heard, REPLIES);
+    plock__connection_free(connection);
+    end();
+}
+
+/* An answer that nobody asked for would be taken for the answer to the next command. */
+static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
+    static char record[8192];
+    const plock_value *value;
+    const plock_text word = plock__text("PING", 4);
+    plock_connection *connection = greeted();
+    CHECK(plock__connection_at_rest(connection));
+    CHECK_STATUS(plock__connection_send(connection, 1, &word, &pair.error), PLOCK_OK);
+    (void)snprintf(record, sizeof record, "$%d\r\n%0*d\r\n", 4087, 4087, 0); /* ends where the first read does */
+    const size_t first = strlen(record);
+    CHECK_INT(first, 4096);
+    memcpy(record + first, ":1\r\n", 4);
+    tls_server_write(&pair.server, record, first + 4);
+    (void)plock_wait_poll(NULL, &pair.want);
+    CHECK_STATUS(plock__connection_receive(connection, &value, &pair.want, &pair.error), PLOCK_OK);
+    CHECK_INT(value->length, 4087);
+    CHECK(!plock__connection_at_rest(connection));
+    plock__connection_free(connection);
     end();
 }
 
@@ -174,7 +250,7 @@ static plock_status answered_with(const char *bytes, size_t length) {
 
 static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
     CHECK_STATUS(answered_with("-ERR Protocol error\r\n", 21), PLOCK_TLS);
-    CHECK_HAS(pair.error.message, "TLS: wrong version number");
+    CHECK_HAS(pair.error.message, "TLS: wrong version number: the server does not seem to speak TLS");
     end();
     CHECK_STATUS(answered_with("\x16\x03\x03\x00\x04zzzz", 9), PLOCK_TLS);
     end();
@@ -212,7 +288,7 @@ static void a_file_that_is_of_no_use_is_named(void) {
     const struct { const char *option, *value, *more, *words; } FILES[] = {
         {"ca_file", "/nonexistent.pem", "", "ca_file: "},
         {"ca_file", files.garbage, "", "ca_file: "},
-        {"ca_path", "/nonexistent", "", "ca_path: No such file or directory"},
+        {"ca_path", "/nonexistent", "", "ca_path: /nonexistent: No such file or directory"},
         {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
         {"cert", files.garbage, "&verify=none", "cert: "},
         {"cert", files.ca, "&verify=none", "key: "},      /* a certificate without its key */
@@ -269,6 +345,9 @@ int main(void) {
     if (!certificates_make(&files)) return test_end("transport tls stream");
     (void)snprintf(trusted, sizeof trusted, "ca_file=%s", files.ca);
     RUN(bytes_go_both_ways);
+    RUN(what_is_left_of_a_record_is_pending);
+    RUN(a_connection_takes_all_of_a_record_before_it_waits);
+    RUN(a_connection_is_not_at_rest_while_bytes_are_pending);
     RUN(a_full_socket_takes_the_rest_later);
     RUN(an_idle_connection_looks_alive_also_with_tickets_unread);
     RUN(every_kind_of_end_is_a_disconnection);

@@ -85,8 +85,8 @@ static void who_is_refused_subscribes_and_then_queues(void) {
     CHECK_INT(strlen(channel), 16);
     CHECK_INT(strspn(channel, "0123456789abcdef"), 16);
     CHECK_TEXT(fake_word(second, 11, word), channel);
-    CHECK_TEXT(fake_word(second, 14, word), "0"); /* no ticket yet */
-    CHECK_TEXT(fake_word(second, 15, word), "0"); /* he shares with no one of the older implementation */
+    CHECK_TEXT(fake_word(second, 15, word), "0"); /* no ticket yet */
+    CHECK_TEXT(fake_word(second, 16, word), "0"); /* he shares with no one of the older implementation */
     (void)fake_value(0, value);
     CHECK_TEXT(fake_value(1, word), value); /* refused for certain, so it can be asked with again */
     CHECK_TEXT(fake_word(second, 13, word), value);
@@ -250,12 +250,28 @@ static void who_gives_up_leaves_with_his_record(void) {
         if (way == FREE) plock_lease_free(lease), lease = NULL;
         if (way == TIME_OVER) {
             CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-            CHECK_INT(plock_now(), began + 10 * PLOCK_SECOND);
+            CHECK(plock_now() <= began + 10 * PLOCK_SECOND + 20 * PLOCK_MILLISECOND); /* his patience, and a moment to leave in */
         }
         fake_await("EVALSHA leave", 1);
         check_leave("EVALSHA", 1, "0"); /* he was refused: the lock itself cannot be his */
         end();
     }
+}
+
+static const char *leave_in_vain(const char *command, unsigned nth) {
+    return !strncmp(command, "EVALSHA leave", 13) && nth < 4 ? FAKE_SILENCE : fake_refuses(command, nth);
+}
+
+/* For longer than a release may take: nobody waits for it, and who stays in the queue counts among those who wait. */
+static void who_gives_up_leaves_as_soon_as_the_server_answers(void) {
+    begin(leave_in_vain);
+    get_in_line();
+    plock_lease_cancel(lease);
+    fake_await("EVALSHA leave", 1);
+    for (unsigned i = 0; i < 100 && fake_commands_like("EVALSHA leave") < 5; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
+    fake_await("EVALSHA leave", 5);
+    CHECK(plock_now() - began >= 2 * PLOCK_SECOND);
+    end();
 }
 
 /* The request under way is waited for: it costs less than a connection. */
@@ -340,10 +356,10 @@ static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND, .shares = true}), PLOCK_OK);
     fake_carry_on(lease);
     fake_await("EVALSHA acquire", 2);
-    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 15, word), "5");
+    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 16, word), "5");
     fake_native_pass(70 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
-    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 2, command), 15, word), "68");
+    CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 2, command), 16, word), "68");
     end();
 }
 
@@ -359,6 +375,7 @@ int main(void) {
     RUN(what_was_granted_and_is_over_is_not_held);
     RUN(after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket);
     RUN(who_gives_up_leaves_with_his_record);
+    RUN(who_gives_up_leaves_as_soon_as_the_server_answers);
     RUN(who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there);
     RUN(who_gives_up_what_he_got_without_having_queued_gives_it_back);
     RUN(an_answer_that_does_not_come_is_not_waited_for_for_ever);

@@ -2,17 +2,20 @@
 #include "test.h"
 
 #include "memory.h"
+#include "plock/want.h"
+#include "process.h"
 #include "waker.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool audible(const plock_waker *waker, int timeout_ms) {
+static bool audible(plock_waker *waker, int timeout_ms) {
     struct pollfd polled = {.fd = plock_waker_descriptor(waker), .events = POLLIN};
     return poll(&polled, 1, timeout_ms) == 1;
 }
@@ -52,7 +55,7 @@ static void ringing_twice_is_ringing_once(void) {
 
 /* Whoever hushes looks around afterwards, so this ring may be swallowed; but not the next one. */
 static void a_ring_in_the_middle_of_a_hush_does_not_silence_the_next(void) {
-    plock_waker *waker = plock_waker_take();
+    plock_waker *waker = plock__waker_take_open();
     plock_waker_ring(waker);
     atomic_store(&ring_before_read, waker);
     (void)plock_waker_hush(waker);
@@ -124,23 +127,214 @@ static void no_ring_is_lost_between_threads(void) {
 
 /* --- descriptors --- */
 
-static void without_a_descriptor_there_is_no_waker_and_errno_says_why(void) {
-    struct rlimit limit, none;
-    plock__forget_wakers();
-    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    none = limit;
+static void forbid_descriptors(struct rlimit *limit) {
+    CHECK(getrlimit(RLIMIT_NOFILE, limit) == 0);
+    struct rlimit none = *limit;
     none.rlim_cur = 3;
     CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
-    errno = 0;
+}
+
+static void without_a_descriptor_errno_says_why(void) {
+    struct rlimit limit;
+    plock__forget_wakers();
+    forbid_descriptors(&limit);
     plock_waker *waker = plock_waker_take();
+    errno = 0;
+    const int descriptor = plock_waker_descriptor(waker);
     const int code = errno;
+    errno = 0;
+    plock_waker *open = plock__waker_take_open();
+    const int code_of_open = errno;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    CHECK(waker == NULL);
+    CHECK_INT(descriptor, -1);
     CHECK_INT(code, EMFILE);
-    waker = plock_waker_take(); /* and then there is one */
-    CHECK(waker != NULL);
-    plock_waker_ring(waker);
+    CHECK(open == NULL);
+    CHECK_INT(code_of_open, EMFILE);
+    plock_waker_ring(waker); /* before it has a descriptor: heard as soon as it has */
     CHECK(audible(waker, 0));
+    plock_waker_give(waker);
+}
+
+/* As many as wait at once, and no more than a few when none does. */
+static void descriptors_are_given_back(void) {
+    enum { WAKERS = 100, KEPT_AT_MOST = 16 };
+    plock_waker *wakers[WAKERS];
+    plock__forget_wakers();
+    const int before = test_open_descriptors();
+    for (int i = 0; i < WAKERS; i++) {
+        wakers[i] = plock_waker_take();
+        if (wakers[i]) CHECK(plock_waker_descriptor(wakers[i]) >= 0);
+    }
+    const int each = (test_open_descriptors() - before) / WAKERS;
+    CHECK(each >= 1);
+    for (int i = 0; i < WAKERS; i++) plock_waker_give(wakers[i]);
+    CHECK(test_open_descriptors() - before <= KEPT_AT_MOST * each);
+}
+
+/* --- sleeping without a descriptor --- */
+
+static const plock_ns LONG = 60 * PLOCK_SECOND;
+
+enum { SLEEPERS = 50 };
+
+typedef struct sleeper {
+    plock_waker *waker, *interrupt;
+    plock_status status;
+    atomic_bool asleep;
+} sleeper;
+
+static void *sleep_in_line(void *argument) {
+    sleeper *s = argument;
+    const plock_want want = {.fd = -1, .waker = s->waker, .deadline = plock_now() + LONG};
+    atomic_store(&s->asleep, true);
+    do s->status = plock_await(&want, s->interrupt);
+    while (!s->status && !plock__waker_rung(s->waker)); /* it may wake in vain */
+    return NULL;
+}
+
+static void threads_that_wait_need_no_descriptor(void) {
+    sleeper sleepers[SLEEPERS] = {0};
+    pthread_t threads[SLEEPERS];
+    struct rlimit limit;
+    plock__forget_wakers();
+    forbid_descriptors(&limit);
+    for (int i = 0; i < SLEEPERS; i++) {
+        sleepers[i].waker = plock_waker_take();
+        sleepers[i].interrupt = i % 3 ? plock_waker_take() : NULL;
+        CHECK(pthread_create(&threads[i], NULL, sleep_in_line, &sleepers[i]) == 0);
+    }
+    for (int i = 0; i < SLEEPERS; i++) {
+        unsigned rounds = 0;
+        while (!atomic_load(&sleepers[i].asleep) && test_patient(&rounds)) continue;
+        plock_waker_ring(i % 3 == 1 ? sleepers[i].interrupt : sleepers[i].waker);
+    }
+    for (int i = 0; i < SLEEPERS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK_STATUS(sleepers[i].status, i % 3 == 1 ? PLOCK_INTERRUPTED : PLOCK_OK);
+        plock_waker_give(sleepers[i].waker);
+        plock_waker_give(sleepers[i].interrupt);
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* At a socket, that is: there the interrupt needs a descriptor, and only as long. */
+static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void) {
+    for (int left = 0; left < 2; left++) {
+        struct rlimit limit;
+        int ends[2];
+        plock__forget_wakers();
+        CHECK(pipe(ends) == 0);
+        plock_waker *interrupt = plock_waker_take();
+        const int before = test_open_descriptors();
+        const plock_ns late = plock_now() + LONG;
+        const plock_want at_a_pipe = {.fd = ends[0], .events = POLLIN, .deadline = late};
+        if (!left) forbid_descriptors(&limit);
+        plock_waker_ring(interrupt);
+        CHECK_STATUS(plock_await(&at_a_pipe, interrupt), PLOCK_INTERRUPTED);
+        CHECK(plock_waker_hush(interrupt));
+        CHECK(write(ends[1], "x", 1) == 1);
+        CHECK_STATUS(plock_await(&at_a_pipe, interrupt), PLOCK_OK);
+        if (!left) CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        plock_waker_give(interrupt);
+        plock__forget_wakers();
+        CHECK_INT(test_open_descriptors(), before);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+    }
+}
+
+static void who_sleeps_wakes_when_its_time_is_over(void) {
+    static const plock_ns BRIEF = 20 * PLOCK_MILLISECOND;
+    plock_waker *waker = plock_waker_take(), *interrupt = plock_waker_take();
+    plock_waker *pairs[][2] = {{waker, NULL}, {NULL, interrupt}, {waker, interrupt}};
+    for (int i = 0; i < 3; i++) {
+        const plock_ns began = plock_now();
+        while (plock_now() < began + BRIEF && plock_now() - began < 10 * PLOCK_SECOND)
+            CHECK_STATUS(plock__waker_sleep(pairs[i][0], pairs[i][1], began + BRIEF), PLOCK_OK);
+        CHECK_STATUS(plock__waker_sleep(pairs[i][0], pairs[i][1], plock_now() - BRIEF), PLOCK_OK);
+        CHECK(plock_now() - began < 10 * PLOCK_SECOND);
+    }
+    plock_waker_give(waker);
+    plock_waker_give(interrupt);
+}
+
+typedef struct hand_off {
+    plock_waker *wakers[2], *interrupts[2];
+    atomic_int turn, lost;
+} hand_off;
+
+static void play(hand_off *h, int own) {
+    for (int i = own; i < ROUNDS; i += 2) {
+        while (atomic_load(&h->turn) < i) {
+            const plock_ns until = plock_now() + 10 * PLOCK_SECOND;
+            (void)plock_waker_hush(h->wakers[own]);
+            if (atomic_load(&h->turn) >= i) break;
+            const plock_status slept = plock__waker_sleep(h->wakers[own], h->interrupts[own], until);
+            if (slept || plock_now() >= until) {
+                atomic_fetch_add(&h->lost, 1);
+                atomic_store(&h->turn, ROUNDS);
+            }
+        }
+        if (atomic_load(&h->turn) < ROUNDS) atomic_store(&h->turn, i + 1);
+        plock_waker_ring(h->wakers[!own]);
+    }
+}
+
+static void *play_second(void *argument) {
+    play(argument, 1);
+    return NULL;
+}
+
+static void no_ring_is_lost_between_a_look_and_the_sleep(void) {
+    hand_off h = {.wakers = {plock_waker_take(), plock_waker_take()},
+                  .interrupts = {plock_waker_take(), NULL}};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, play_second, &h) == 0);
+    play(&h, 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_INT(atomic_load(&h.lost), 0);
+    for (int i = 0; i < 2; i++) {
+        plock_waker_give(h.wakers[i]);
+        plock_waker_give(h.interrupts[i]);
+    }
+}
+
+/* A descriptor's number may be anything's as soon as it is closed: no ring that comes late may
+ * write there. */
+typedef struct late_ringer {
+    _Atomic(plock_waker *) waker;
+    atomic_bool over;
+} late_ringer;
+
+static void *ring_again_and_again(void *argument) {
+    late_ringer *l = argument;
+    while (!atomic_load(&l->over)) plock_waker_ring(atomic_load(&l->waker));
+    return NULL;
+}
+
+static void a_late_ring_writes_to_no_closed_descriptor(void) {
+    plock_waker *waker = plock_waker_take(), *fillers[32] = {0};
+    late_ringer l;
+    atomic_init(&l.waker, waker);
+    atomic_init(&l.over, false);
+    for (int i = 0; i < 32; i++) fillers[i] = plock__waker_take_open();
+    /* So many are kept open that the next is closed. */
+    for (int i = 0; i < 32; i++) plock_waker_give(fillers[i]);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ring_again_and_again, &l) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        int ends[2];
+        if (plock_waker_descriptor(waker) < 0) continue;
+        plock__waker_detach(waker);
+        if (!CHECK(pipe(ends) == 0)) break;
+        struct pollfd polled = {.fd = ends[0], .events = POLLIN};
+        (void)plock_waker_hush(waker);
+        CHECK_INT(poll(&polled, 1, 0), 0);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+    }
+    atomic_store(&l.over, true);
+    CHECK(pthread_join(thread, NULL) == 0);
     plock_waker_give(waker);
 }
 
@@ -157,7 +351,7 @@ static void without_memory_there_is_no_waker_and_errno_says_why(void) {
 
 static void use_in_child(void *context) {
     plock_waker **wakers = context; /* 0: in use, 1: unused at the fork */
-    CHECK_INT(plock_waker_descriptor(wakers[0]), -1);
+    CHECK(!audible(wakers[0], 0)); /* it has another one here */
     plock_waker *own = plock_waker_take();
     if (!CHECK(own != NULL)) return;
     CHECK(!audible(own, 0));
@@ -170,7 +364,7 @@ static void use_in_child(void *context) {
 }
 
 static void a_forked_child_shares_none_with_its_parent(void) {
-    plock_waker *wakers[2] = {plock_waker_take(), plock_waker_take()};
+    plock_waker *wakers[2] = {plock__waker_take_open(), plock__waker_take_open()};
     plock_waker_give(wakers[1]);
     const int before = test_open_descriptors();
     test_in_child(use_in_child, wakers);
@@ -188,7 +382,7 @@ static void count_in_child(void *context) {
 static void a_forked_child_keeps_no_descriptor_open(void) {
     plock__forget_wakers();
     int before = test_open_descriptors();
-    plock_waker *used = plock_waker_take(), *given = plock_waker_take();
+    plock_waker *used = plock__waker_take_open(), *given = plock__waker_take_open();
     plock_waker_ring(used);
     plock_waker_give(given);
     CHECK(test_open_descriptors() > before);
@@ -199,6 +393,40 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
+/* Where there is no futex a mutex would be in the way: the handler may interrupt whoever has just taken it. */
+enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
+static plock_waker *expecting;
+static atomic_bool signalled_enough;
+
+static void ring_expecting(int signal) {
+    (void)signal;
+    plock_waker_ring(expecting);
+}
+
+static void *send_signals(void *thread) {
+    while (!atomic_load(&signalled_enough)) (void)pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+static void a_signal_handler_may_ring_in_the_thread_that_sleeps(void) {
+    const struct sigaction action = {.sa_handler = ring_expecting};
+    struct sigaction before;
+    pthread_t self = pthread_self(), other;
+    CHECK(sigaction(SIGUSR1, &action, &before) == 0);
+    expecting = plock_waker_take();
+    plock_waker_expect_signals(expecting);
+    atomic_store(&signalled_enough, false);
+    CHECK(pthread_create(&other, NULL, send_signals, &self) == 0);
+    for (int i = 0; i < SIGNALS; i++) {
+        while (!plock__waker_rung(expecting)) (void)plock__waker_sleep(NULL, expecting, plock_now() + PLOCK_SECOND);
+        (void)plock_waker_hush(expecting);
+    }
+    atomic_store(&signalled_enough, true);
+    CHECK(pthread_join(other, NULL) == 0);
+    plock_waker_give(expecting);
+    CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+}
+
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_ring_is_heard_until_it_is_hushed);
@@ -206,7 +434,14 @@ int main(void) {
     RUN(a_ring_in_the_middle_of_a_hush_does_not_silence_the_next);
     RUN(one_that_was_given_back_is_used_again_and_silent);
     RUN(no_ring_is_lost_between_threads);
-    RUN(without_a_descriptor_there_is_no_waker_and_errno_says_why);
+    RUN(without_a_descriptor_errno_says_why);
+    RUN(descriptors_are_given_back);
+    RUN(threads_that_wait_need_no_descriptor);
+    RUN(an_interrupt_is_heard_beside_a_descriptor_and_without_one_left);
+    RUN(who_sleeps_wakes_when_its_time_is_over);
+    RUN(no_ring_is_lost_between_a_look_and_the_sleep);
+    RUN(a_signal_handler_may_ring_in_the_thread_that_sleeps);
+    RUN(a_late_ring_writes_to_no_closed_descriptor);
     RUN(without_memory_there_is_no_waker_and_errno_says_why);
     RUN(a_forked_child_shares_none_with_its_parent);
     RUN(a_forked_child_keeps_no_descriptor_open);

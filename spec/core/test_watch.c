@@ -1,5 +1,5 @@
 /* The renewal of a lease by the native thread: when, for how long, and what ends it. */
-#include "fake_watch.h"
+#include "one_watched.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -7,31 +7,6 @@
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-
-static plock_store *store;
-static plock_lease *lease;
-static plock_ns began;
-
-static void begin(void) {
-    store = fake_watching_store();
-    lease = fake_lease(store);
-    began = plock_now();
-}
-
-static void end(void) {
-    fake_no_notice();
-    fake_end(lease, store);
-}
-
-/* Waits for that many renewals in all. */
-static void renewals(unsigned count) {
-    fake_await("EVALSHA extend", count);
-}
-
-/* Lets time pass in steps in which the thread may have something to do. */
-static void pass(plock_ns span, plock_ns by) {
-    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
-}
 
 /* --- when --- */
 
@@ -58,7 +33,7 @@ static void a_renewal_shortens_nothing(void) {
     fake_watch(lease, &RENEWED);
     fake_native_pass(TTL / 3);
     renewals(2);
-    (void)snprintf(expected, sizeof expected, "EVALSHA extend 1 k %.40s 3000 longer", fake_value(0, value));
+    (void)snprintf(expected, sizeof expected, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", fake_value(0, value));
     for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_command("EVALSHA extend", i, command), expected);
     end();
 }
@@ -78,7 +53,7 @@ static void a_share_is_renewed_and_looked_at_as_such(void) {
     fake_native_pass(TTL / 3);
     fake_await("EVALSHA shared_extend", 2);
     (void)fake_word(fake_command("EVALSHA shared_acquire", 0, command), 6, value);
-    (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 3000 longer", value);
+    (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 3000 3600000 longer", value);
     for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_command("EVALSHA shared_extend", i, command), expected);
     fake_native_pass(1); /* it is renewed no more, and only watched */
     (void)snprintf(expected, sizeof expected, "! %.40s k", value);
@@ -168,7 +143,7 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     fake_native_pass(400 * PLOCK_MILLISECOND);
     for (unsigned i = 0; i < LEASES; i++) {
         fake_native_pass(100 * PLOCK_MILLISECOND); /* a third of its ttl after it was acquired */
-        (void)snprintf(beginning, sizeof beginning, "EVALSHA extend 1 %c ", 'a' + (char)i);
+        (void)snprintf(beginning, sizeof beginning, "EVALSHA extend 2 %c ", 'a' + (char)i);
         fake_await(beginning, i == 0 ? 2 : 1);
         renewals(2 + i);
     }
@@ -204,15 +179,8 @@ static void what_was_granted_to_one_who_waits_is_renewed_before_he_sees_it(void)
     begin();
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */
     fake_watch(first, &(plock_patience){.ttl = TTL, .watched = true});
-    atomic_store(&fake_to_acquire, FAKE_QUEUED);
     const plock_patience patience = {.ttl = TTL, .wait = 100 * PLOCK_SECOND, .renews = true};
-    CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
-    fake_carry_on(lease);
-    fake_await("EVALSHA acquire", 2);
-    plock_lease_free(first);
-    atomic_store(&fake_to_acquire, NULL);
-    fake_call("=", 1);
-    fake_await("EVALSHA acquire", 3);
+    grant_unseen(first, &patience);
     pass(3 * TTL, TTL / 3);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -260,9 +228,10 @@ static void freeing_or_leaving_it_ends_it(void) {
         fake_watch(lease, &RENEWED);
         if (way == LEAVE) plock_lease_leave(lease);
         else plock_lease_free(lease), lease = NULL;
+        fake_await("EVALSHA release", way == FREE);
+        fake_await_settled(store); /* else time would pass for its answer, and it would be repeated */
         pass(2 * TTL, TTL / 3);
         renewals(1);
-        fake_await("EVALSHA release", way == FREE);
         end();
         CHECK_INT(fake_commands_like("EVALSHA release"), way == FREE);
     }

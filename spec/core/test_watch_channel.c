@@ -1,5 +1,5 @@
 /* What the channel says about leases that are held: what is told, what may have been missed, and for how long it is listened to. */
-#include "fake_watch.h"
+#include "one_watched.h"
 #include "test.h"
 
 #include "keeper.h"
@@ -13,31 +13,8 @@ static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 static const plock_patience *const PATIENCES[] = {&RENEWED, &WATCHED};
 
-static plock_store *store;
-static plock_lease *lease;
-static plock_ns began;
-
-static void begin(void) {
-    store = fake_watching_store();
-    lease = fake_lease(store);
-    began = plock_now();
-}
-
-static void end(void) {
-    fake_no_notice();
-    fake_end(lease, store);
-}
-
-static void renewals(unsigned count) {
-    fake_await("EVALSHA extend", count);
-}
-
 static void checks(unsigned count) {
     fake_await("EVALSHA check", count);
-}
-
-static void pass(plock_ns span, plock_ns by) {
-    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
 }
 
 /* From now on the server says that it is somebody else's. */

@@ -1,32 +1,9 @@
 /* How the native thread finds out by itself that a lease is lost, and that it says so once. */
-#include "fake_watch.h"
+#include "one_watched.h"
 #include "test.h"
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-
-static plock_store *store;
-static plock_lease *lease;
-static plock_ns began;
-
-static void begin(void) {
-    store = fake_watching_store();
-    lease = fake_lease(store);
-    began = plock_now();
-}
-
-static void end(void) {
-    fake_no_notice();
-    fake_end(lease, store);
-}
-
-static void renewals(unsigned count) {
-    fake_await("EVALSHA extend", count);
-}
-
-static void pass(plock_ns span, plock_ns by) {
-    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
-}
 
 /* Told once, whatever comes after it. */
 static void check_lost(void) {
@@ -142,14 +119,7 @@ static void one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it(void) {
     begin();
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */
     fake_watch(first, &RENEWED);
-    atomic_store(&fake_to_acquire, FAKE_QUEUED);
-    CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
-    fake_carry_on(lease);
-    fake_await("EVALSHA acquire", 2);
-    plock_lease_free(first);
-    atomic_store(&fake_to_acquire, NULL);
-    fake_call("=", 1);
-    fake_await("EVALSHA acquire", 3);
+    grant_unseen(first, &patience);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     fake_call("!", 2);
     fake_await_notice(PLOCK_LOST, lease);

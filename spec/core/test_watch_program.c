@@ -1,5 +1,5 @@
 /* A watched lease in the hands of its program: extended while the native thread renews it, released, used again, inherited. */
-#include "fake_watch.h"
+#include "one_watched.h"
 #include "test.h"
 
 #include "keeper.h"
@@ -11,30 +11,7 @@ static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 
-static plock_store *store;
-static plock_lease *lease, *other;
-static plock_ns began;
-
-static void begin(void) {
-    store = fake_watching_store();
-    lease = fake_lease(store);
-    other = NULL;
-    began = plock_now();
-}
-
-static void end(void) {
-    fake_no_notice();
-    plock_lease_free(other);
-    fake_end(lease, store);
-}
-
-static void renewals(unsigned count) {
-    fake_await("EVALSHA extend", count);
-}
-
-static void pass(plock_ns span, plock_ns by) {
-    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
-}
+static plock_lease *other;
 
 static plock_status extend(plock_ns ttl) {
     const plock_status status = plock_lease_extend(lease, ttl);
@@ -60,12 +37,12 @@ static void the_next_renewal_asks_for_the_new_time(void) {
     const plock_ns extended = plock_now();
     CHECK_STATUS(extend(6 * PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(extended, 6 * PLOCK_SECOND));
-    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 6, word), ""); /* the program may shorten it */
+    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 8, word), ""); /* the program may shorten it */
     fake_native_pass(2 * PLOCK_SECOND - 1);
     renewals(2);
     fake_native_pass(1);
     renewals(3);
-    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 2, command), 5, word), "6000");
+    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 2, command), 6, word), "6000");
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 6 * PLOCK_SECOND));
     CHECK_INT(plock_lease_ttl(lease), 6 * PLOCK_SECOND);
     end();
@@ -86,20 +63,48 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
     end();
 }
 
-/* Nobody knows whether the server has done it. */
+/* Nobody knows whether the server has done it, or will yet, after renewals that it has answered: whenever it does, the lease lasts that
+ * long from then. */
 static void so_is_one_that_may_have_been_shortened(void) {
-    plock_want want;
+    enum { GIVEN_UP, UNANSWERED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        const plock_ns shorter = 300 * PLOCK_MILLISECOND * (way == UNANSWERED ? 10 : 1);
+        plock_want want;
+        begin();
+        fake_watch(lease, &(plock_patience){.ttl = 30 * PLOCK_SECOND, .renews = true});
+        atomic_store(&fake_to_extend, FAKE_SILENCE);
+        if (way == GIVEN_UP) {
+            CHECK_STATUS(plock_lease_extend(lease, shorter), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            plock_lease_cancel(lease);
+        } else {
+            CHECK_STATUS(plock_lease_extend(lease, shorter), PLOCK_OK);
+            CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+        }
+        CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, shorter));
+        atomic_store(&fake_to_extend, NULL);
+        for (unsigned i = 3; i <= 6; i++) {
+            fake_native_pass(shorter / 3);
+            renewals(i);
+            CHECK(plock_lease_valid(lease));
+            CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), shorter));
+        }
+        CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_OK); /* this is certain */
+        CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 60 * PLOCK_SECOND));
+        end();
+    }
+}
+
+static void one_whose_extension_has_not_left_is_renewed_as_ever(void) {
     begin();
-    fake_watch(lease, &(plock_patience){.ttl = 30 * PLOCK_SECOND, .renews = true});
-    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    fake_watch(lease, &RENEWED);
     CHECK_STATUS(plock_lease_extend(lease, 300 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
     plock_lease_cancel(lease);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, 300 * PLOCK_MILLISECOND));
-    atomic_store(&fake_to_extend, NULL);
-    fake_native_pass(100 * PLOCK_MILLISECOND);
-    renewals(3);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 30 * PLOCK_SECOND));
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
+    fake_native_pass(TTL / 3);
+    renewals(2);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     end();
 }
 
@@ -117,24 +122,56 @@ static void one_that_is_only_watched_lasts_as_long_as_the_program_says(void) {
     end();
 }
 
-/* Which of them the server came to last is not known: what the program asked for counts, for the renewal shortens nothing. */
+/* Which of them the server comes to last is not known: what the program asks for counts, for the renewal shortens nothing. */
 static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
-    static const plock_ns TTLS[] = {60 * PLOCK_SECOND, 500 * PLOCK_MILLISECOND};
-    for (unsigned i = 0; i < 2; i++) {
-        begin();
-        begin_renewal();
-        fake_clock_pass(10 * PLOCK_MILLISECOND);
-        const plock_ns until = fake_reliable(plock_now(), TTLS[i]);
-        CHECK_STATUS(extend(TTLS[i]), PLOCK_OK);
-        CHECK_INT(plock_lease_valid_until(lease), until);
-        fake_clock_pass(10 * PLOCK_MILLISECOND);
-        fake_answer("EVALSHA extend", 1, FAKE_DONE);
-        CHECK_INT(plock_lease_valid_until(lease), until);
-        CHECK(plock_lease_valid(lease));
-        pass(2 * TTLS[i], TTLS[i] / 6);
-        CHECK(plock_lease_valid(lease)); /* and it is renewed all the same */
-        end();
+    begin();
+    begin_renewal();
+    fake_clock_pass(10 * PLOCK_MILLISECOND);
+    const plock_ns until = fake_reliable(plock_now(), 60 * PLOCK_SECOND);
+    CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_OK);
+    CHECK_INT(plock_lease_valid_until(lease), until);
+    fake_clock_pass(10 * PLOCK_MILLISECOND);
+    fake_answer("EVALSHA extend", 1, FAKE_DONE);
+    CHECK_INT(plock_lease_valid_until(lease), until);
+    CHECK(plock_lease_valid(lease));
+    pass(120 * PLOCK_SECOND, 10 * PLOCK_SECOND);
+    CHECK(plock_lease_valid(lease)); /* and it is renewed all the same */
+    end();
+}
+
+/* If the server came to the renewal last, the key would stay for the longer time. */
+static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
+    plock_want want;
+    begin();
+    begin_renewal();
+    CHECK_STATUS(plock_lease_extend(lease, 500 * PLOCK_MILLISECOND), PLOCK_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_INT(want.deadline, plock_now() + PLOCK_MILLISECOND);
+        fake_clock_pass(PLOCK_MILLISECOND);
     }
+    renewals(2);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL)); /* so far nothing has been asked for */
+    fake_answer("EVALSHA extend", 1, FAKE_DONE);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    renewals(3);
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 500 * PLOCK_MILLISECOND));
+    pass(PLOCK_SECOND, 80 * PLOCK_MILLISECOND);
+    CHECK(plock_lease_valid(lease));
+    end();
+}
+
+static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
+    plock_want want;
+    begin();
+    begin_renewal();
+    CHECK_STATUS(plock_lease_extend(lease, 500 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    fake_answer("EVALSHA extend", 1, FAKE_DONE);
+    renewals(3); /* at once: its answer says nothing of what the program has asked for meanwhile */
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
+    end();
 }
 
 static void so_they_do_while_both_are_under_way(void) {
@@ -143,16 +180,17 @@ static void so_they_do_while_both_are_under_way(void) {
     begin_renewal();
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     fake_clock_pass(10 * PLOCK_MILLISECOND);
-    const plock_ns asked = plock_now();
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
+    fake_clock_pass(PLOCK_SECOND / 4); /* half of command_timeout is what a renewal gets */
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     renewals(3);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(asked, PLOCK_SECOND)); /* it may have been shortened by now */
+    const plock_ns left = plock_now();
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND)); /* it may have been shortened by now */
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(asked, PLOCK_SECOND));
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
     fake_answer("EVALSHA extend", 2, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(asked, PLOCK_SECOND));
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
     end();
 }
 
@@ -283,8 +321,8 @@ static void use_in_child(void *context) {
         CHECK_STATUS(fake_hold(own, &RENEWED), PLOCK_OK); /* another keeper, another thread */
         fake_await("SUBSCRIBE", 2);
         fake_native_pass(TTL / 3);
-        CHECK(fake_commands_like("EVALSHA extend 1 own ") >= 2);
-        fake_await("EVALSHA extend 1 k ", 1); /* the parent's */
+        CHECK(fake_commands_like("EVALSHA extend 2 own ") >= 2);
+        fake_await("EVALSHA extend 2 k ", 1); /* the parent's */
         CHECK_STATUS(fake_release(own), PLOCK_OK);
         plock_lease_free(own);
     }
@@ -319,6 +357,7 @@ static void a_child_neither_renews_nor_ends_what_its_parent_holds(void) {
     renewals(3);
     fake_call("!", 1);
     fake_await("EVALSHA check", 1);
+    plock_lease_free(other);
     end();
     if (!threads) test_skip("a native thread in a child", "the sanitizer does not allow it");
 }
@@ -350,8 +389,11 @@ int main(void) {
     RUN(the_next_renewal_asks_for_the_new_time);
     RUN(one_that_is_shortened_is_renewed_in_time);
     RUN(so_is_one_that_may_have_been_shortened);
+    RUN(one_whose_extension_has_not_left_is_renewed_as_ever);
     RUN(one_that_is_only_watched_lasts_as_long_as_the_program_says);
     RUN(while_a_renewal_is_under_way_the_programs_dates_count);
+    RUN(an_extension_that_shortens_it_lets_a_renewal_go_ahead);
+    RUN(but_one_that_is_given_up_meanwhile_has_not_been_asked_for);
     RUN(so_they_do_while_both_are_under_way);
     RUN(nothing_is_renewed_while_the_program_extends_it);
     RUN(an_extension_that_fails_or_is_given_up_leaves_it_to_the_renewals);

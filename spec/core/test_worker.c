@@ -170,6 +170,23 @@ static void draining_waits_for_what_is_under_way(void) {
     end();
 }
 
+/* Nothing is ended: the thread, and what its time was too short for, go on. */
+static void awaiting_ends_nothing(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock__worker_submit(steps(50));
+    plock_settle(plock_now() + 5 * PLOCK_SECOND);
+    CHECK_INT(atomic_load(&destroyed), 1);
+    plock__worker_submit(waits_for(ends[0]));
+    plock_settle(plock_now() + 10 * PLOCK_MILLISECOND);
+    CHECK_INT(atomic_load(&destroyed), 1);
+    CHECK(write(ends[1], "x", 1) == 1);
+    check_destroyed(2);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
 static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
     static const plock_ns GRACE = 5 * PLOCK_SECOND; /* a loaded machine may be slow, but this is not for ever */
     int ends[2];
@@ -196,6 +213,27 @@ static void draining_drops_even_what_has_not_been_begun(void) {
         if (!CHECK(atomic_load(&destroyed) == i)) break;
     }
     CHECK(write(ends[1], "x", 1) == 1);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void leave_another(plock_job *job) {
+    destroy(job);
+    plock__worker_submit(steps(5));
+}
+
+/* No other thread carries out what the jobs leave that are ended so. */
+static void draining_drops_what_the_dropped_ones_leave(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    plock_job *job = waits_for(ends[0]);
+    job->destroy = leave_another;
+    plock__worker_submit(job);
+    for (unsigned rounds = 0; atomic_load(&stepped) < 1 && test_patient(&rounds);) continue;
+    plock_drain(plock_now());
+    CHECK_INT(atomic_load(&destroyed), 2);
+    CHECK_INT(atomic_load(&stepped), 1);
     end();
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
@@ -322,8 +360,10 @@ int main(void) {
     RUN(it_comes_back_after_it_has_ended);
     RUN(no_thread_means_that_the_job_is_dropped_at_once);
     RUN(draining_waits_for_what_is_under_way);
+    RUN(awaiting_ends_nothing);
     RUN(draining_ends_at_its_deadline_and_drops_the_rest);
     RUN(draining_drops_even_what_has_not_been_begun);
+    RUN(draining_drops_what_the_dropped_ones_leave);
     RUN(draining_nothing_takes_no_time);
     RUN(after_draining_it_works_again);
     RUN(draining_while_others_submit_loses_nothing);

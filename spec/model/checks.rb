@@ -29,6 +29,17 @@ module Model
       clients.select { |client| holds?(client) }.map(&:share) + kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
+    # As time passes: a process of which one has asked since the queue was lost has all its places again.
+    def see_who_asked
+      return unless scenario.faults.key?(:evict)
+
+      nodes.each_with_index do |node, n|
+        next unless node.asked && node.state == :up && node.heard && node.link == :on
+
+        scenario.tenants[n].each { |i| clients[i].hurt = false if clients[i].phase == :waiting }
+      end
+    end
+
     # As time passes: all that needs none has been done.
     def measure_time
       check_batons

@@ -23,12 +23,12 @@ module Model
     # A reply to an acquire or an extend.
     def receive(i)
       client = clients[i]
-      verdict, left, ticket, ours = client.reply
+      verdict, left, ticket, ours, lost = client.reply
       age = client.age
       client.reply = client.age = nil
       case verdict
       when :held then hold(i, scenario.ttl - age, left)
-      when :refused then client.phase == :looking ? refused_at_first(i) : refused(i, left, ticket, ours)
+      when :refused then client.phase == :looking ? refused_at_first(i, left) : refused(i, left, ticket, ours, lost)
       when :extended
         client.left = scenario.ttl - age
         check_exclusion
@@ -111,6 +111,7 @@ module Model
       first_look = client.phase == :looking
       client.reply = client.age = nil
       client.value += clients.size if rules[:fresh_value]
+      client.known = client.called = client.checks = client.shaken = false
       client.place = nil if client.ticket.zero?
       client.woken = false
       post(:undo, doubtful)
@@ -157,7 +158,7 @@ module Model
       client.phase = :holding
       client.left = left
       client.due = nil
-      client.woken = false
+      client.woken = client.known = client.called = client.checks = client.shaken = false
       @idle = 0 if left.positive?
       tell { "#{name(client.value)} holds the lock#{", but its time is over" unless left.positive?}" }
       check_exclusion
@@ -170,15 +171,18 @@ module Model
     # The others of its process need not look before its time is over, or that of one who shares the lock with it.
     def served(i, changes_in)
       home(i).told = nil unless several_hold? # it was about the turn that has come to this one, or before
-      look_in(i, [changes_in, scenario.ttl].compact.min) if rules[:timer_for_next] && rules[:timer]
+      look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?) if rules[:timer_for_next] && rules[:timer]
+      home(i).look = nil if !clients[i].called && rules[:timer_for_next] && rules[:uncalled] # the queue may have been lost with the lock: see leave_line
       clients[i].phase = :holding
       leave_line(scenario.homes[i])
     end
 
     # Where several hold a lock, what one was told does not become untrue by what another is.
-    def look_in(i, time)
+    # Nor does an answer to another one put off when the first in line makes sure of its place.
+    def look_in(i, time, keeps)
       node = home(i)
-      node.look = [time, (node.look if several_hold?)].compact.min
+      time = [time, scenario.baton].min if rules[:look_every]
+      node.look = [time, (node.look if keeps)].compact.min
     end
 
     def several_hold? = scenario.shared && rules[:keep_look]
@@ -197,9 +201,11 @@ module Model
       vanish(i)
     end
 
-    def refused_at_first(i)
+    def refused_at_first(i, left)
       client = clients[i]
-      return vanish(i) if client.quits || client.kind == :impatient
+      return vanish(i) if client.quits
+      return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on] # nobody has refused it yet
+      return vanish(i) if client.kind == :impatient
 
       return ask(i) if subscribed?(i)
 
@@ -208,9 +214,14 @@ module Model
       subscribe_for(i) if home(i).link == :none
     end
 
-    def refused(i, left, ticket, ours)
+    def refused(i, left, ticket, ours, lost)
       client = clients[i]
       client.ticket = ticket if ticket
+      shakes = ticket && lost && client.known && !client.checks
+      client.known ||= !ticket.nil?
+      client.called = client.woken
+      client.checks = client.shaken
+      client.shaken = false
       if client.quits
         vanish(i)
         return post(:leave, client.value)
@@ -218,13 +229,31 @@ module Model
       if client.woken # its turn came while it asked
         client.woken = false
         tell { "#{name(client.value)} is refused, but has heard meanwhile" }
+        shake(i) if shakes
         return ask(i)
       end
+      client.checks = false
       tell { "#{name(client.value)} is refused and waits" }
       client.phase = :waiting
+      left = scenario.baton if left == 0 && !rules[:go_on]
       left = [left, scenario.poll].min if !ours && rules[:poll_strangers]
-      look_in(i, left) if rules[:timer]
+      look_in(i, left, several_hold? || first_in_line(scenario.homes[i]) != i) if rules[:timer]
       home(i).told = nil unless rules[:earliest_timer]
+      shake(i) if shakes
+    end
+
+    # The queue has lost this one. All others of its process ask for their places, too; what they find is no news.
+    def shake(i)
+      tell { "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs" }
+      (scenario.tenants[scenario.homes[i]] - [i]).each do |other|
+        client = clients[other]
+        case client.phase
+        when :waiting
+          client.checks = true
+          ask(other)
+        when :asking then client.woken = client.shaken = true
+        end
+      end
     end
 
     # As far as the process knows.
@@ -243,8 +272,12 @@ module Model
       scenario.tenants[n].each do |i|
         case clients[i].phase
         when :subscribing then ask(i)
-        when :waiting then ask(i) if node.again && rules[:look_after_cut]
-        when :asking then clients[i].woken = true if node.again && rules[:remember_cut]
+        when :waiting
+          next unless node.again && rules[:look_after_cut]
+
+          clients[i].checks = true
+          ask(i)
+        when :asking then clients[i].woken = clients[i].shaken = true if node.again && rules[:remember_cut]
         end
       end
     end
@@ -255,10 +288,11 @@ module Model
       case known_as(client, value)
       when :waiting
         tell { "#{name(value)} hears that it is its turn" }
+        client.called = true
         ask(i)
       when :asking
         tell { "#{name(value)} hears that it is its turn, and remembers it until the answer comes" }
-        client.woken = true
+        client.woken = client.called = true
       when :holding then tell { "#{name(value)} hears that it is its turn, and holds the lock already" }
       else stray_turn(value)
       end
@@ -295,7 +329,7 @@ module Model
       client.phase = :gone
       leave_line(scenario.homes[i]) if waited
       client.reply = client.age = client.left = client.due = client.place = nil
-      client.woken = client.quits = client.hurt = false
+      client.woken = client.quits = client.hurt = client.known = client.called = client.checks = client.shaken = false
       client.ticket = 0
     end
 

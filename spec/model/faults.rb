@@ -7,7 +7,7 @@ module Model
     def crash(n, fault = :crash)
       spend(fault)
       tell { "CRASH of the process of #{names_in(n)}" }
-      nodes[n] = Node.new(:dead, false, :none, false, [], 0, nil, nil)
+      nodes[n] = Node.new(:dead, false, :none, false, [], 0, nil, nil, false)
       scenario.tenants[n].each do |i|
         make_late(clients[i].value)
         vanish(i)
@@ -98,6 +98,23 @@ module Model
       @companion = 0
     end
 
+    # The queue is evicted, or deleted.
+    def evict(_)
+      spend(:evict)
+      tell { "the QUEUE is lost" }
+      lose_queue
+    end
+
+    # All is lost: FLUSHALL, or a restart without persistence.
+    def flush(_)
+      spend(:flush)
+      tell { "the server FORGETS everything" }
+      lose_queue
+      @lock = @expires = nil
+      @inside = []
+      @companion = 0
+    end
+
     def set_clock_back(_)
       spend(:clock_back)
       tell { "the server's CLOCK is set back" }
@@ -114,6 +131,8 @@ module Model
         requests.each_with_index { |request, i| steps << [:lose_request, i] unless request.late || LOSSLESS.include?(request.op) }
       end
       steps << [:forget, nil] if left?(:forget) && @companion.positive?
+      steps << [:evict, nil] if left?(:evict) && queue.any?
+      steps << [:flush, nil] if left?(:flush) && (queue.any? || lock || inside.any?)
       steps << [:set_clock_back, nil] if left?(:clock_back) && @clock.positive?
       steps
     end
@@ -134,6 +153,7 @@ module Model
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
         in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
+        in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n # its turn would go with it
         steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
         steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line
         steps << [:cut, n] if left?(:cut) && SUBSCRIBED.include?(node.link)
@@ -173,6 +193,15 @@ module Model
       nodes[n].buffered = 0
       requests.reject! { |request| request.op == :subscribe && scenario.homes[owner(request.value)] == n }
       hurt(n)
+    end
+
+    # Nobody can be called until he has asked again.
+    def lose_queue
+      @queue = []
+      nodes.each_index do |n|
+        nodes[n].asked = false
+        hurt(n)
+      end
     end
 
     def hurt(n)

@@ -7,6 +7,9 @@ module Model
     subscribe_first: "2: nobody queues before the subscription is confirmed",
     timer: "3: the first in line looks again when the time left is over",
     earliest_timer: "3: an answer does not put off what a message set earlier while it was under way",
+    look_every: "3: and once a second in any case",
+    uncalled: "3: where one gets the lock without being called, the next one looks at once",
+    go_on: "10: what one call of a script leaves unfinished is asked for again at once",
     timer_for_next: "3: when it has fired it is set again, for those behind, whatever comes of it",
     look_after_cut: "3: after a resubscription all waiters look again",
     remember_cut: "3: so does, afterwards, one whose request was under way",
@@ -55,9 +58,9 @@ module Model
   # faults: how many of each kind; victims: the share of those whose processes they hit, where not all.
   # idle: longest time without a holder while somebody waits. delays: everything may take as long as it likes; then only
   # exclusion and fences are checked. saturated: contention without end, see World#may_finish?. always: the client, by number,
-  # who must be able to get the lock whatever has happened.
+  # who must be able to get the lock whatever has happened. tries: how many who are dead one call of a script passes over; nil: all.
   Scenario = Struct.new(:title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,
-                        :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants,
+                        :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants, :tries,
                         keyword_init: true) do
     def initialize(processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options)
       super

@@ -28,6 +28,7 @@ module Model
 
     # ticket: nil does not queue, 0 asks for one.
     def acquire(value, ticket)
+      lost = ticket&.positive? && queue.none? { |_, other| other == value }
       left = nil
       if lock.nil? && queue.empty?
         return grant(value)
@@ -35,7 +36,10 @@ module Model
         left = time_left
       elsif lock.nil? # the last holder died, or was not plock's
         enqueue(value, ticket) if ticket&.positive?
-        return grant(value) unless pass(value)
+        passed = pass(value)
+        return grant(value) unless passed
+
+        left = 0 if passed == :unfinished
       elsif ticket && lock.value == value && !lock.kept # my turn, or an earlier request of mine has got it
         queue.reject! { |_, other| other == value }
         return grant(value)
@@ -43,7 +47,7 @@ module Model
       left ||= lock.left
       ticket = enqueue(value, ticket) if ticket
       tell { "server refuses #{name(value)}: #{left} left#{", ticket #{ticket}" if ticket}" }
-      [:refused, left, ticket, lock.nil? || lock.baton || client_of(lock.value).kind != :older]
+      [:refused, left, ticket, lock.nil? || lock.baton || client_of(lock.value).kind != :older, lost]
     end
 
     def release(value)
@@ -53,9 +57,8 @@ module Model
         tell { "server releases #{name(value)} and leaves the lock free until the window ends" }
         @lock = nil
         tell_to_look(window_rest)
-      elsif !pass
-        tell { "server releases #{name(value)}: the lock is free" }
-        @lock = nil
+      else
+        free_lock(:release, value) { "server releases #{name(value)}: the lock is free" }
       end
       nil
     end
@@ -81,7 +84,7 @@ module Model
         return
       end
       tell { "server: #{name(value)} leaves, and what it had goes on" }
-      @lock = nil unless pass
+      free_lock(doubt ? :undo : :leave, value)
       nil
     end
 
@@ -114,12 +117,31 @@ module Model
     # A lease, and no turn; nor a lock that is kept, whose value nothing knows any more.
     def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
+    # Hands it over, or deletes it. The caller, if it lives, asks again for what is left unfinished.
+    def free_lock(operation, value, &text)
+      case pass
+      when false
+        tell(&text) if text
+        @lock = nil
+      when :unfinished
+        tell { "server: more who are dead are in line; #{name(value)} is to ask again" }
+        post(operation, value) if rules[:go_on] && home(owner(value)).state == :up
+      end
+    end
+
     # Addresses the lock to the first waiter whose process still listens, and tells the next one to stand by. False: nobody,
-    # or it would have been `mine`.
+    # or it would have been `mine`. :unfinished: as many were dead as one call passes over; the lock then ends soon.
     def pass(mine = nil)
+      tries = scenario.tries
       until queue.empty?
+        if tries == 0 && queue.first[1] != mine
+          lock.left = [lock.left, scenario.baton].min if lock
+          return :unfinished
+        end
         first = queue.shift[1]
         return false if first == mine
+
+        tries -= 1 if tries
         next unless publish(:turn, first)
 
         check_order(first)
@@ -133,7 +155,8 @@ module Model
     # A lock that will be free without anybody's passing it on: the first two who listen shall look then; two, for one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
-      queue.each { |_, value| watchers -= 1 if watchers.positive? && publish(:look, value, delay) }
+      queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
+           .each { |_, value| watchers -= 1 if watchers.positive? && publish(:look, value, delay) }
     end
 
     # When the lock can be free, if nobody does anything.
@@ -197,8 +220,10 @@ module Model
 
     # With its request a client is back in its place, if its process can hear of its turn again.
     def take_place(client, ticket)
+      lost = client.hurt && client.place
       client.place ||= ticket
       node = nodes[scenario.homes[client.value % clients.size]]
+      node.asked = true if lost
       client.hurt = node.state != :up || !node.heard || node.link == :deaf
     end
 

@@ -30,6 +30,7 @@ module Model
         scenario("a subscription cut", "2", "2", "2", faults: { cut: 1 }),
         scenario("a freeze", "2", "2", "2", faults: { freeze: 1 }, idle: T),
         scenario("a reader frozen in line", "iw", "r", "r", faults: { freeze_in_line: 1 }, victims: "r", ttl: 3),
+        scenario("the queue lost", "w", "w", "r", faults: { evict: 1 }, idle: B, ttl: 3),
         scenario("the fence lost", "2", "2", faults: { forget: 2 }),
         scenario("any delay", "r", "w", delays: true),
         scenario("any delay", "1", "2", delays: true)
@@ -132,20 +133,20 @@ module Model
         within_limit: [:exclusion, scenario("one place", "i1", "i1")],
         strict_order: [:order, scenario("readers, a writer", "ir", "w", "ir")],
         probe: [:idle, scenario("a crash in line", "ir", "w", "r", **in_line)],
-        watch_first: [:idle, scenario("a crash in line", "ir", "w", "r", **in_line)],
+        watch_first: [:idle, scenario("a crash in line", "ir", "w", "r", **in_line), :look_every],
         call_several: [:idle, scenario("a reader frozen in line", "iw", "r", "r", faults: { freeze_in_line: 1 }, victims: "r", ttl: 3)],
         baton_inside: [:order, scenario("writers, a reader", "iw", "w", "ir")],
         claim_place: [:swallowed, scenario("two writers", "iw", "w")],
         claim_plainly: [:swallowed, scenario("a subscription cut", "i2", "i2", "2", faults: { cut: 1 })],
-        admitted_calls: [:idle, scenario("a process with two readers", "iw", "rr")],
-        keep_look: [:idle, scenario("a process with both", "rw", "ir")],
-        tell_kept: [:idle, scenario("a place kept for longer", "iw", "w", faults: { keep: 1 }, ttl: 3)],
+        admitted_calls: [:idle, scenario("a process with two readers", "iw", "rr"), :look_every, :uncalled],
+        keep_look: [:idle, scenario("a process with both", "rw", "ir"), :look_every, :uncalled],
+        tell_kept: [:idle, scenario("a place kept for longer", "iw", "w", faults: { keep: 1 }, ttl: 3), :look_every],
         leave_admits: [:idle, scenario("one place gives up", "i2", "1", "2", faults: { give_up: 1 })],
         leave_place: [:swallowed, scenario("one gives up", "iw", "w", "w", faults: { give_up: 1 })],
         downgrade_admits: [:idle, scenario("a writer turns reader", "iw", "r", faults: { downgrade: 1 })],
         only_live: [:exclusion, scenario("any delay, a renewal", "iw", "iw", delays: true, faults: { renew: 1 })],
-        calls_stand_by: [:idle, scenario("a freeze in line", "i1", "1", "1", faults: { freeze_in_line: 1 }, idle: B, ttl: 3)],
-        tell_both: [:idle, scenario("a place kept, a freeze in line", "i1", "1", "1", faults: { keep: 1, freeze_in_line: 1 }, idle: B, ttl: 4)]
+        calls_stand_by: [:idle, scenario("a freeze in line", "i1", "1", "1", faults: { freeze_in_line: 1 }, idle: B, ttl: 3), :look_every],
+        tell_both: [:idle, scenario("a place kept, a freeze in line", "i1", "1", "1", faults: { keep: 1, freeze_in_line: 1 }, idle: B, ttl: 4), :look_every]
       }
     end
 
@@ -153,8 +154,9 @@ module Model
     def broken_at_length
       watched = { faults: { keep: 1, give_up: 2 }, ttl: 3 }
       {
-        tell_change: [:idle, scenario("a process with two", "i2", "i2", "22")],
-        leave_tells: [:idle, scenario("a place kept for longer, giving up", "i1", "1", "1", **watched), :tell_both]
+        go_on: [:idle, scenario("crashes in line, in parts", "i", "pp", "p", faults: { crash_in_line: 1 }, tries: 1, ttl: 3)],
+        tell_change: [:idle, scenario("a process with two", "i2", "i2", "22"), :look_every, :uncalled],
+        leave_tells: [:idle, scenario("a place kept for longer, giving up", "i1", "1", "1", **watched), :tell_both, :look_every]
       }
     end
   end

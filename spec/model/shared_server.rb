@@ -21,14 +21,18 @@ module Model
       return check_order(value) || admit(value) if @expires.nil? && queue.empty?
 
       sweep
+      lost = ticket&.positive? && queue.none? { |_, other| other == value }
       mine = called = claim(value, ticket)
       if mine then queue.reject! { |_, other| other == value }
       elsif ticket&.positive? then enqueue(value, ticket)
       end
-      mine ||= call_those_who_fit(value) == true
-      mine = comes_next?(value) if !mine && admits?(value)
+      @tries = scenario.tries
+      mine ||= call_those_who_fit(value)
+      mine = comes_next?(value) if mine != true && mine != called && mine != :unfinished && admits?(value)
+      unfinished = mine == :unfinished
+      mine = called || mine == true
       check_order(value) if mine && !called # who was called has been checked then
-      mine ? admit(value) : refuse(value, ticket)
+      mine ? admit(value) : refuse(value, ticket, lost, unfinished)
     end
 
     def shared_release(value, keep)
@@ -42,6 +46,7 @@ module Model
       sweep
       return keep_taken(value, keep) if ours && keep
 
+      @tries = scenario.tries
       call_those_who_fit if waited_for
       nil
     end
@@ -55,8 +60,9 @@ module Model
       remove(value, false) if doubt
       return unless rules[:leave_admits]
 
+      @tries = scenario.tries
       called = call_those_who_fit
-      tell_two(time_until_change) if called.zero? && first && rules[:leave_tells]
+      tell_two(time_until_change) if [0, :unfinished].include?(called) && first && rules[:leave_tells]
       nil
     end
 
@@ -76,6 +82,7 @@ module Model
 
       tell { "server makes a reader of #{name(value)}" }
       put(place.dup.tap { |copy| copy.mode = "r" })
+      @tries = scenario.tries
       call_those_who_fit if rules[:downgrade_admits]
       [:downgraded]
     end
@@ -132,9 +139,12 @@ module Model
       (inside.size < limit(share) || !rules[:within_limit]) && (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
     end
 
-    # Tells the first who hears of it when to look; those before him are taken out.
+    # Tells the first who hears of it when to look; those before him are taken out. :unfinished: as many as one call may try.
     def tell_first(time)
       while (first = queue.first)
+        return :unfinished if @tries == 0
+
+        @tries -= 1 if @tries
         return first if publish(:look, first[1], time)
 
         queue.shift
@@ -145,15 +155,21 @@ module Model
     def tell_two(time)
       first = tell_first(time)
       second = queue[1]
-      publish(:look, second[1], time) if first && second && rules[:tell_both]
+      publish(:look, second[1], time) if first && first != :unfinished && second && rules[:tell_both]
     end
 
-    # Lets in those who wait, in their order, as far as there is room. True where it comes to `mine`, who asks; else how many were called.
+    # Lets in those who wait, in their order, as far as there is room. True where it comes to `mine`, who asks; else how many were called;
+    # :unfinished: nobody, and as many were tried as one call may.
     def call_those_who_fit(mine = nil)
       called = 0
+      unfinished = false
       while (first = queue.first) && admits?(first[1])
+        break if (unfinished = @tries == 0 && first[1] != mine)
+
         queue.shift
         return true if first[1] == mine
+
+        @tries -= 1 if @tries
         next unless publish(:turn, first[1])
 
         check_order(first[1])
@@ -161,7 +177,7 @@ module Model
         called += 1
         break unless rules[:call_several]
       end
-      return called if called.zero?
+      return unfinished ? :unfinished : called if called.zero?
 
       outlast
       tell_first(scenario.baton) if rules[:calls_stand_by]
@@ -175,8 +191,14 @@ module Model
 
         first = queue.first
         return true unless first
-        return false if !rules[:probe] || tell_first(time_until_change) == first
-        return true if call_those_who_fit(value) == true
+        return false unless rules[:probe]
+
+        told = tell_first(time_until_change)
+        return false if told == first
+        return :unfinished if told == :unfinished
+
+        passed = call_those_who_fit(value)
+        return passed if passed == true || passed == :unfinished
         return false unless admits?(value)
       end
     end
@@ -192,16 +214,17 @@ module Model
       outlast
       return [:held] if queue.empty?
 
-      call_those_who_fit if rules[:admitted_calls]
+      call_those_who_fit if rules[:admitted_calls] # with the tries that are left
       [:held, rules[:tell_change] ? time_until_change : nil]
     end
 
-    def refuse(value, ticket)
+    def refuse(value, ticket, lost, unfinished)
       ticket = enqueue(value, ticket) if ticket
       left = time_until_change
       left = [left, scenario.baton].min if rules[:watch_first] && admits?(value)
+      left = 0 if unfinished
       tell { "server refuses #{name(value)}: #{left} left#{", ticket #{ticket}" if ticket}" }
-      [:refused, left, ticket, true]
+      [:refused, left, ticket, true, lost]
     end
 
     def keep_taken(value, span)

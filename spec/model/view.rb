@@ -68,7 +68,7 @@ module Model
     end
 
     def node_view(node, tenants)
-      view = [tenants, STATES[node.state], node.heard ? 1 : 0, LINKS[node.link], node.again ? 1 : 0, node.buffered,
+      view = [tenants, STATES[node.state], node.heard ? 1 : 0, LINKS[node.link], (node.again ? 1 : 0) + (node.asked && scenario.faults.key?(:evict) ? 2 : 0), node.buffered,
               small(node.look), small(node.told), node.inbox.size]
       node.inbox.each { |kind, value, time| view.push(MESSAGES[kind], value ? code(value) : 0, time || 0) }
       view
@@ -76,10 +76,11 @@ module Model
 
     def client_view(client, ranks, view)
       reply = client.reply
-      flags = (client.woken ? 1 : 0) + (client.quits ? 2 : 0) + (client.hurt ? 4 : 0)
+      flags = (client.woken ? 1 : 0) + (client.quits ? 2 : 0) + (client.hurt ? 4 : 0) + (client.known ? 8 : 0) +
+              (client.called ? 16 : 0) + (client.checks ? 32 : 0) + (client.shaken ? 64 : 0)
       view.push(KINDS[client.kind], SHARES[client.share], PHASES[client.phase], client.value / clients.size, ranks[client.ticket], flags,
                 small(client.age), small(client.left), small(client.due), rank(ranks, client.place), REPLIES[reply&.first])
-      view.push(small(reply[1]), rank(ranks, reply[2]), reply[3] ? 1 : 0) if reply
+      view.push(small(reply[1]), rank(ranks, reply[2]), (reply[3] ? 1 : 0) + (reply[4] ? 2 : 0)) if reply
     end
 
     def small(number) = number ? number + 1 : 0

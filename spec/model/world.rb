@@ -21,14 +21,17 @@ module Model
 
   # phase: :idle, :looking, :subscribing, :asking, :waiting, :holding, :polling (older clients), :gone
   # share: of a lock with several holders, as its lease has it; age: since its request left; left: of its lease, as it sees it;
-  # due: until an older one polls again.
+  # due: until an older one polls again. known: an answer has said that it is in the queue; called: its turn has come since it last asked;
+  # checks, shaken: it asks, or will, because another one's place was lost.
   # place and hurt are the checker's own: its rightful place, and whether a fault has cut it off from its turn.
-  Client = Struct.new(:kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place, :hurt)
+  Client = Struct.new(:kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place, :hurt,
+                      :known, :called, :checks, :shaken)
 
   # state: :up, :frozen, :dead. heard: the server counts it as listening. link: how the process sees its subscription, one of
   # :none, :sent, :on, :deaf (broken, but nobody knows), :cut. again: it had one before. buffered: read, but not handled.
   # look, told: until the first of those who wait there looks again, as the last answer had it, and as a message has.
-  Node = Struct.new(:state, :heard, :link, :again, :inbox, :buffered, :look, :told)
+  # asked is the checker's own: one of them has asked since the queue was lost.
+  Node = Struct.new(:state, :heard, :link, :again, :inbox, :buffered, :look, :told, :asked)
 
   # One state of everything: the server, the clients, the messages under way. `steps` names what can happen next; a step
   # is made on a copy.
@@ -52,10 +55,10 @@ module Model
       @queue = [] # of [ticket, value], in order
       @companion = @issued = @clock = 0
       @clients = scenario.kinds.zip(scenario.shares).map do |kind, share|
-        Client.new(kind, share, :idle, nil, 0, nil, false, false, nil, nil, nil, nil, false)
+        Client.new(kind, share, :idle, nil, 0, nil, false, false, nil, nil, nil, nil, false, false, false, false, false)
       end
       @clients.each_with_index { |client, i| client.value = i }
-      @nodes = scenario.homes.uniq.map { Node.new(:up, false, :none, false, [], 0, nil, nil) }
+      @nodes = scenario.homes.uniq.map { Node.new(:up, false, :none, false, [], 0, nil, nil, false) }
       @requests = []
       @budget = scenario.faults.dup
       @idle = @ghost = @phase_of_second = 0
@@ -92,6 +95,7 @@ module Model
     # One unit of time passes.
     def tick(_)
       tell { "--- one unit of time passes" }
+      see_who_asked
       measure_time unless scenario.delays
       scenario.shared ? age_shares : age_server
       clients.each { |client| age_client(client) }

@@ -97,7 +97,7 @@ RSpec.describe Parse::Lock, "when the block ends" do
       expect(value).to be(:late)
       expect(heard).to contain_exactly(
         match(/\A\[Parse::Lock\] critical section for #{Regexp.escape(key.inspect)} ran 1\.\d+s, exceeding ttl: 1s/)
-          .and(match(/mutual exclusion was not guaranteed/))
+          .and(match(/Mutual exclusion was NOT guaranteed/))
       )
     end
 

@@ -45,4 +45,18 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
       Parse::Lock.acquire(#{key.inspect}, wait: 0) { puts backend.lock_acquire(#{store_key.inspect}, "other", 1) == false }
     RUBY
   end
+
+  # Within module Parse, Object is Parse::Object there.
+  it "locks in a store of the application's own, which is not taken for none" do
+    expect(told(<<~RUBY)).to eq("true\n")
+      store = Class.new do
+        attr_reader :owner
+
+        def lock_acquire(_key, owner, _ttl) = @owner.nil? && (@owner = owner) && true
+        def lock_release(_key, owner) = @owner == owner && (@owner = nil).nil?
+      end.new
+      Parse.synchronize_create_store = store
+      Parse::Lock.acquire(#{key.inspect}, wait: 0) { |token| puts store.owner == token }
+    RUBY
+  end
 end

@@ -9,7 +9,7 @@ RSpec.describe "plock" do
   # Nothing here needs a store.
   def plock_environment(env) = Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
 
-  commands = %w[run status list break wait doctor]
+  commands = %w[run status list break wait secret doctor]
 
   it "says what there is to call" do
     [%w[help], %w[--help], %w[-h]].each do |arguments|
@@ -33,7 +33,7 @@ RSpec.describe "plock" do
   end
 
   {
-    [] => /which command\? run, status, list, break, wait, doctor/,
+    [] => /which command\? run, status, list, break, wait, secret, doctor/,
     %w[statsu] => /there is no command statsu; did you mean status\?/,
     %w[help statsu] => /did you mean status\?/,
     %w[xyzzy] => /there is no command xyzzy$/,

@@ -89,6 +89,14 @@ RSpec.describe Plock::ClientAddress do
     end
   end
 
+  # It sends each method that it does not know to the server, as a command.
+  it "refuses a client of redis 3, and says what to do" do
+    old = stub_const("Redis", Class.new { def method_missing(name, *) = raise("the command #{name} was sent") }) # rubocop:disable Style/MissingRespondToMissing
+    expect { described_class.of(old.new) }.to raise_error(
+      Plock::UnsupportedError, /a client of the gem redis before version 4 \(Redis\): update the gem, or give plock the server's URL/
+    )
+  end
+
   describe "redis-client" do
     let(:config) { RedisClient.config(url: "redis://db1.example:6380/2", password: "secret") }
     let(:expected) { ["redis://db1.example:6380", { password: "secret", database: 2 }] }

@@ -7,11 +7,12 @@ require "stringio"
 
 RSpec.describe Plock do
   around do |example|
-    before = ENV.to_h.slice("PLOCK_URL", "PLOCK_SECRET")
-    %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
+    names = %w[PLOCK_URL PLOCK_SECRET PLOCK_NAMESPACE]
+    before = ENV.to_h.slice(*names)
+    names.each { |name| ENV.delete(name) }
     example.run
   ensure
-    ENV.update({ "PLOCK_URL" => nil, "PLOCK_SECRET" => nil }.merge(before))
+    ENV.update(names.to_h { |name| [name, nil] }.merge(before))
     described_class.reset!
   end
 
@@ -82,7 +83,9 @@ RSpec.describe Plock do
       described_class.acquire("k") do |lease|
         expect(lease.ttl).to eq(3.0)
         expect(lease.store_key).to eq(described_class.store_key("plock:v1:billing:", "k"))
-        expect { described_class.acquire("k") { nil } }.to raise_error(Plock::TimeoutError, /within 0.01 s/)
+        waits = Thread.new { described_class.acquire("k") { nil } }
+        waits.report_on_exception = false
+        expect { waits.value }.to raise_error(Plock::TimeoutError, /within 0.01 s/)
       end
       described_class.reset!
       described_class.configure do |c|
@@ -90,6 +93,26 @@ RSpec.describe Plock do
         c.options = { pool_size: 0 }
       end
       expect { described_class.store }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    end
+
+    { secret: "sixteen bytes and more", namespace: "billing" }.each do |name, value|
+      it "refuses options with a #{name}, which would not count" do
+        described_class.configure do |configuration|
+          configuration.url = "memory:"
+          configuration.options = { name => value }
+        end
+        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /options have a #{name}.*c\.#{name} = …/)
+      end
+    end
+
+    it "takes ttl and wait from the options where it says nothing itself" do
+      described_class.configure do |configuration|
+        configuration.url = "memory:"
+        configuration.wait = 0.5
+        configuration.options = { ttl: 44, wait: 7 }
+      end
+      described_class.acquire("k") { |lease| expect(lease.ttl).to eq 44 }
+      expect(described_class.store.send(:profile).wait).to eq 0.5
     end
 
     it "hashes keys with the secret, of the configuration or of the environment" do
@@ -101,6 +124,68 @@ RSpec.describe Plock do
       end
       expect(keys.uniq).to eq([described_class.store_key("plock:v1:", "k", "e" * 16)])
       expect(Plock::Store.open("memory:").acquire("k", &:store_key)).to eq(keys.first)
+    end
+
+    it "names keys by PLOCK_NAMESPACE, where it says nothing itself" do
+      ENV.update("PLOCK_URL" => "memory:", "PLOCK_NAMESPACE" => "billing")
+      expect(described_class.acquire("k", &:store_key)).to start_with("plock:v1:billing:")
+      described_class.reset!
+      described_class.configure { |c| c.namespace = "books" }
+      expect(described_class.acquire("k", &:store_key)).to start_with("plock:v1:books:")
+    end
+
+    %w[PLOCK_URL PLOCK_SECRET PLOCK_NAMESPACE].each do |variable|
+      it "is refused where #{variable} is empty, which may mean anything" do
+        ENV.update("PLOCK_URL" => "memory:", variable => "")
+        expect { described_class.acquire("k") { raise "ran" } }.to raise_error(Plock::ConfigurationError, /#{variable} is empty/)
+      end
+    end
+
+    describe "with a store" do
+      let(:opened) { Plock::Store.open("memory:", namespace: "billing", secret: "s" * 16, ttl: 3) }
+
+      it "has that one, as it was opened" do
+        described_class.configure { |c| c.store = opened }
+        expect(described_class.store).to be(opened)
+        expect(described_class.acquire("k") { |lease| [lease.ttl, opened.status("k").held?] }).to eq([3.0, true])
+      end
+
+      it "calls one that can be called, once, when it is needed" do
+        called = 0
+        described_class.configure { |c| c.store = -> { (called += 1) && opened } }
+        expect(called).to be(0)
+        2.times { described_class.acquire("k") { nil } }
+        expect([called, described_class.store]).to eq([1, opened])
+      end
+
+      it "refuses what is none" do
+        ["redis://localhost", 5, "nonsense"].each do |value|
+          expect { described_class.configure { |c| c.store = value } }.to raise_error(Plock::ConfigurationError, /store must be .* a URL .* is a url/)
+        end
+        described_class.configure { |c| c.store = -> { "redis://localhost" } }
+        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /callable store must return .* \(got String\)/)
+      end
+
+      {
+        url: ["redis://localhost", /url is of no use/], options: [{ pool_size: 2 }, /options is of no use/], ttl: [4, /ttl is 4, and of the store 3/],
+        namespace: ["books", /namespace is "books", and of the store "billing"/], secret: ["t" * 16, /secret is another one/]
+      }.each do |name, (value, message)|
+        it "refuses another #{name} than that of the store" do
+          described_class.configure { |c| [c.store = opened, c.public_send(:"#{name}=", value)] }
+          expect { described_class.store }.to raise_error(Plock::ConfigurationError) { |error|
+            expect(error.message).to match(message)
+            expect(error.message).not_to include("tttt")
+          }
+        end
+      end
+
+      it "refuses another PLOCK_NAMESPACE, by which others would go" do
+        ENV["PLOCK_NAMESPACE"] = "books"
+        described_class.configure { |c| c.store = opened }
+        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /namespace is "books"/)
+        ENV["PLOCK_NAMESPACE"] = "billing"
+        expect(described_class.store).to be(opened)
+      end
     end
 
     it "is refused once the store is in use, until reset!" do

@@ -36,6 +36,19 @@ RSpec.describe Plock::Dispatcher do
     described_class.surroundings = nil
   end
 
+  it "tells no other lease of a loss if the WeakMap that knows them has one in its place" do
+    lost = []
+    lease = discard(open_store.acquire(unique_key, ttl: 60, on_lost: ->(which) { lost << which }), :release)
+    id = lease.hold.id
+    described_class.instance_variable_get(:@leases)[id + 1_000_000] = lease
+    described_class.post([:lost, id + 1_000_000])
+    described_class.flush
+    expect(lost).to be_empty
+    described_class.post([:lost, id])
+    described_class.flush
+    expect(lost).to eq([lease])
+  end
+
   it "can be asked to flush from its own thread" do
     done = Queue.new
     described_class.start

@@ -62,8 +62,105 @@ RSpec.describe "The fence" do
     end).to grow.and(satisfy { |first, second, _| second > first + ahead })
   end
 
-  it "does not go on for ever: what is noted of a key goes after a day" do
-    lock
-    expect(server.call("PTTL", companion)).to be_between(86_000_000, 86_400_000)
+  # Written when the clock was ahead by that many seconds; its end was reckoned by that clock, too.
+  def set_back(seconds)
+    number, rest = server.call("GET", companion).split(" ", 2)
+    server.call("SET", companion, "#{number.to_i + (seconds * 1_000_000)} #{rest}", "PX", server.call("PTTL", companion) + (seconds * 1_000))
+  end
+
+  # README, "What each guarantee is worth": the server's clock is set back.
+  it "grows when the server's clock is set back by up to fence_ttl, though the key is used no more until its lease is over" do
+    store = open_store(server.url, fence_ttl: 2)
+    first = store.acquire(key, ttl: 0.05, &:fence)
+    set_back(2)
+    later = store.acquire(key, ttl: 0.05, &:fence)
+    expect(later).to be > first + 2_000_000
+    expect(server.call("PTTL", companion)).to be > 2_000 # the clock has caught up by then
+  end
+
+  def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)
+
+  # README, "What each guarantee is worth": the server's clock is set forward. To Redis that is as if less time were left.
+  it "grows when a step of the server's clock ends a lease early, and the holder finds its loss" do
+    first = hold(ttl: 30)
+    server.call("PEXPIRE", first.store_key, 1)
+    second = hold(wait: 5)
+    expect([first.fence, second.fence]).to grow
+    expect { first.extend }.to raise_error(Plock::LeaseLost)
+  end
+
+  def noted_for(lease) = server.call("PTTL", "plock:1:{#{lease.store_key}}:fence")
+
+  describe "does not go on for ever: what is noted of a key goes" do
+    it "an hour after its lease" do
+      expect(noted_for(hold(ttl: 10))).to be_between(3_605_000, 3_610_000)
+    end
+
+    it "as long after it as fence_ttl says" do
+      [0, 1.5, 86_400].each do |seconds|
+        reached = ((10 + seconds) * 1_000).to_i
+        store = open_store(server.url, fence_ttl: seconds)
+        expect(noted_for(hold(store, unique_key, ttl: 10))).to be_between(reached - 5_000, reached)
+        places = store.semaphore(unique_key, permits: 2)
+        expect(noted_for(discard(places.acquire(ttl: 10), :release))).to be_between(reached - 5_000, reached)
+        leases = store.acquire_all([unique_key, unique_key], ttl: 10)
+        leases.each { |lease| discard(lease, :release) }
+        expect(leases.map { |lease| noted_for(lease) }).to all be_between(reached - 5_000, reached)
+      end
+    end
+
+    it "also where the URL says so" do
+      expect(noted_for(hold(open_store(server.url("fence_ttl=7")), ttl: 1))).to be_between(7_000, 8_000)
+    end
+  end
+
+  # What is noted of a lease is there as long as the lease is, however long it is held. That is a matter of hours; here it is one of a second.
+  describe "is remembered while its lease lasts," do
+    let(:store) { open_store(server.url, fence_ttl: 0) }
+
+    def left(lease) = server.call("PTTL", lease.store_key)
+
+    # It is asked for first, so that what passes in between is not counted.
+    def outlast = satisfy("outlast the lease") { |lease| left(lease).then { |ends| noted_for(lease) >= ends - 1 } }
+
+    it "when it is extended" do
+      lease = hold(ttl: 1)
+      lease.extend(ttl: 60)
+      expect(left(lease)).to be > 55_000
+      expect(lease).to outlast
+      expect(store.status(key)).to have_attributes(pid: Process.pid, fence: lease.fence)
+    end
+
+    it "when it is renewed" do
+      lease = hold(ttl: 0.3, renew: true)
+      3.times do
+        reached = lease.valid_until
+        eventually { lease.valid_until > reached }
+      end
+      expect(lease).to outlast
+      expect(store.status(key)).to have_attributes(pid: Process.pid, fence: lease.fence)
+    end
+
+    it "when it is one of several, and is extended" do
+      places = store.semaphore(key, permits: 2)
+      lease = discard(places.acquire(ttl: 1), :release)
+      lease.extend(ttl: 60)
+      expect(left(lease)).to be > 55_000
+      expect(lease).to outlast
+      expect(places.status.holders.map(&:fence)).to eq [lease.fence]
+    end
+
+    it "when its key is kept beyond its release, also one of several" do
+      others = [unique_key, unique_key]
+      leases = [store.acquire(key, ttl: 1, at_least: 30) { |lease| lease }] + store.acquire_all(others, ttl: 1, at_least: 30) { |all| all }
+      expect(leases).to all outlast
+      expect([key, *others].map { |name| store.status(name).pid }).to eq [Process.pid] * 3
+    end
+
+    it "when it is shortened: not for less than before" do
+      lease = hold(ttl: 60)
+      lease.extend(ttl: 1)
+      expect(noted_for(lease)).to be > 55_000
+    end
   end
 end

@@ -6,6 +6,7 @@ require "support/store_contract"
 RSpec.describe "A local store" do
   let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
   let(:store) { open_store("local:#{folder}/locks") }
+  let(:opener) { ->(**options) { open_store("local:#{folder}/locks", **options) } }
 
   it_behaves_like "a store"
 end

@@ -145,7 +145,7 @@ RSpec.describe Plock::LocalStore do
       expect(store.status("k")).not_to be_held
     end
 
-    it "keeps what at_least: and once promised, and what it handed over" do
+    it "keeps what at_least: and once promised, and what it handed over", :many_children do
       store
       process = fork do
         store.try_acquire("a", at_least: 20)
@@ -158,6 +158,29 @@ RSpec.describe Plock::LocalStore do
       Process.wait(process)
       expect(%w[a c].map { |key| store.status(key).held? }).to eq([true, true])
       expect(store.once("b", within: 20) { nil }).not_to be_ran
+    end
+
+    # Of each kind, handed over and adopted by a process that was killed: is it held?
+    def held_after_adoption(**options)
+      permits, readers, writer = store.semaphore("s", permits: 3), *%w[r w].map { |key| store.read_write_lock(key) }
+      dumps = [store.acquire("a", **options), permits.acquire(**options), readers.read(**options), writer.write(**options)].map(&:dump)
+      dumps.concat(store.acquire_all(%w[b c], **options) { |leases| leases.map(&:dump) })
+      process = fork { dumps.each { |dump| store.adopt(dump) } && Process.kill(:KILL, Process.pid) }
+      Process.wait(process)
+      [*%w[a b c].map { |key| store.status(key) }, permits.status, readers.status, writer.status].map(&:held?)
+    end
+
+    it "takes with it what it had adopted" do
+      expect(held_after_adoption(ttl: 20)).to eq([false] * 6)
+    end
+
+    it "keeps what at_least: and once promised where it had adopted it, too" do
+      expect(held_after_adoption(at_least: 20)).to eq([true] * 6)
+      dump = nil
+      store.once("o", within: 20) { |lease| dump = lease.dump }
+      process = fork { store.adopt(dump) { |lease| lease.check! && Process.kill(:KILL, Process.pid) } }
+      Process.wait(process)
+      expect(store.once("o", within: 20) { nil }).not_to be_ran
     end
 
     it "takes its shares with it" do

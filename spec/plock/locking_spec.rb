@@ -51,7 +51,7 @@ RSpec.describe Plock::Locking do
     store.acquire("k") do
       failing[:examine] = failing[:take_all] = Plock::LeaseLost.new("that of a block further out")
       expect { store.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
-      expect { store.acquire_all(%w[k j], wait: 5) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+      expect { store.acquire_all(%w[k j], wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
     end
   end
 
@@ -92,6 +92,23 @@ RSpec.describe Plock::Locking do
       store.singleton_class.send(:private, :take_all)
     end
 
+    def replace_take(&block)
+      store.define_singleton_method(:take, &block)
+      store.singleton_class.send(:private, :take)
+    end
+
+    # A store that scatters, and whose holds are extended by the block, which is given the hold's own extend.
+    def scatter_extended_by(&extending)
+      scatter
+      replace_take do |*arguments, &given|
+        super(*arguments) do |hold|
+          own = hold.method(:extend)
+          hold.define_singleton_method(:extend) { |ttl| extending.call(own, ttl) }
+          given.call(hold)
+        end
+      end
+    end
+
     it "raises what the store raises, and holds none" do
       failing[:take_all] = failure
       expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(failure)
@@ -105,6 +122,35 @@ RSpec.describe Plock::Locking do
       failing[:take_all] = failure
       expect(store.acquire_all(keys, wait: 5) { held }).to eq(keys)
       expect(held).to be_empty
+    end
+
+    it "does not begin the block with a lease that was over before all were had" do
+      scatter_extended_by { |own, ttl| own.call(ttl).tap { sleep(ttl * 1.1) } } # the first is over when the second is done
+      store.acquire(keys[2], ttl: 0.05)
+      expect { store.acquire_all(keys, ttl: 0.1, wait: 0.2) { raise "entered" } }.to raise_error(Plock::TimeoutError, /one of 3 keys/)
+      expect(held).to be_empty
+    end
+
+    it "goes on where the store fails while they are given their full time again, as long as there is patience" do
+      failed = false
+      scatter_extended_by { |own, ttl| failed ? own.call(ttl) : (failed = true) && raise(failure) }
+      store.acquire(keys[2], ttl: 0.05)
+      expect(store.acquire_all(keys, ttl: 10, wait: 5) { [failed, held] }).to eq([true, keys])
+      expect(held).to be_empty
+    end
+
+    # As the pool fails whoever waits for a connection until his patience is over, and the server who waits for its answer.
+    %i[silent saturated].each do |code|
+      it "counts as refused where patience cuts short an attempt (#{code}) of who was refused before" do
+        replace_take do |_name, _ttl, patience, *|
+          sleep(patience)
+          raise Plock::UnavailableError.new("cut short", code: code)
+        end
+        other = store.acquire_all([keys[1]], wait: 0).first
+        expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/)
+        expect(held).to eq([keys[1]])
+        other.release
+      end
     end
 
     it "does not hide what is no failure of the store" do

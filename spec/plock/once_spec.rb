@@ -10,7 +10,14 @@ RSpec.describe Plock::Once do
 
   before { [url, key] } # the same for all processes
 
-  it "runs the block in one of many processes" do
+  it "keeps the key for no millisecond less than is left of the window" do
+    gate = proxy(shared_redis)
+    own = open_store(gate.url)
+    own.__send__(:release_all, [own.acquire(key, ttl: 60).hold], 60.0005, nil)
+    expect(gate.seen(:request)).to include("\r\n60001\r\n")
+  end
+
+  it "runs the block in one of many processes", :many_children do
     processes = Array.new(6) do
       child do |parent|
         own = Plock::Store.open(url, attempt_timeout: 10) # a machine that is busy with six of them is no silent server

@@ -14,7 +14,9 @@ RSpec.describe "The order among processes" do
   def queued = store.status(key).waiters
 
   # Each in a process of its own, and in line before the next one comes. They tell the instant at which they got the lock.
-  def line_up(count)
+  def line_up(count) = line_up_behind(0, count)
+
+  def line_up_behind(others, count)
     Array.new(count) do |number|
       waiter = child do |parent|
         lease = Plock::Store.open(server.url).acquire(key, ttl: 5, wait: 25)
@@ -23,7 +25,7 @@ RSpec.describe "The order among processes" do
         parent.tell(entered)
         entered
       end
-      eventually(5, "a waiter is not in line") { queued.size == number + 1 }
+      eventually(5, "a waiter is not in line") { queued.size == others + number + 1 }
       waiter
     end
   end
@@ -97,6 +99,24 @@ RSpec.describe "The order among processes" do
     eventually { server.call("PUBSUB", "CHANNELS", "plock:1:wake:*").size == waiters }
     holder.release
     expect(served(line)).to eq [*0...waiters]
+  end
+
+  it "passes over two frozen waiters of one process after two seconds" do
+    [server, key]
+    holder = take
+    frozen = child do
+      store = Plock::Store.open(server.url)
+      Array.new(2) { Thread.new { store.acquire(key, ttl: 5, wait: 25) { nil } } }.each(&:join).size
+    end
+    eventually(5, "they are not in line") { queued.size == 2 }
+    line = line_up_behind(2, 1)
+    frozen.signal(:STOP)
+    Process.wait(frozen.pid, Process::WUNTRACED)
+    start = monotonic
+    holder.release
+    expect(line.first.hear(within: 15)[0] - start).to be_between(1.8, 4.0)
+    frozen.signal(:CONT)
+    frozen.result
   end
 
   it "passes over a frozen waiter after a second" do

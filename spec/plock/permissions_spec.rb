@@ -19,13 +19,18 @@ RSpec.describe "A user with few rights" do
       .flat_map { |rule| rule == without ? [*with] : [rule] })
   end
 
-  # What an attempt that failed still holds is given back, with all rights.
-  after do
+  # What an attempt that failed still holds is given back, and who waits in it goes, with all rights: otherwise a waiter would be let
+  # in by a later attempt, and release without the right that is missing there.
+  def clear_away
     server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
-    taken.each(&:release)
+    threads.each(&:kill).each { |thread| eventually { !thread.alive? } }.clear
+    taken.each(&:release).clear
   end
+  after { clear_away }
 
   def taken = @taken ||= []
+  def threads = @threads ||= []
+  def background(...) = super.tap { |thread| threads << thread }
 
   def take(store, key, **options) = store.acquire(key, **options).tap { |lease| taken << lease }
 
@@ -97,6 +102,8 @@ RSpec.describe "A user with few rights" do
     yield
   rescue Plock::Error, RSpec::Expectations::ExpectationNotMetError => e
     e
+  ensure
+    clear_away
   end
 
   # One who has to wait, and one who has to hand over.

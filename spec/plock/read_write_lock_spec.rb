@@ -28,6 +28,18 @@ RSpec.describe Plock::ReadWriteLock do
     process
   end
 
+  # As it can after GC.compact, on Ruby 3.1.
+  it "takes no other lease for its own if the WeakMap that knows them has one in its place" do
+    store = open_store
+    one, other = Array.new(2) { |number| discard(store.read_write_lock("#{unique_key}:#{number}").read(ttl: 60), :release) }
+    own = Plock::Locking::OwnShares.new
+    own.add(:lock, one)
+    expect(own.find(:lock)).to be(one)
+    place = own.instance_variable_get(:@places).fetch(:lock)
+    own.instance_variable_get(:@leases)[place] = other
+    expect(own.find(:lock)).to be_nil
+  end
+
   it "lets processes read together, and one write alone" do
     counter = "#{key}:inside"
     processes = Array.new(5) do |number|

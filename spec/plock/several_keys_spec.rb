@@ -25,7 +25,7 @@ RSpec.describe "Several keys" do
     expect([keys, many].map { |all| scripts(server) { own.acquire_all(all) { nil } } }).to eq([2, 2])
   end
 
-  it "do not deadlock processes that name them in different orders" do
+  it "do not deadlock processes that name them in different orders", :many_children do
     [url, keys]
     processes = Array.new(4) do |number|
       child do
@@ -78,28 +78,6 @@ RSpec.describe "Several keys" do
     end
     lease.release
     keys.each { |key| eventually(5) { store.status(key).then { |status| !status.held? && status.waiters.empty? } } }
-  end
-
-  describe "whose slots a cluster keeps apart" do
-    let(:url) { cluster.url }
-    let(:cluster) { redis_server(:cluster).tap { |server| server.call("CLUSTER", "ADDSLOTS", *0..16_383) } }
-
-    before { eventually { cluster.call("CLUSTER", "INFO").include?("cluster_state:ok") } }
-
-    def held = keys.map { |key| store.status(key).held? }
-
-    it "are taken one after the other" do
-      [0, 3].each { |wait| expect(store.acquire_all(keys.reverse, wait: wait) { |leases| [leases.map(&:key), held] }).to eq([keys.reverse, [true] * 3]) }
-      expect(held).to eq([false] * 3)
-    end
-
-    it "are given back where one cannot be had" do
-      store.acquire(keys.last) do
-        expect(store.try_acquire_all(keys)).to be_nil
-        expect { store.acquire_all(keys, wait: 0.1) }.to raise_error(Plock::TimeoutError, /#{keys.last}/)
-        expect(held).to eq([false, false, true])
-      end
-    end
   end
 
   it "are refused where the store cannot be reached, in time", :timing do

@@ -5,6 +5,7 @@ require "support/store_contract"
 
 RSpec.describe "A store on Redis" do
   let(:store) { open_store }
+  let(:opener) { ->(**options) { open_store(**options) } }
 
   it_behaves_like "a store"
 end

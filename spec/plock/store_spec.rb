@@ -81,13 +81,14 @@ RSpec.describe Plock::Store do
 
     good = {
       connect_timeout: [0.001, 3600], command_timeout: [0.001, 3600], attempt_timeout: [0.2], release_timeout: [0.5],
+      fence_ttl: [0, 0.5, 86_400, 31_622_400],
       pool_size: [1, 1024], username: ["alice"], password: ["s p:a/c@e"], database: [0, 15], ca_file: ["/ca.pem"],
       ca_path: ["/certs"], cert: ["/us.crt"], key: ["/us.key"], verify: %i[peer none], server_name: ["db1.example"],
       encoding: %i[plain marshal]
     }
     bad = {
       connect_timeout: [0, -1, 3601, Float::NAN, Float::INFINITY, "1", Complex(1, 1)], command_timeout: [0.0],
-      attempt_timeout: [[]], release_timeout: [:soon], pool_size: [0, 1025, 1.5, "4"], username: ["", 7],
+      attempt_timeout: [[]], release_timeout: [:soon], fence_ttl: [-1, 31_622_401, Float::NAN, "1"], pool_size: [0, 1025, 1.5, "4"], username: ["", 7],
       password: ["", :secret, "a\0b"], database: [-1, "1", 1.0, 10**12], ca_file: ["", 7], ca_path: [:here],
       cert: [Object.new], key: [true], verify: [true, false, "none"], server_name: [""], encoding: ["plain", :json]
     }

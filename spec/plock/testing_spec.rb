@@ -24,4 +24,40 @@ RSpec.describe Plock::Testing do
     Plock.configure { |c| c.url = "memory:" }
     expect(Plock.store).not_to be(second)
   end
+
+  describe ".install, between tests" do
+    let(:name) { "memory:#{SecureRandom.hex(8)}" }
+    let(:stores) { [Plock::Store.open("memory:"), Plock::Store.open(name)] }
+
+    it "empties every store in memory, that of the configuration among them" do
+      Plock.configure { |c| c.url = "memory:" }
+      leases = [*stores, Plock.store].map { |store| store.acquire("k", ttl: 600) }
+      waiter = background { stores.last.try_acquire("k", wait: 600) }
+      eventually { stores.last.status("k").waiters.any? }
+      stores.last.advance(60)
+      described_class.install { nil }
+      expect(waiter.value).to be_nil
+      expect([*stores, Plock.store].map { |store| store.status("k").held? }).to eq([false] * 3)
+      expect(leases.map { |lease| [lease.lost?, lease.release] }).to eq([[true, false]] * 3)
+      expect(stores.last.acquire("k", ttl: 10) { |lease| lease.remaining.round }).to be(10)
+    end
+
+    it "tells nobody of what was left, renews none of it, and forgets the secrets" do
+      told = []
+      Plock::Store.open(name, secret: "s" * 16).acquire("k", ttl: 0.1, renew: true, on_lost: ->(lease) { told << lease })
+      described_class.install { nil }
+      expect(Plock::Store.open(name, secret: "t" * 16).acquire("k", wait: 0) { :ran }).to be(:ran)
+      Plock::Dispatcher.flush
+      expect(told).to be_empty
+    end
+
+    it "leaves what is held within a block alone" do
+      described_class.install do |outer|
+        lease = outer.acquire("k")
+        described_class.install { nil }
+        expect(lease).to be_valid
+        lease.release
+      end
+    end
+  end
 end

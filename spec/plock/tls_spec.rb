@@ -53,6 +53,18 @@ RSpec.describe "TLS" do
     end
   end
 
+  # The server sends the turns of all readers at once: more than one read takes out of a TLS record.
+  it "serves every reader that waits behind a writer" do
+    store = open_store(server.url, **ca, attempt_timeout: 10, release_timeout: 10) # 60 handshakes take long under valgrind
+    lock = store.read_write_lock(unique_key)
+    readers = lock.write(ttl: 60) do
+      waiting = Array.new(60) { background { lock.read(ttl: 60, wait: 10) { :served } } }
+      eventually(10) { lock.status.waiters.size == 60 }
+      waiting
+    end
+    expect(readers.map(&:value).tally).to eq(served: 60)
+  end
+
   describe "with a server that must not be trusted" do
     subject(:store) { open_store(address, **options) }
 

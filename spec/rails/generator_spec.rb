@@ -15,6 +15,8 @@ RSpec.describe "bin/rails generate plock:install" do
     expect(told("puts Plock.store.url", environment: "development", env: { "PLOCK_URL" => "redis://localhost:7001" })).to start_with("local:")
     production = { "SECRET_KEY_BASE" => "0" * 64 }
     expect(app.runner("Plock.store", environment: "production", env: production).first).to include("Plock has no store, and RAILS_ENV says production")
+    local = app.runner("puts Plock.store.url", environment: "production", env: { "PLOCK_URL" => "local:", **production }).first
+    expect(local).to start_with("local:/") # no YAML, unquoted
     output, = app.runner("puts Plock.store.url", environment: "production", env: { "PLOCK_URL" => "redis://localhost:7001", **production })
     expect(output).to eq("redis://localhost:7001\n")
   end

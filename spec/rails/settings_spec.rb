@@ -48,6 +48,42 @@ RSpec.describe "Settings of an application of Rails" do
     expect(told("Plock.acquire('k') { |lease| puts lease.ttl, lease.store_key }")).to match(/\A8.0\nplock:v1:file:/)
   end
 
+  it "have PLOCK_NAMESPACE count where they say nothing of it" do
+    app.configure("config.plock.url = 'memory:'")
+    expect(told("puts Plock.acquire('k', &:store_key)", env: { "PLOCK_NAMESPACE" => "billing" })).to start_with("plock:v1:billing:")
+  end
+
+  it "are what the command goes by in the application's folder, too" do
+    app.write("config/plock.yml", "shared:\n  namespace: billing\n  secret: <%= 's' * 16 %>\ntest:\n  url: #{shared_redis.unix_url}\n")
+    namespace = "ns#{SecureRandom.hex(8)}"
+    app.write("config/plock.yml", app.read("config/plock.yml").sub("billing", namespace))
+    output = told(<<~RUBY, env: { "RUBYOPT" => nil })
+      Plock.acquire("k") do
+        system({ "RAILS_ENV" => "test" }, Gem.ruby, "-I", #{Support::Examples::LIB.inspect}, #{File.join(Support::RailsApplication::ROOT, "exe/plock").inspect}, "run", "k", "--", "echo", "ran")
+        puts $?.exitstatus
+      end
+    RUBY
+    expect(output).to match(/\Aplock: "k" is held .*\n75\n\z/)
+  end
+
+  it "may name a store in the database of the application" do
+    app.use("active_record", gems: %w[activerecord sqlite3])
+    app.write("config/database.yml", "test: { adapter: sqlite3, database: storage/test.sqlite3, timeout: 20000 }\n")
+    app.write("config/plock.yml", "shared:\n  namespace: billing\ntest:\n  store: database\n  ttl: 7\n  options:\n    pool_size: 3\n")
+    output, status = app.rails("generate", "plock:database")
+    expect(status).to be_success, output
+    told("Dir['db/migrate/*.rb'].each { |file| load File.expand_path(file) }; CreatePlockTables.new.exec_migration(ActiveRecord::Base.connection, :up)")
+    expect(told(<<~RUBY)).to eq("Plock::Store::Database\n7.0\nplock:v1:billing:\n")
+      Plock.acquire("k") { |lease| puts Plock.store.class, lease.ttl, lease.store_key[0, 17] }
+    RUBY
+    output, status = app.rails("plock:doctor", env: { "RAILS_ENV" => "test" })
+    expect([output, status.exitstatus]).to match([/^sqlite3:.*^  unknown  server: .*^  ok       trial: /m, 0])
+    table = app.rails("console", "-e", "test", "--", "--nocolorize", "--noreadline", input: "lease = Plock.acquire('k')\nPlock.status('k')\n").first
+    expect(table).to match(/"k": held.*\n.*host +pid/)
+    app.write("config/plock.yml", "test:\n  store: redis\n")
+    expect(app.runner("1").first).to match(/store must be .* database, advisory/)
+  end
+
   it "that there are not stop the application, by name" do
     app.configure("config.plock.uri = 'memory:'")
     expect(app.runner("1").first).to include("config.plock has no uri; there are url, secret,")

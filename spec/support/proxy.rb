@@ -42,6 +42,9 @@ module Support
     # :request it never hears.
     def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
 
+    # The same at once on all connections, open and new, also on one that carries no request.
+    def swallow_all(direction) = swallow(direction, everywhere: true)
+
     # Bytes wait until clear.
     def hold(direction, **options) = inject(direction, :hold, nil, **options)
 

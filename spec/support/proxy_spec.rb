@@ -34,6 +34,18 @@ RSpec.describe Support::Proxy do
     expect(shared_redis.call("GET", key)).to be_nil
   end
 
+  it "swallows at once what an idle connection is sent" do
+    settings = { url: gate.url, timeout: 0.2, reconnect_attempts: 0 }
+    reader = RedisClient.config(**settings).new_client.pubsub
+    discard(reader, :close)
+    reader.call("SUBSCRIBE", key)
+    expect(reader.next_event(1)).to eq ["subscribe", key, 1]
+    gate.swallow_all(:reply)
+    shared_redis.call("PUBLISH", key, "unheard")
+    gate.await(:reply, "unheard")
+    expect(reader.next_event(0.1)).to be_nil
+  end
+
   it "troubles only as many connections as asked, and only after the text" do
     gate.swallow(:reply, connections: 1, after: "SET")
     expect(redis.call("PING")).to eq("PONG")

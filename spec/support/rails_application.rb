@@ -51,7 +51,7 @@ module Support
     def initialize(folder)
       @folder = folder
       @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
-               "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
+               "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "PLOCK_NAMESPACE" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
                "XDG_RUNTIME_DIR" => folder }
     end
 

@@ -9,6 +9,7 @@ module Support
   #
   # What stands behind "# =>" is compared with the value of what stands before it; "…" in it stands for anything.
   module ReadmeExamples
+    MINITEST = /^```ruby minitest\n(?<program>.*?)^```$/m
     FENCED = /^```ruby run(?<needs>[ \w]*)\n(?<program>.*?)^```$/m
     CLAIM = /^(?<indent>\s*)(?<expression>\S.*?)\s+# => (?<expected>.+)$/
 

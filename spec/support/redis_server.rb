@@ -16,7 +16,7 @@ module Support
   # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock* keys, and READER
   # with the same password, allowed to read), tls (options cert:, a Certificates::Pair, and client_auth: true),
   # replica (of a master that is not there: read-only), cluster (serves no slot), moved (cluster node that sends
-  # every key elsewhere), full (no memory left).
+  # every key elsewhere), sentinel (of a master that is not there), full (no memory left).
   class RedisServer
     PROGRAM = "redis-server"
     PASSWORD = "pass:w/rd@%"
@@ -161,6 +161,8 @@ module Support
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def arguments
+      return sentinel_arguments if kind == :sentinel
+
       settings = common.merge(kind_settings, @config)
       settings.flat_map { |name, values| ["--#{name.to_s.sub(/#\d+\z/, "")}", *values] }
     end
@@ -169,6 +171,15 @@ module Support
       { "port" => port.to_s, "bind" => "127.0.0.1", "unixsocket" => unix_path, "unixsocketperm" => "700",
         "dir" => @folder, "logfile" => "#{@folder}/log", "save" => "", "appendonly" => "no", "daemonize" => "no",
         "enable-debug-command" => "yes" }
+    end
+
+    # A Sentinel writes to its file, and takes few settings.
+    def sentinel_arguments
+      file = "#{@folder}/sentinel.conf"
+      settings = common.slice("port", "bind", "unixsocket", "unixsocketperm", "dir", "logfile")
+      lines = settings.map { |name, value| "#{name} #{value}" }
+      File.write(file, [*lines, "sentinel monitor none #{NOWHERE.join(" ")} 1", ""].join("\n"))
+      [file, "--sentinel"]
     end
 
     # Settings that occur twice are numbered: "user#1".

@@ -66,6 +66,10 @@ RSpec.describe Support::RedisServer do
     end
   end
 
+  it "can be a Sentinel, which keeps nothing" do
+    expect(refusal(redis_server(:sentinel), "SET", "plock", "1")).to match(/unknown command/)
+  end
+
   it "speaks TLS and asks for a client certificate when told to" do
     server = redis_server(:tls, client_auth: true)
     ca = Support::Certificates.ca.cert_file

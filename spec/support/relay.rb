@@ -12,12 +12,14 @@ module Support
     class Trouble
       attr_reader :direction, :kind, :value
 
-      def initialize(direction, kind, value, after, connections)
+      # everywhere: on all connections at once, without waiting for a request
+      def initialize(direction, kind, value, after, connections, everywhere)
         @direction = direction
         @kind = kind
         @value = value
         @after = after
         @connections = connections
+        @everywhere = everywhere
         @links = []
       end
 
@@ -27,7 +29,9 @@ module Support
         @links << link if @after.nil? || request.include?(@after)
       end
 
-      def concerns?(link, direction) = @direction == direction && @links.include?(link)
+      def concerns?(link, direction)
+        @direction == direction && (@everywhere || @links.include?(link))
+      end
     end
 
     # One proxied connection; `passed` counts what each trouble has let through.
@@ -80,8 +84,8 @@ module Support
       @mutex.synchronize { @upstream = address }
     end
 
-    def inject(direction, kind, value, after: nil, connections: nil)
-      change { @troubles << Trouble.new(direction, kind, value, after, connections) }
+    def inject(direction, kind, value, after: nil, connections: nil, everywhere: false)
+      change { @troubles << Trouble.new(direction, kind, value, after, connections, everywhere) }
     end
 
     # Ends all troubles; bytes that were held go on their way.

@@ -19,18 +19,22 @@ module Support
 
     attr_reader :keys
 
-    def call(name, *arguments) = @client.call("EVAL", self.class.source(name), @keys.size, *@keys, *arguments)
+    # on: which of the keys a script takes, where not all three.
+    def call(name, *arguments, on: %i[lock companion queue])
+      keys = on.map { |key| @keys[%i[lock companion queue].index(key)] }
+      @client.call("EVAL", self.class.source(name), keys.size, *keys, *arguments)
+    end
   end
 
-  # Somebody who wants a share of a lock, in a process of his own, whose channel is listened to between #listen and #die.
-  class Sharer
+  # A client that the engine's scripts know by its record, as if it were a process of its own. Between #listen and #die its channel is
+  # listened to.
+  class Scripted
     attr_reader :value
 
-    def initialize(scripts, share, ttl: 60_000)
+    def initialize(scripts, ttl: 60_000, value: SecureRandom.uuid)
       @scripts = scripts
-      @share = share
       @ttl = ttl
-      @value = SecureRandom.uuid
+      @value = value
       @channel = SecureRandom.hex(8)
       @ticket = "0"
     end
@@ -42,32 +46,28 @@ module Support
       self
     end
 
-    # The server knows of it when this returns.
+    # The server knows of it when this returns, whatever it has told before.
     def die
       @subscription.call("UNSUBSCRIBE", channel)
-      @subscription.next_event(5)
+      event = @subscription.next_event(5) until event&.first == "unsubscribe"
       close
     end
 
     def close = @subscription.close
 
-    # What he is told next, without his value and the lock: "+", "~1000" …
-    def hears = @subscription.next_event(5)&.last&.then { |message| message.split.first }
+    # What it is told next, without its value and the lock: "+", "=", "~1000" …; nil: nothing within that many seconds.
+    def hears(within: 5) = @subscription.next_event(within)&.last&.then { |message| message.split.first }
 
-    # Whether he was let in; if not, after how many milliseconds he is to look again.
-    def ask = answered(@scripts.call("shared_acquire", value, @ttl, record, @share))
-
-    def queue = answered(@scripts.call("shared_acquire", value, @ttl, record, @share, @ticket))
-
-    def release(keep: nil) = @scripts.call("shared_release", value, *keep)
-
-    def leave = @scripts.call("shared_leave", value, "0", @share, record)
+    def record = "host 1 1 #{@channel} - #{value}"
 
     private
 
+    FENCE_TTL = 3_600_000
+    private_constant :FENCE_TTL
+
     def channel = "plock:1:wake:#{@channel}"
 
-    def record = "host 1 1 #{@channel} - #{value}"
+    def noted_for = @ttl + FENCE_TTL
 
     def answered(answer)
       return true if answer.is_a?(String) || answer.first.is_a?(String)
@@ -75,5 +75,38 @@ module Support
       @ticket = answer[3] || @ticket
       answer[1]
     end
+  end
+
+  # One that wants a lock for itself.
+  class Contender < Scripted
+    # Whether it got the lock; if not, after how many milliseconds it shall look again, 0: at once.
+    def ask = answered(@scripts.call("acquire", value, @ttl, record, noted_for))
+
+    def queue = answered(@scripts.call("acquire", value, @ttl, record, noted_for, @ticket, "0"))
+
+    def release = @scripts.call("release", value, on: %i[lock queue])
+
+    def leave = @scripts.call("leave", value, "0", record, on: %i[lock queue])
+
+    def undo(record = self.record) = @scripts.call("undo", value, record)
+  end
+
+  # One that wants a share of a lock.
+  class Sharer < Scripted
+    def initialize(scripts, share, **options)
+      super(scripts, **options)
+      @share = share
+    end
+
+    # Whether it was let in; if not, after how many milliseconds it shall look again, 0: at once.
+    def ask = answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share))
+
+    def queue = answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share, @ticket))
+
+    def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
+
+    def leave = @scripts.call("shared_leave", value, "0", FENCE_TTL, @share, record)
+
+    def downgrade = @scripts.call("shared_downgrade", value, FENCE_TTL)
   end
 end

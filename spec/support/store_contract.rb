@@ -10,10 +10,13 @@ require "support/store_contract/kinds"
 require "support/store_contract/leases"
 require "support/store_contract/loss"
 require "support/store_contract/monitors"
+require "support/store_contract/nesting"
 require "support/store_contract/once"
 require "support/store_contract/order"
 require "support/store_contract/raising"
 require "support/store_contract/readers_and_writers"
+require "support/store_contract/renewing"
+require "support/store_contract/secrets"
 require "support/store_contract/semaphores"
 require "support/store_contract/several_keys"
 require "support/store_contract/telling"
@@ -45,6 +48,7 @@ RSpec.shared_examples "a store" do |unable = []|
   include_examples "a store of leases", unable
   include_examples "a store that hands leases over" unless unable.include?(:hand_over)
   include_examples "a store whose leases can be lost"
+  context("with a ttl from its configuration") { include_examples "a store that renews by itself", unable }
   include_examples "a store that raises in the block"
   include_examples "a store that tells who has what", unable
   include_examples "a store that tells of events"
@@ -55,6 +59,8 @@ RSpec.shared_examples "a store" do |unable = []|
   include_examples "a store of readers and writers", unable unless unable.include?(:read_write_locks)
   include_examples "a store of what is done once" unless unable.include?(:list)
   include_examples "a store for monitors"
+  include_examples "a store that is asked again from within", unable
   include_examples "a store of which several keys are acquired", unable
+  include_examples "a store that compares secrets" unless unable.include?(:compares_secrets)
   include_examples "a store that cannot do everything", unable
 end

@@ -8,9 +8,24 @@ module Torture
   # What a call may end with that is nobody's fault.
   class Refused < StandardError; end # somebody else had it until patience was over
   class Failed < StandardError; end  # the store could not be asked
+  class Lost < Failed; end           # told that the lease is gone
 
-  # Where a worker finds the server: as a URL, and as redis-client's settings.
-  Address = Struct.new(:url, :settings)
+  # Where a worker finds the server: as a URL, as redis-client's settings, and with what options a
+  # Plock::Store is opened there.
+  Address = Struct.new(:url, :settings, :options)
+
+  # Hears what plock warns of, and tells the lane whose call it is.
+  class Ear
+    def warn(text)
+      lane = Thread.current[:torture_lane]
+      case text
+      when /could not be released/ then lane&.unreleased
+      when /lease on "(\d+)".* before its block ended/ then lane&.lost(Regexp.last_match(1).to_i)
+      when /before its block ended/ then lane&.lost
+      end
+      $stderr.puts(text)
+    end
+  end
 
   # A lock as workers know it. enter yields an Array of what answers key, fence, valid_until (nanoseconds of Clock), valid? and,
   # where the way is :write, downgrade.
@@ -19,23 +34,35 @@ module Torture
 
     def self.queue(key) = "plock:1:{#{Plock.store_key("plock:v1:", key.to_s)}#{SUFFIXES[key]}}:queue"
 
-    SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once" }.freeze
+    def self.companion(key) = "#{queue(key).delete_suffix("queue")}fence"
+
+    # The key itself.
+    def self.place(key) = queue(key)[/\{(.*)\}/, 1]
+
+    SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
     # What may outlive the locks, until its time to live ends.
     def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
+
+    # What a store keeps of its secret, for ever.
+    def self.permanent?(key) = key == "plock:1:secret"
 
     # Does it bring threads and descriptors of its own, that must be gone in the end?
     def self.native? = true
 
     def initialize(address)
-      @store = Plock::Store.open(address.url, attempt_timeout: ATTEMPT_TIMEOUT, release_timeout: RELEASE_TIMEOUT)
+      @store = Plock::Store.open(address.url, attempt_timeout: ATTEMPT_TIMEOUT,
+                                               release_timeout: RELEASE_TIMEOUT, logger: Ear.new,
+                                               **address.options)
     end
 
     def enter(way, key, **terms, &block)
       __send__(way.name, key, terms, &block)
     rescue Plock::TimeoutError
       raise Refused
-    rescue Plock::UnavailableError, Plock::LeaseLost => e
+    rescue Plock::LeaseLost => e
+      raise Lost, e.message
+    rescue Plock::UnavailableError => e
       raise Failed, e.message
     end
 
@@ -46,6 +73,8 @@ module Torture
       def valid? = lease.valid?
       def valid_until = Torture.ns(lease.valid_until)
       def downgrade = lease.downgrade
+      def dump = lease.dump
+      def extend = lease.extend
     end
 
     # Nobody is told what holds it; what counts is when the block begins, and in which process.
@@ -76,8 +105,13 @@ module Torture
     end
 
     def semaphore(key, terms)
-      @store.semaphore(key.to_s, permits: PERMITS).acquire(**terms) { |lease| yield [Lease.new(key, lease)] }
+      permits = Torture.way_to(key).permits
+      @store.semaphore(key.to_s, permits: permits).acquire(**terms) do |lease|
+        yield [Lease.new(key, lease)]
+      end
     end
+
+    alias wide semaphore
 
     def read(key, terms)
       @store.read_write_lock(key.to_s).read(**terms) { |lease| yield [Lease.new(key, lease)] }
@@ -85,6 +119,17 @@ module Torture
 
     def write(key, terms)
       @store.read_write_lock(key.to_s).write(**terms) { |lease| yield [Lease.new(key, lease)] }
+    end
+
+    # Of what another has dumped. A lease that is gone is as good as one that others have.
+    def adopt(key, terms)
+      entered = false
+      @store.adopt(terms[:dump], ttl: terms[:ttl], label: terms[:label]) do |lease|
+        entered = true
+        yield [Lease.new(key, lease)]
+      end
+    rescue Plock::LeaseLost
+      entered ? raise : raise(Refused)
     end
 
     def once(key, terms)
@@ -107,7 +152,9 @@ module Torture
 
     def self.ways = WAYS.first(1)
     def self.queue(_key) = nil
+    def self.companion(_key) = nil
     def self.lasting?(key) = key.end_with?(":fence")
+    def self.permanent?(_key) = false
     def self.native? = false
 
     def initialize(address)

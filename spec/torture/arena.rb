@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "adapters"
+require_relative "../support/certificates"
+require_relative "../support/proxy"
 require_relative "../support/redis_server"
 
 module Torture
@@ -10,18 +12,52 @@ module Torture
     PASSWORD = "torture"
     DURABLE = { "appendonly" => "yes", "appendfsync" => "always" }.freeze
 
-    def initialize
-      users = WORKERS.times.to_h { |slot| ["user##{slot}", [user(slot), "on", ">#{PASSWORD}", "~*", "&*", "+@all"]] }
-      @server = Support::RedisServer.start(:plain, config: DURABLE.merge(users))
+    def initialize(course)
+      @course = course
+      users = course.workers.times.to_h do |slot|
+        ["user##{slot}", [user(slot), "on", ">#{PASSWORD}", "~*", "&*", "+@all"]]
+      end
+      @tls_port = free_port
+      @server = Support::RedisServer.start(:plain, config: { **DURABLE, **tls, **users })
+      slots = course.workers.times.select { |slot| course.relayed?(slot) }
+      @relays = slots.to_h { |slot| [slot, Support::Proxy.new(["127.0.0.1", port_behind(slot)])] }
     end
 
-    # Every other worker comes by TCP.
+    # How the worker of this slot reaches the server: by a Unix socket, by TCP, by TLS, or by the
+    # last two through a relay of its own.
     def address(slot)
-      login = { user: user(slot), password: PASSWORD }
-      place = slot.even? ? { path: @server.unix_path } : { host: "127.0.0.1", port: @server.port }
-      Address.new(slot.even? ? @server.unix_url(**login) : @server.url(**login),
-                  { **place, username: user(slot), password: PASSWORD })
+      return unix_address(slot) if @course.road(slot) == :unix
+
+      port = @relays[slot]&.port || port_behind(slot)
+      tls = tls?(slot)
+      url = "#{tls ? "rediss" : "redis"}://#{user(slot)}:#{PASSWORD}@127.0.0.1:#{port}"
+      ca_file = Support::Certificates.ca.cert_file
+      settings = { host: "127.0.0.1", port: port, **login(slot) }
+      settings = { **settings, ssl: true, ssl_params: { ca_file: ca_file } } if tls
+      options = { pool_size: @course.pool(slot), **(tls ? { ca_file: ca_file } : {}) }
+      Address.new(url, settings, options)
     end
+
+    # Without a relay between: the way for the probes at the end.
+    def unix_address(slot)
+      url = @server.unix_url(user: user(slot), password: PASSWORD)
+      settings = { path: @server.unix_path, **login(slot) }
+      Address.new(url, settings, { pool_size: @course.pool(slot) })
+    end
+
+    # From now on nothing comes through to this worker; with deaf, what it sends still arrives.
+    def darken(slot, deaf:)
+      @relays.fetch(slot).swallow_all(:request) unless deaf
+      @relays.fetch(slot).swallow_all(:reply)
+    end
+
+    # Connections whose bytes were lost cannot go on, and end as the network would have ended them.
+    def lighten(slot)
+      @relays.fetch(slot).disconnect
+      @relays.fetch(slot).clear
+    end
+
+    def relayed = @relays.keys
 
     # Cuts one connection of that kind ("normal", "pubsub"); the slot whose it was, nil: there is none.
     def cut(type, roll)
@@ -34,6 +70,10 @@ module Torture
     end
 
     def flush_scripts = @server.call("SCRIPT", "FLUSH")
+
+    def flush_all = @server.call("FLUSHALL")
+
+    def evict(keys) = @server.call("DEL", *keys)
 
     # Killed, and back when it has read its log again.
     def restart
@@ -51,9 +91,29 @@ module Torture
     # A connection that looks on, from another thread.
     def onlooker = RedisClient.config(path: @server.unix_path, timeout: 1, reconnect_attempts: 0).new_client
 
-    def stop = @server.stop
+    def stop
+      @relays&.each_value(&:close)
+      @server&.stop
+    end
 
     private
+
+    def login(slot) = { username: user(slot), password: PASSWORD }
+
+    def tls?(slot) = @course.road(slot).start_with?("tls")
+
+    def port_behind(slot) = tls?(slot) ? @tls_port : @server.port
+
+    def free_port
+      Support::Port.claim { |port| Support::Port.bound(port).close || port }
+    end
+
+    def tls
+      pair = Support::Certificates.server
+      { "tls-port" => @tls_port.to_s, "tls-cert-file" => pair.cert_file,
+        "tls-key-file" => pair.key_file, "tls-auth-clients" => "no",
+        "tls-ca-cert-file" => Support::Certificates.ca.cert_file }
+    end
 
     def ready?
       @server.call("PING")

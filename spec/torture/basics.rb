@@ -5,10 +5,6 @@ require "zlib"
 # The torture test: workers contend for a few keys while a driver does to them what production does, and a witness that
 # does not ask the store judges what they wrote down. run.rb starts it, driver.rb has the cast.
 module Torture
-  WORKERS = 8
-  THREADS = 3 # lanes of a worker that are threads
-  FIBERS = 3  # lanes that are fibers of one more thread
-
   SECOND = 1_000_000_000
   MILLISECOND = 1_000_000
 

@@ -18,24 +18,26 @@ module Torture
 
     attr_reader :chronicle, :folder
 
-    def initialize(seed:, seconds:, adapter:)
+    def initialize(seed:, seconds:, adapter:, course: ROUGH)
+      @course = course
       @seed = seed
       @seconds = seconds
       @adapter = adapter
-      @blows = Blows.new(Torture.random(seed, :driver))
+      @blows = Blows.new(Torture.random(seed, :driver), course)
       @chronicle = Chronicle.new
       @folder = File.join(Support::Backstage.folder, "torture-#{seed}-#{Clock.now}")
       Dir.mkdir(@folder)
-      @slots = Array.new(WORKERS)
+      @slots = Array.new(course.workers)
       @thaws = {} # slot => [when, since]
+      @lights = {} # the same of those in the dark
       @born = 0
     end
 
     def run
-      @arena = Arena.new
+      @arena = Arena.new(@course)
       @ends, @ending = IO.pipe
-      WORKERS.times { |slot| start(slot) }
-      onlooker = Onlooker.new(@arena, KEYS.times.map { |key| @adapter.queue(key) }, chronicle)
+      @slots.each_index { |slot| start(slot) }
+      onlooker = Onlooker.new(@arena, @adapter, chronicle, @course.look)
       deal_blows
       finish
       onlooker.stop
@@ -52,7 +54,8 @@ module Torture
 
     def start(slot)
       name = (@born += 1).to_s
-      worker = Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter, address: @arena.address(slot), ends: @ends)
+      worker = Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter,
+                          address: @arena.address(slot), ends: @ends, course: @course)
       pid = Process.fork { become(worker) }
       Support::Backstage.watch(pid)
       @slots[slot] = chronicle.born(name, slot, pid)
@@ -101,16 +104,17 @@ module Torture
         chronicle.count(blow.kind)
         __send__(blow.kind, blow)
         reap
-        WORKERS.times { |slot| @slots[slot] || start(slot) }
+        @slots.each_index { |slot| @slots[slot] || start(slot) }
       end
     end
 
-    # Thaws whoever is due meanwhile.
+    # Thaws and lights what is due meanwhile.
     def idle_until(moment)
       loop do
         due = @thaws.select { |_, (at, _)| at <= Clock.now }
         due.each_key { |slot| thaw(slot) }
-        next_one = [moment, *@thaws.values.map(&:first)].min
+        @lights.select { |_, (at, _)| at <= Clock.now }.each_key { |slot| light(slot) }
+        next_one = [moment, *@thaws.values.map(&:first), *@lights.values.map(&:first)].min
         left = next_one - Clock.now
         return if left <= 0 && next_one == moment
 
@@ -154,6 +158,39 @@ module Torture
 
     def flush(_blow) = @arena.flush_scripts
 
+    # All of it, as an operator does by mistake.
+    def flushall(_blow) = forget(nil) { @arena.flush_all }
+
+    # The queue of a key, or its companion, as a server does that is short of memory.
+    def evict(blow)
+      roll = blow.roll * KEYS
+      key = roll.floor
+      victim = (roll % 1) < 0.5 ? @adapter.queue(key) : @adapter.companion(key)
+      forget(key) { @arena.evict([victim]) } if victim
+    end
+
+    def forget(key)
+      from = Clock.now
+      yield
+      chronicle.oblivions << Chronicle::Oblivion.new(from, Clock.now, key)
+    end
+
+    # For some time one worker reaches nothing, or is only deaf: then what it asks is done.
+    def dark(blow)
+      relayed = @arena.relayed - @lights.keys
+      roll = blow.roll * relayed.size
+      slot = relayed[roll.floor] or return
+      now = Clock.now
+      @arena.darken(slot, deaf: (roll % 1) < 0.5)
+      @lights[slot] = [now + Torture.ns(blow.duration), now]
+    end
+
+    def light(slot)
+      _, since = @lights.delete(slot)
+      @arena.lighten(slot)
+      chronicle.darks[slot] << [since, Clock.now]
+    end
+
     def restart(_blow) = chronicle.span(chronicle.downs) { @arena.restart }
 
     def calm(blow) = idle_until(Clock.now + Torture.ns(blow.duration))
@@ -162,6 +199,7 @@ module Torture
 
     def finish
       @thaws.keys.each { |slot| thaw(slot) }
+      @lights.keys.each { |slot| light(slot) }
       @ending.close
       deadline = Clock.now + Torture.ns(ENDING)
       reap && sleep(0.02) while @slots.any? && Clock.now < deadline
@@ -176,7 +214,13 @@ module Torture
       eventually("processes") { chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name) }
       KEYS.times { |key| probe(key) if @adapter.ways.include?(Torture.way_to(key)) }
       eventually("connections") { [@arena.connections, @arena.channels].reject(&:zero?) }
-      eventually("keys") { @arena.keys.reject { |key, ttl| @adapter.lasting?(key) && ttl.between?(0, 24 * 3600) }.to_a }
+      eventually("keys") { @arena.keys.reject { |key, ttl| may_stay?(key, ttl) }.to_a }
+    end
+
+    def may_stay?(key, ttl)
+      return true if @adapter.permanent?(key)
+
+      @adapter.lasting?(key) && ttl.between?(0, (24 * 3600) + @course.ttls.keys.max)
     end
 
     def eventually(what)
@@ -198,7 +242,8 @@ module Torture
     def probe(key)
       pid = Process.fork do
         sleep WITHIN if Torture.way_to(key) == ONCE # which nobody waits for
-        @adapter.new(@arena.address(0)).enter(Torture.way_to(key), key, ttl: 1.0, wait: PROBE_WAIT, renew: false, label: "probe") { nil }
+        terms = { ttl: 1.0, wait: PROBE_WAIT, renew: false, label: "probe" }
+        @adapter.new(@arena.unix_address(0)).enter(Torture.way_to(key), key, **terms) { nil }
         Process.exit!(0)
       rescue Refused, Failed
         Process.exit!(1)

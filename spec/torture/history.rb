@@ -10,9 +10,16 @@ module Torture
   #   valid_until    of the lease, as it last said; at_first: as it said on entry
   #   queued         when it was known to be in the queue
   #   downgraded     when a writer asked to be a reader
+  #   waited, held   when the call was last seen in the queue, or as the holder
+  #   seen           when it was first seen in the queue
+  #   unreleased     when it was told that its release failed; unextended: that an extension did
+  #   lost           [when it was told that the lease is lost, end of the lease as known then], ...
+  #   handed         did it dump its lease? adopts: the fence of the lease that it adopts
   # Who asks for several keys at once is as many calls.
   Call = Struct.new(:life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence, :at_first, :valid_until,
-                    :left, :ended, :outcome, :queued, :downgraded, keyword_init: true) do
+                    :left, :ended, :outcome, :queued, :downgraded, :waited,
+                    :held, :seen, :unreleased, :unextended, :lost, :handed, :adopts,
+                    keyword_init: true) do
     def to_s = "worker #{life} lane #{lane} call #{number}, #{way.name} #{key}"
 
     def child? = life.include?("c")
@@ -28,10 +35,23 @@ module Torture
       gaps.fetch(call.life, []).sum { |began, ended, credit| began < to && from < ended ? credit : 0 }
     end
 
+    # Was all of the worker kept from running for long at a stretch?
+    def stalled?(call, from, to)
+      gaps.fetch(call.life, []).any? do |began, ended, credit|
+        began < to && from < ended && credit > History::STALL
+      end
+    end
+
+    # How much of from..to the server, or this machine, was too busy to answer a look.
+    def slow(from, to)
+      chronicle.slow.sum { |began, over| [[over, to].min - [began, from].max, 0].max }
+    end
+
     # What was done from..to to this worker, its connections or the server: [what, from, to].
     def suffered(call, from, to)
       life = life(call) or return []
-      { stopped: life.stops, cut: life.cuts, down: chronicle.downs }.flat_map do |what, spans|
+      { stopped: life.stops, cut: life.cuts, down: chronicle.downs,
+        dark: chronicle.darks.fetch(life.slot, []) }.flat_map do |what, spans|
         spans.filter_map { |began, over| [what, began, over] if began < to && from < over + History::RECOVERY }
       end
     end
@@ -41,9 +61,18 @@ module Torture
       !call.child? && !call.ended.nil? && suffered(call, from, to).empty?
     end
 
+    # When the server forgot this key from..to; all: only where it forgot the lock itself.
+    def oblivions(key, from, to, all: false)
+      chronicle.oblivions.select do |oblivion|
+        concerns = oblivion.key.nil? || (!all && oblivion.key == key)
+        concerns && oblivion.from < to && from < oblivion.to
+      end
+    end
+
     # When something was done to anybody: [from, to].
     def disturbances
-      @disturbances ||= [*chronicle.downs, *chronicle.lives.each_value.flat_map { |life| disturbances_of(life) }]
+      @disturbances ||= [*chronicle.downs, *chronicle.darks.values.flatten(1),
+                         *chronicle.lives.each_value.flat_map { |life| disturbances_of(life) }]
     end
 
     private
@@ -53,5 +82,6 @@ module Torture
     end
   end
 
+  History::STALL = SECOND / 10
   History::RECOVERY = SECOND / 4 # after which connections have been made again
 end

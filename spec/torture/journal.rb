@@ -6,12 +6,15 @@ module Torture
   # What one lane saw, in memory shared with the file system: a process that is killed loses nothing of what it has written,
   # and writing is neither a system call nor a place where threads or fibers take turns. One writer each.
   class Journal
-    KINDS = %i[hole ask enter check leave end inherited gap inventory child compact downgrade].freeze
+    KINDS = %i[hole ask enter check leave end inherited gap inventory child compact
+               downgrade unreleased lost unextended handed adopts].freeze
     NUMBERS = KINDS.each_with_index.to_h.freeze
     RECORD = 64 # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
     PAGE = 8_192 # records in a file
+    SMALL_PAGE = 256 # the same, where there are many lanes
 
-    def initialize(folder, name)
+    def initialize(folder, name, page: PAGE)
+      @records = page
       @path = File.join(folder, name)
       @pid = Process.pid
       @pages = 0
@@ -23,7 +26,7 @@ module Torture
       return unless Process.pid == @pid
 
       at = Clock.now
-      turn_page if @used == PAGE
+      turn_page if @used == @records
       offset = @used * RECORD
       @used += 1 # first: what an exception from elsewhere breaks off leaves a hole, and no later record takes its place
       @page.set_value(:S64, offset + 8, at)
@@ -43,8 +46,8 @@ module Torture
 
     def turn_page
       File.open("#{@path}.#{@pages}", File::RDWR | File::CREAT | File::EXCL) do |file|
-        file.truncate(PAGE * RECORD)
-        @page = IO::Buffer.map(file, PAGE * RECORD)
+        file.truncate(@records * RECORD)
+        @page = IO::Buffer.map(file, @records * RECORD)
       end
       @pages += 1
       @used = 0

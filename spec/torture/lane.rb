@@ -13,43 +13,74 @@ module Torture
     OUTCOMES = %i[done refused failed interrupted oops unexpected].freeze
     STEP = 0.02 # seconds between two looks at a lease that is held for longer
     CHILD_WAIT = 0.05
+    HELPERS = 2 # threads that extend a lane's lease
+    EXTENSIONS = 5 # of each of two threads that do so together
+    BEAT = 0.0005 # seconds between two extensions of a heartbeat
+    STAY = 0.3 # seconds that a holder stays longer than those who give up together
+    ADOPTED_TTL = 5.0
+    ADOPTED_STAY = 0.03
+    MANY = 50 # lanes
 
     def initialize(worker, number)
       @worker = worker
       @number = number
       @random = Torture.random(worker.seed, worker.life, number)
-      @journal = Journal.new(worker.folder, "#{worker.life}.#{number}")
+      many = worker.course.threads > MANY
+      @journal = Journal.new(worker.folder, "#{worker.life}.#{number}",
+                             page: many ? Journal::SMALL_PAGE : Journal::PAGE)
+      @helpers = []
       @count = 0
     end
 
     def run
       until @worker.ending?
-        plan = Plan.draw(@random, @worker.lock.class.ways)
+        plan = Plan.draw(@random, @worker.lock.class.ways, @worker.course)
         rest(plan.pause)
+        join_exodus(plan) if @worker.course.exodus?
         attempt(plan)
+        adopt_twice if @dump
       end
     end
 
+    # plock warns of these at the end of a block, in the fiber that runs it.
+    def unreleased = @journal.write(:unreleased, @count)
+    # key: nil where it is not said.
+    def lost(key = nil) = @journal.write(:lost, @count, Clock.now, 0, key ? key + 1 : 0)
+
     private
 
+    def join_exodus(plan)
+      plan.wait = @worker.course.to_exodus
+      plan.hold = plan.wait + STAY
+    end
+
     def attempt(plan)
+      Thread.current[:torture_lane] = self # of this fiber
       @count += 1
+      @left = nil
       spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
       @journal.write(:ask, @count, plan.key, *spans, WAYS.index(plan.way))
+      @journal.write(:adopts, @count, plan.dump.first) if plan.dump
       outcome = ask(plan)
     ensure
       Process.exit!(0) unless @worker.here? # the child of a fork inside the block has left it
       @journal.write(:end, @count, OUTCOMES.index(outcome || :unexpected))
+      end_helpers
     end
 
     def ask(plan)
       interrupted_after(plan.interrupt) do
-        @worker.lock.enter(plan.way, plan.key, ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label) do |leases|
+        terms = { ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label }
+        terms[:dump] = plan.dump.last if plan.dump
+        @worker.lock.enter(plan.way, plan.key, **terms) do |leases|
           inside(plan, leases)
         end
       end
       :done
     rescue Refused then :refused
+    rescue Lost
+      lost
+      :failed
     rescue Failed then :failed
     rescue Oops then :oops
     rescue Timeout::Error then :interrupted
@@ -66,8 +97,9 @@ module Torture
     def inside(plan, leases)
       leases.each { |lease| @journal.write(:enter, @count, lease.fence, lease.valid_until, lease.key) }
       do_deed(plan, leases)
-      hold(plan, leases)
+      hold(plan, leases) unless @dump
     ensure
+      @left = Clock.now
       leases.each { |lease| @journal.write(:leave, @count, lease.valid_until, lease.key) }
     end
 
@@ -89,12 +121,101 @@ module Torture
     def rest(seconds) = (sleep(seconds) if seconds.positive?)
 
     def do_deed(plan, leases)
+      return if Plan::TO_LEASES.include?(plan.deed) && !@worker.lock.class.native?
+
       case plan.deed
+      when :heartbeat then start_heartbeat(leases.first)
+      when :pair then extend_together(leases.first)
+      when :handover then hand_over(leases.first)
       when :compact then GC.compact && @journal.write(:compact, @count)
       when :fork, :leave then fork_here(leases.first, leaves: plan.deed == :leave)
       when :downgrade then downgrade(leases.first)
       when :oops then raise Oops
       end
+    end
+
+    # Extends as fast as it can, also while the block ends and the lease is released.
+    def start_heartbeat(lease)
+      call = { over: false }
+      thread = Thread.new { [lease, told_by { extend_until(lease, call) }] }
+      @helpers << [call, thread]
+    end
+
+    def extend_until(lease, call)
+      until call[:over]
+        lease.extend
+        sleep BEAT
+      end
+    end
+
+    def extend_together(lease)
+      barrier = Queue.new
+      threads = Array.new(HELPERS) do
+        Thread.new { barrier.pop && told_by { EXTENSIONS.times { lease.extend } } }
+      end
+      HELPERS.times { barrier << true }
+      threads.each { |thread| note_extension(lease, thread.value) }
+    end
+
+    # [what it was told, when]; nil: nothing amiss.
+    def told_by
+      yield
+      nil
+    rescue Plock::LeaseLost
+      [:lost, Clock.now]
+    rescue Plock::Error => e
+      [:unextended, e.message]
+    end
+
+    def end_helpers
+      @helpers.each { |call,| call[:over] = true }
+      @helpers.each { |_, thread| note_extension(*thread.value) }
+      @helpers.clear
+    end
+
+    # A lease that its own block has ended is gone: what was told after that is right.
+    def note_extension(lease, told)
+      kind, detail = told
+      return if kind.nil? || left_by?(kind == :lost ? detail : Clock.now)
+
+      numbers = kind == :lost ? [detail, lease.valid_until, lease.key + 1] : [lease.key]
+      @journal.write(kind, @count, *numbers)
+    end
+
+    def left_by?(moment) = @left && @left <= moment
+
+    def hand_over(lease)
+      return if Fiber.current_scheduler # whose child could do nothing but what is in fork_here
+
+      fence = lease.fence
+      @dump = [fence, lease.dump, lease.key]
+      @journal.write(:handed, @count, lease.key)
+    end
+
+    # This process and a child of it adopt the same dump at the same time.
+    def adopt_twice
+      fence, text, key = @dump
+      @dump = nil
+      plan = Plan.new(way: ADOPT, pause: 0.0, key: key, wait: 0.0, ttl: ADOPTED_TTL,
+                      hold: ADOPTED_STAY, renew: false, dump: [fence, text])
+      ready, says = IO.pipe
+      pid = Process.fork { adopt_as_child(plan, says) }
+      says.close
+      ready.read(1)
+      ready.close
+      attempt(plan)
+      _, status = Process.wait2(pid)
+      @journal.write(:child, @count, status.success? ? 1 : 0)
+    end
+
+    def adopt_as_child(plan, says)
+      lane = child_lane
+      says.write(".")
+      lane.__send__(:attempt, plan)
+      Process.exit!(0)
+    rescue Exception => e # it must not go on as a second parent
+      @worker.note("child of lane #{@number}: #{e.full_message(highlight: false)}")
+      Process.exit!(1)
     end
 
     # From when it asks to be one it counts as a reader.
@@ -120,11 +241,14 @@ module Torture
 
     # What it has inherited is not its own; and it asks for itself at once, on the store that it has inherited.
     def be_a_child(lease)
-      life = "#{@worker.life}c#{@number}c#{@count}"
-      Lane.new(Worker::Child.new(@worker, life), 0).ask_as_child(lease)
+      child_lane.ask_as_child(lease)
     rescue Exception => e # the parent learns it from the exit status, the report from the note
       @worker.note("child of lane #{@number}, call #{@count}: #{e.full_message(highlight: false)}")
       Process.exit!(1)
+    end
+
+    def child_lane
+      Lane.new(Worker::Child.new(@worker, "#{@worker.life}c#{@number}c#{@count}"), 0)
     end
 
     public
@@ -135,7 +259,8 @@ module Torture
         way = Torture.way_to(key)
         next unless @worker.lock.class.ways.include?(way)
 
-        attempt(Plan.new(way: way, pause: 0.0, key: key, wait: CHILD_WAIT, ttl: Plan::TTLS.keys.min, hold: 0.0, renew: false))
+        attempt(Plan.new(way: way, pause: 0.0, key: key, wait: CHILD_WAIT, hold: 0.0, renew: false,
+                         ttl: @worker.course.ttls.keys.min))
       end
     end
   end

@@ -3,17 +3,20 @@
 require_relative "arena"
 
 module Torture
-  # Looks at the queues all the time, and notes when it first saw whom: from then on he was queued, and who asks only now
-  # asks after him.
+  # Looks at the server all the time. It notes when it first saw each call in a queue: from then on
+  # that call was queued, and a call that asks only now asks after it. It also notes when it last
+  # saw each call in a queue, or as a holder.
   class Onlooker
-    PAUSE = 0.004
+    SLOW = SECOND / 20
     LABEL = / (t[0-9c]+x\d+x\d+) /
 
-    def initialize(arena, queues, chronicle)
+    def initialize(arena, adapter, chronicle, pause)
       @arena = arena
-      @queues = queues.compact
-      @seen = chronicle.queued
-      @thread = Thread.new { look until @stopped } if @queues.any?
+      @adapter = adapter
+      @keys = KEYS.times.select { |key| adapter.queue(key) }
+      @chronicle = chronicle
+      @pause = pause
+      @thread = Thread.new { look until @stopped } if @keys.any?
     end
 
     def stop
@@ -26,12 +29,46 @@ module Torture
 
     def look
       @client ||= @arena.onlooker
-      answers = @client.pipelined { |pipe| @queues.each { |queue| pipe.call("ZRANGE", queue, 0, -1) } }
+      asked_at = Clock.now
+      answers = @client.pipelined { |pipe| @keys.each { |key| ask(pipe, key) } }
       now = Clock.now
-      answers.flatten.each { |member| (label = member[LABEL, 1]) && (@seen[label] ||= now) }
-      sleep PAUSE
+      @chronicle.slow << [asked_at, now] if now - asked_at > SLOW
+      answers.each_slice(ANSWERS).zip(@keys) do |(queue, holders, notes), key|
+        queue.each { |member| see_waiter(member[LABEL, 1], asked_at, now) }
+        labels(key, holders, notes).each { |label| @chronicle.held[label] = asked_at }
+      end
+      sleep @pause
     rescue RedisClient::Error
-      sleep PAUSE # it is being restarted
+      sleep @pause # it is being restarted
     end
+
+    ANSWERS = 3
+
+    def ask(pipe, key)
+      pipe.call("ZRANGE", @adapter.queue(key), 0, -1)
+      if shared?(key)
+        pipe.call("ZRANGE", @adapter.place(key), 0, -1)
+        pipe.call("HGETALL", @adapter.companion(key))
+      else
+        pipe.call("GET", @adapter.place(key))
+        pipe.call("GET", @adapter.companion(key))
+      end
+    end
+
+    def see_waiter(label, asked_at, now)
+      return unless label
+
+      @chronicle.queued[label] ||= now
+      @chronicle.waited[label] = asked_at
+    end
+
+    # Of all that hold this key, as far as the companion tells.
+    def labels(key, holders, notes)
+      records = notes.values_at(*holders) if shared?(key)
+      records ||= holders && notes&.end_with?(holders) ? [notes] : []
+      records.compact.filter_map { |record| record[LABEL, 1] }
+    end
+
+    def shared?(key) = Torture.way_to(key).mode
   end
 end

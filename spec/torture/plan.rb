@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "ways"
+require_relative "courses"
 
 module Torture
   # Picks from { choice => weight }.
@@ -15,19 +15,34 @@ module Torture
   #   pause      before it asks
   #   hold       how long it stays inside; longer than ttl: overruns its lease, or renews it
   #   deed       what else happens inside: nil, :compact, :fork, :leave (a fork whose child runs on, out of the block), :oops,
-  #              :downgrade (a writer becomes a reader)
+  #              :downgrade (a writer becomes a reader), :heartbeat (another thread extends the lease
+  #              while the block ends), :pair (two threads extend it at a time), :handover (it is
+  #              dumped, and two processes adopt it)
+  #   dump       of the lease that it adopts: [its fence, the dump]
   #   interrupt  when a Timeout breaks the call off, nil: not at all
-  Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt, keyword_init: true) do
-    def self.draw(random, ways = WAYS)
-      way = Torture.pick(random, ways.to_h { |one| [one, one.weight] })
-      ttl = Torture.pick(random, Plan::TTLS)
-      length = Torture.pick(random, Plan::LENGTHS)
+  Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt,
+                    :dump, keyword_init: true) do
+    def self.draw(random, ways = WAYS, course = ROUGH)
+      way = Torture.pick(random, ways.to_h { |one| [one, course.weights.fetch(one.name, 0)] })
+      ttl = Torture.pick(random, course.ttls)
+      length = Torture.pick(random, course.lengths)
       share = random.rand
-      deed = Torture.pick(random, way.mode == "w" ? Plan::DEEDS_OF_WRITERS : Plan::DEEDS)
-      new(way: way, pause: (random.rand**2) * Plan::PAUSE, key: way.keys.sample(random: random), wait: Torture.pick(random, Plan::WAITS), ttl: ttl,
+      deed = Torture.pick(random, deeds(way, course))
+      new(way: way, pause: (random.rand**2) * course.rest, key: way.keys.sample(random: random),
+          wait: Torture.pick(random, course.waits), ttl: ttl,
           hold: hold(length, share, ttl), renew: length == :renewed, deed: deed,
-          interrupt: (random.rand * 0.3 if deed.nil? && random.rand < Plan::INTERRUPTED))
+          interrupt: (random.rand * 0.3 if deed.nil? && random.rand < course.interrupted))
     end
+
+    # Only what can be done to a lease of that kind.
+    def self.deeds(way, course)
+      deeds = course.deeds
+      deeds = deeds.reject { |deed,| Plan::TO_LEASES.include?(deed) } unless way.leases?
+      deeds = deeds.reject { |deed,| deed == :handover } unless way.name == :acquire
+      deeds = { **deeds, downgrade: Plan::DOWNGRADES } if way.mode == "w" && course.deeds.size > 1
+      deeds.reject { |deed,| deed == :downgrade && way.mode != "w" }
+    end
+    private_class_method :deeds
 
     def self.hold(length, share, ttl)
       case length
@@ -41,41 +56,46 @@ module Torture
     private_class_method :hold
   end
 
-  Plan::PAUSE = 0.12
-  Plan::TTLS = { 0.25 => 2, 0.5 => 2, 1.0 => 1 }.freeze
-  Plan::LONGEST_TTL = Plan::TTLS.keys.max
-  Plan::WAITS = { 0.0 => 2, 0.05 => 2, 0.3 => 2, 1.0 => 4, 3.0 => 6 }.freeze
-  Plan::LENGTHS = { none: 20, short: 72, medium: 7, edge: 0.2, overrun: 0.25, renewed: 0.3 }.freeze
-  Plan::DEEDS = { nil => 96, compact: 0.2, fork: 0.4, leave: 0.3, oops: 2 }.freeze
-  Plan::DEEDS_OF_WRITERS = { **Plan::DEEDS, downgrade: 30 }.freeze
-  Plan::INTERRUPTED = 0.03
+  Plan::TO_LEASES = %i[heartbeat pair handover].freeze
+  Plan::DOWNGRADES = 30
+  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # where processes are killed
 
   # What the driver does next, and to whom.
   #   pause     before it
   #   slot      the worker that it hits
   #   duration  how long a worker stands still, or nothing is done
-  #   roll      0...1: which of the connections
+  #   roll      0...1: which of the connections, which key is forgotten, which way is dark
   Blow = Struct.new(:kind, :pause, :slot, :duration, :roll, keyword_init: true)
 
   # Blows without end, from a pack of cards that is shuffled anew when all are played: so none stays out for long.
   class Blows
-    PAUSE = 0.4
     CALM = 3.5 # long enough for everything to recover, and to be watched for a while
     LONGEST_STOP = 1.5
-    PACK = { kill: 4, stop: 6, cut: 4, cut_pubsub: 5, flush: 3, restart: 1, calm: 1 }
-           .flat_map { |kind, count| [kind] * count }.freeze
+    DARKNESS = (1.0..3.0).freeze
 
-    def initialize(random)
+    def initialize(random, course = ROUGH)
       @random = random
+      @course = course
+      @cards = course.pack.flat_map { |kind, count| [kind] * count }
       @pack = []
     end
 
     def draw
-      @pack = PACK.shuffle(random: @random) if @pack.empty?
+      @pack = @cards.shuffle(random: @random) if @pack.empty?
       kind = @pack.pop
-      length = 0.02 + ((@random.rand**2) * LONGEST_STOP)
-      Blow.new(kind: kind, pause: @random.rand * PAUSE, slot: @random.rand(WORKERS), roll: @random.rand,
-               duration: kind == :calm ? CALM : length)
+      share = @random.rand
+      Blow.new(kind: kind, pause: @random.rand * @course.pause,
+               slot: @random.rand(@course.workers), roll: @random.rand, duration: duration(kind, share))
+    end
+
+    private
+
+    def duration(kind, share)
+      case kind
+      when :calm then CALM
+      when :dark then DARKNESS.min + (share * (DARKNESS.max - DARKNESS.min))
+      else 0.02 + ((share**2) * LONGEST_STOP)
+      end
     end
   end
 end

@@ -23,15 +23,23 @@ module Torture
     def history
       Dir[File.join(@folder, "*.*.0")].each { |path| read_lane(path) }
       read_notes
-      @calls.each { |call| call.queued = queued(call) if call.way.at_once == 1 } # of several keys the label does not say which
+      @calls.each { |call| look_up(call) }
       @chronicle.lives.each_value { |life| look_into(life) if life.hung }
       History.new(calls: @calls, chronicle: @chronicle, gaps: @gaps, findings: @findings, counts: @counts)
     end
 
     private
 
-    def queued(call)
-      seen = @chronicle.queued["t#{call.life}x#{call.lane}x#{call.number}"]
+    def look_up(call)
+      label = "t#{call.life}x#{call.lane}x#{call.number}"
+      call.waited, call.held = @chronicle.waited[label], @chronicle.held[label]
+      return unless call.way.at_once == 1 # of several keys the label does not say which
+
+      call.seen = @chronicle.queued[label]
+      call.queued = queued(call, call.seen)
+    end
+
+    def queued(call, seen)
       patient = call.asked + QUEUED_BY
       patient += @gaps[call.life].sum { |from, to, excused| call.asked < to && from < patient ? excused : 0 }
       patient = nil if (call.entered || call.ended || 0) <= patient
@@ -54,6 +62,11 @@ module Torture
       when :downgrade then calls.fetch(numbers[1]).downgraded = at
       when :leave then calls.fetch(numbers[2]).then { |call| call.left, call.valid_until = at, numbers[1] }
       when :end then calls.each_value { |call| finish(call, at, Lane::OUTCOMES.fetch(numbers[1])) }
+      when :unreleased then calls.each_value { |call| call.unreleased ||= at }
+      when :unextended then calls.fetch(numbers[1]).unextended ||= at
+      when :lost then of_key(calls, numbers[3]).each { |call| lost(call, *numbers[1, 2]) }
+      when :handed then calls.fetch(numbers[1]).handed = true
+      when :adopts then calls.each_value { |call| call.adopts = numbers[1] }
       when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
       when :gap then @gaps[life] << numbers[0, 3]
       when :inventory then take_stock(life, *numbers[0, 2])
@@ -80,8 +93,16 @@ module Torture
     def check(call, at, valid_until, valid, before)
       @counts[:checks] += 1
       find(:validity, "#{call}: valid after its end", call) if valid == 1 && before > [valid_until, call.valid_until].max
-      find(:lost, "#{call}: lost before its end", call) if valid.zero? && at < [valid_until, call.valid_until].min
+      lost(call, at, [valid_until, call.valid_until].min) if valid.zero?
       call.valid_until = valid_until
+    end
+
+    # place: the key plus one; zero where it is not said.
+    def of_key(calls, place) = place.zero? ? calls.values : [calls.fetch(place - 1)]
+
+    # valid_until: zero where it is not said.
+    def lost(call, at, valid_until)
+      (call.lost ||= []) << [at, valid_until.zero? ? call.valid_until : valid_until]
     end
 
     def finish(call, at, outcome)

@@ -7,8 +7,9 @@ module Torture
   class Report
     EXAMPLES = 5
 
-    def initialize(seed, witness)
+    def initialize(seed, witness, course)
       @seed = seed
+      @course = course
       @witness = witness
     end
 
@@ -24,11 +25,13 @@ module Torture
                  from_children: "from forked children" }.freeze
     INSIDE = { forks: "forks", compact: "compactions" }.freeze
     LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets", waiters: "undisturbed waiters",
-                  once: "pairs of what is done once", checks: "looks at a lease", inventories: "inventories" }.freeze
+                  once: "pairs of what is done once", checks: "looks at a lease", inventories: "inventories",
+                  releases: "releases on a server that was well",
+                  remains: "calls that may leave nothing", handovers: "dumps", lanes: "lanes side by side" }.freeze
 
     def figures
-      blows = Blows::PACK.uniq.to_h { |kind| [kind, kind.to_s.tr("_", " ")] }
-      ["seed #{@seed}: #{@witness.counts[:calls]} calls: #{list(OUTCOMES)}",
+      blows = @course.pack.to_h { |kind,| [kind, kind.to_s.tr("_", " ")] }
+      ["seed #{@seed}, course #{@course.name}: #{@witness.counts[:calls]} calls: #{list(OUTCOMES)}",
        "  blows: #{list(blows)}; inside blocks: #{list(INSIDE)}",
        "  looked at: #{list(LOOKED_AT)}"]
     end

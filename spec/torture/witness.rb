@@ -13,11 +13,21 @@ module Torture
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
     TOGETHER = SECOND / 4 # those who are called together come in in any order, but soon
     IDLE = SECOND / 4 # nobody inside although somebody is queued, and nothing was done to anybody lately
-    AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5) # what was done to anybody is over: a lease and a baton
+    # What was done to anybody is over: a lease and a baton.
+    AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
+
+    # A call's place in the queue, and its lease, are gone from the server so soon after it came
+    # back, or after its process could reach the server again.
+    SOON = SECOND * 3 / 2
+    # After the server forgot a key, each waiter has looked by itself, and those whose turn it is
+    # are inside.
+    REMEMBERED = SECOND * 5 / 4
+    UNHEARD = SECOND # a waiter is in the queue by then, unless it is kept from asking
 
     attr_reader :history, :findings, :counts
 
-    def initialize(history)
+    def initialize(history, margin: MARGIN)
+      @margin = margin
       @history = history
       @findings = history.findings.dup
       @counts = Hash.new(0).merge(history.counts)
@@ -30,7 +40,13 @@ module Torture
         budget(call)
         patience(call)
         release(call)
+        failures(call)
+        losses(call)
+        remains(call)
+        unheard(call)
       end
+      handovers
+      starvation
       @by_key.each_value do |calls|
         entered = calls.select(&:entered).sort_by(&:entered)
         next once(entered) if calls.first.way == ONCE
@@ -72,14 +88,40 @@ module Torture
     end
 
     def exclusion(entered)
-      last = nil
+      inside = []
       entered.each do |call|
         next if end_of(call) <= call.entered
 
         counts[:leases] += 1
-        overlap = last ? end_of(last) - call.entered : 0
-        find(:overlap, "#{last} and #{call}: both valid for #{ms(overlap)}", last, call) if overlap.positive?
-        last = call if last.nil? || end_of(call) > end_of(last)
+        inside.reject! { |other| end_of(other) <= call.entered }
+        rival = inside.find { |other| !forgotten_between?(other, call) }
+        overlap(rival, call) if rival
+        inside << call
+      end
+    end
+
+    def overlap(one, other)
+      together = ms(end_of(one) - other.entered)
+      find(:overlap, "#{one} and #{other}: both valid for #{together}", one, other)
+    end
+
+    # May the server have forgotten the first of them when it let in the other?
+    def forgotten_between?(one, other)
+      history.oblivions(one.key, one.asked, other.entered, all: true).any? do |oblivion|
+        granted_by?(one, oblivion.to) && other.entered >= oblivion.from
+      end
+    end
+
+    # May it have been granted by then? A holder knows at once, unless it was kept from running.
+    def granted_by?(call, moment)
+      call.asked < moment && late_by(call, moment, call.entered, 0) <= 0
+    end
+
+    # Was one of them granted about when the server forgot? Then they may come in in any order.
+    def about_oblivion?(one, other)
+      [one, other].any? do |call|
+        oblivions = history.oblivions(call.key, call.asked, call.entered, all: true)
+        oblivions.any? { |oblivion| granted_by?(call, oblivion.to) }
       end
     end
 
@@ -92,6 +134,8 @@ module Torture
         find(:fence, "the same fence #{fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1
       end
       yield(entered.select { |call| call.entered < call.at_first }).each do |one, other|
+        next if about_oblivion?(one, other)
+
         counts[:fences] += 1
         find(:fence, "#{other} has #{other.fence}, after #{one} with #{one.fence}", one, other) unless other.fence > one.fence
       end
@@ -102,7 +146,10 @@ module Torture
     def shares(entered)
       spread = Spread.new(entered, method(:end_of))
       counts[:leases] += spread.size
-      spread.conflicts { |one, other| find(:overlap, "#{one.call} (#{one.mode}) and #{other.call} (#{other.mode}): inside together", one.call, other.call) }
+      spread.conflicts(method(:forgotten_between?)) do |*parts|
+        names = parts.map { |part| "#{part.call} (#{part.mode})" }
+        find(:overlap, "#{names.join(" and ")}: inside together", *parts.map(&:call))
+      end
       fences(entered) { |timely| successors(timely) }
     end
 
@@ -121,6 +168,8 @@ module Torture
     # Who raised inside made room for another.
     def once(entered)
       entered.reject { |call| %i[oops interrupted].include?(call.outcome) }.each_cons(2) do |one, other|
+        next if forgotten_between?(one, other)
+
         counts[:once] += 1
         early = one.asked + Torture.ns(WITHIN) - other.entered
         find(:twice, "#{other} ran #{ms(early)} too early after #{one}", one, other) if early.positive?
@@ -131,9 +180,10 @@ module Torture
 
     # Patience and a margin; and where the worker was stopped, or had other things to do, that much later.
     def late_by(call, from, to, budget)
-      stops = history.life(call).stops.select { |began, over| began < to && from < over }
+      stops = history.life(call)&.stops || [] # of a child that was forked nothing is known
+      stops = stops.select { |began, over| began < to && from < over }
       due = [from + budget, *stops.map(&:last)].max
-      to - due - MARGIN - history.excused(call, due, to)
+      to - due - @margin - history.excused(call, due, to)
     end
 
     def budget(call)
@@ -154,6 +204,131 @@ module Torture
       find(:budget, "#{call}: the release took #{ms(late)} longer than it may", call) if late.positive?
     end
 
+    # --- nothing fails on a server that is well ---
+
+    # Nothing was done to the caller, lately and meanwhile, and neither its process nor the server
+    # was kept from running.
+    def well?(call, from, to)
+      since = from - LATELY
+      history.undisturbed?(call, since, to) && !history.stalled?(call, since, to) &&
+        history.slow(since, to).zero?
+    end
+
+    LATELY = SECOND # all who were cut off connect again, over TLS too
+
+    def failures(call)
+      return unless call.ended
+
+      failed = call.outcome == :failed && call.lost.nil?
+      failure(:failure, call, "failed") if failed && well?(call, call.asked, call.ended)
+      return unless call.entered && well?(call, call.left || call.entered, call.ended)
+
+      counts[:releases] += 1
+      failure(:unreleased, call, "could not be released") if call.unreleased
+      return unless call.unextended && well?(call, call.entered, call.ended)
+
+      failure(:failure, call, "could not be extended")
+    end
+
+    def failure(kind, call, what)
+      find(kind, "#{call} #{what}, although nothing was done to the server or to its way there", call)
+    end
+
+    # Nobody breaks a lease here: it is only lost with its time, or by a server that forgets. What is done once shows no lease, so its end
+    # is not known.
+    def losses(call)
+      return if call.way == ONCE
+
+      (call.lost || []).each do |at, valid_until|
+        next unless at < valid_until
+        next if history.oblivions(call.key, call.asked, at).any?
+
+        find(:lost, "#{call}: told that it is lost #{ms(valid_until - at)} before its end", call)
+      end
+    end
+
+    # --- what came back leaves nothing ---
+
+    def remains(call)
+      return if call.ended.nil? || call.child? || call.way == ONCE || call.handed
+      return if (life = history.life(call)).nil? || (life.killed && life.died < call.ended + SOON)
+
+      counts[:remains] += 1
+      { waited: :ghost, held: :held }.each do |name, kind|
+        last = call[name] or next
+        due = gone_from_server(call, last)
+        busy = history.excused(call, due - SOON, last) + history.slow(due - SOON, last)
+        late = last - due - @margin - busy
+        next unless late.positive?
+
+        after = ms(last - call.ended)
+        find(kind, "#{call} was still #{WORDS[kind]} #{after} after it came back", call)
+      end
+    end
+
+    # By then it had SOON without a blow.
+    def gone_from_server(call, last)
+      blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
+      blows.reduce(call.ended + SOON) { |due, (_, from, to)| from < due ? [due, to + SOON].max : due }
+    end
+
+    WORDS = { ghost: "in the queue", held: "the holder" }.freeze
+
+    # --- a dump is good for one adoption ---
+
+    def handovers
+      adoptions = history.calls.select(&:adopts).group_by { |call| [call.key, call.adopts] }
+      adoptions.each do |(_, fence), calls|
+        counts[:handovers] += 1
+        inside = calls.select(&:entered)
+        names = inside.join(" and ")
+        find(:adopted, "both adopted fence #{fence}: #{names}", *inside) if inside.size > 1
+        inside.reject { |call| call.fence > fence }.each do |call|
+          find(:fence, "#{call} adopted fence #{fence} and has #{call.fence}", call)
+        end
+      end
+    end
+
+    # --- each lane gets its share of the connections ---
+
+    # The key has room for all, so a lane waits for nothing but its turn at a connection. The lanes
+    # of a worker are compared with one another.
+    def starvation
+      wide = history.calls.select { |call| call.way == WIDE && !call.child? }
+      wide.group_by { |call| [call.life, call.lane] }
+          .transform_values { |calls| calls.count(&:entered) }
+          .group_by { |(life, _), _| life }
+          .each { |life, lanes| compare(life, lanes.to_h { |(_, lane), served| [lane, served] }) }
+    end
+
+    def compare(life, served)
+      (worst, least), (best, most) = served.minmax_by(&:last)
+      return if most < OFTEN
+
+      counts[:lanes] += served.size
+      return unless least * UNFAIR < most
+
+      find(:starved, "worker #{life} served lane #{worst} #{least} times, lane #{best} #{most} times")
+    end
+
+    OFTEN = 200
+    UNFAIR = 10
+
+    # --- each waiter is heard ---
+
+    # It asked in vain for a key that others had, but never stood in the queue.
+    def unheard(call)
+      return unless call.outcome == :refused && call.way.at_once == 1
+      return if call.seen || call.wait < 2 * UNHEARD
+      return unless history.undisturbed?(call, call.asked, call.ended)
+      return if history.oblivions(call.key, call.asked, call.ended).any?
+
+      late = call.ended - call.asked - UNHEARD - history.excused(call, call.asked, call.ended)
+      return unless late.positive?
+
+      find(:unheard, "#{call} waited #{ms(call.ended - call.asked)}, never in the queue", call)
+    end
+
     # Nor is patience cut short.
     def patience(call)
       return unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
@@ -168,20 +343,32 @@ module Torture
       times = entered.map(&:entered)
       calls.each do |waiter|
         served = until_when(waiter)
-        next unless waiter.queued && served && waiter.queued < served
+        queued = queued_since(waiter, served) if served
+        next unless queued && queued < served
         next unless history.undisturbed?(waiter, waiter.asked, served)
 
         counts[:waiters] += 1
-        first = times.bsearch_index { |time| time > waiter.queued } or next
+        first = times.bsearch_index { |time| time > queued } or next
         entered[first..].each do |other|
           break if other.entered >= served
-          next if other.asked <= waiter.queued || together?(waiter, other, served)
+          next if other.asked <= queued || other.way == ADOPT || together?(waiter, other, served)
 
           find(:order, "#{other} was served #{ms(served - other.entered)} before #{waiter}, which had been queued " \
-                       "#{ms(other.asked - waiter.queued)} when it began to ask", waiter, other)
+                       "#{ms(other.asked - queued)} when it began to ask", waiter, other)
           break
         end
       end
+    end
+
+    # When the server forgets a waiter, that one is queued again soon.
+    def queued_since(waiter, served)
+      return unless waiter.queued
+
+      last = history.oblivions(waiter.key, waiter.asked, served).map(&:to).max
+      return waiter.queued unless last
+
+      again = [waiter.queued, last].max + REMEMBERED
+      again + history.excused(waiter, last, again)
     end
 
     def together?(waiter, other, served)
@@ -208,10 +395,15 @@ module Torture
       end
     end
 
-    # Who asks for several has one while it waits for the next.
+    # A call for several keys has one while it waits for the next. A lease that was dumped is held
+    # until it is adopted.
     def may_hold?(call, from, to)
+      return call.asked < to && from < gone_by(call) if call.handed
+
       call.way.at_once > 1 && call.asked < to && from < (call.ended || gone_by(call))
     end
+
+    FORGOTTEN_BEFORE = 2 * REMEMBERED
 
     # When the store lets go of a lease whose holder died: its holder counted less than its time to live.
     def gone_by(call) = (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
@@ -224,7 +416,10 @@ module Torture
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 
       waiter = queued.find do |call|
-        [call.queued, from].max + IDLE + history.excused(call, from, to) < [until_when(call), to].min
+        forgotten = history.oblivions(call.key, from - FORGOTTEN_BEFORE, to).map(&:to)
+        patience = forgotten.any? ? REMEMBERED : IDLE
+        due = [call.queued, from, *forgotten].max + patience + history.excused(call, from, to)
+        due < [until_when(call), to].min
       end
       find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter, *(last - [waiter])) if waiter
     end

@@ -11,14 +11,15 @@ module Torture
     RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
     LINGERING = 5.0 # seconds that a subscription stays when nobody waits any more
     CLOSING_TIME = RUBY_THREAD_END + LINGERING
-    # The engine keeps its wakers for the next wait, so as many as were once in use together: one for each call that waits and
-    # one for each that is still being taken back, one for each thread in poll(2), and three of its own.
-    KEPT = { "anon_inode:[eventfd]" => (2 * (THREADS + FIBERS)) + THREADS + 3 }.freeze
+    # The engine keeps 16 unused wakers for the next wait, however many were once in use, and has
+    # three of its own.
+    KEPT = { "anon_inode:[eventfd]" => 16 + 3 }.freeze
 
-    attr_reader :seed, :life, :folder, :lock
+    attr_reader :seed, :life, :folder, :lock, :course
 
     # ends: a pipe that is closed when it is time to end, also by the end of the driver.
-    def initialize(seed:, life:, folder:, adapter:, address:, ends:)
+    def initialize(seed:, life:, folder:, adapter:, address:, ends:, course:)
+      @course = course
       @seed = seed
       @life = life
       @folder = folder
@@ -30,6 +31,7 @@ module Torture
     def run
       $stderr.reopen(File.join(folder, "#{life}.stderr"), "w")
       @pid = Process.pid
+      Process.setrlimit(:NOFILE, course.files) if course.files
       @journal = Journal.new(folder, "#{life}.heart")
       warm_up
       before = inventory if Support::Inventory.available?
@@ -57,6 +59,7 @@ module Torture
       end
 
       def seed = @parent.seed
+      def course = @parent.course
       def folder = @parent.folder
       def lock = @parent.lock
       def note(text) = @parent.note("child #{life}: #{text}")
@@ -68,12 +71,17 @@ module Torture
     def live
       @lock = @adapter.new(@address)
       heart = Heart.new(@journal)
-      threads = THREADS.times.map { |number| Thread.new { Lane.new(self, number).run } }
-      threads << Thread.new { Sync { |task| FIBERS.times { |number| task.async { Lane.new(self, THREADS + number).run } } } }
+      threads = course.threads.times.map { |number| Thread.new { Lane.new(self, number).run } }
+      threads << Thread.new { live_on_fibers } if course.fibers.positive?
       @ends.read
       @ending = true
       threads.each(&:join)
       heart.stop
+    end
+
+    def live_on_fibers
+      numbers = course.threads...(course.threads + course.fibers)
+      Sync { |task| numbers.each { |number| task.async { Lane.new(self, number).run } } }
     end
 
     # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread on which plock tells of notices.
@@ -91,7 +99,9 @@ module Torture
       loop do
         GC.start
         left = inventory
-        descriptors = left[0].flat_map { |name, count| [name] * [count - before[0].fetch(name, 0) - KEPT.fetch(name, 0), 0].max }
+        known = before[0].merge(KEPT) { |_, first, kept| first + kept }
+        more = left[0].map { |name, count| [name, count - known.fetch(name, 0)] }
+        descriptors = more.flat_map { |name, count| [name] * [count, 0].max }
         threads = [left[1] - before[1], 0].max
         return @journal.write(:inventory, 0, 0) if descriptors.empty? && threads.zero?
 

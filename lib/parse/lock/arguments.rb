@@ -13,20 +13,20 @@ module Parse
         # @return [void]
         # @raise [ArgumentError]
         def check(key, mode, secret)
-          refuse_key(key) unless String === key && !key.empty? && key.bytesize <= KEY_MAX_BYTES
+          refuse_key(key) unless ::String === key && !key.empty? && key.bytesize <= KEY_MAX_BYTES
           case mode
           when :warn, :warn_throttled, :proceed, :raise then nil
           else refuse_mode(mode)
           end
           return if secret == :auto || secret.nil?
 
-          refuse_secret(secret) unless String === secret && secret.bytesize >= SECRET_MIN_BYTES
+          refuse_secret(secret) unless ::String === secret && secret.bytesize >= SECRET_MIN_BYTES
         end
 
         # @return [Integer] seconds, from 1 to MAX_TTL
         # @raise [TypeError, ArgumentError, FloatDomainError] no number, or one without an integer part
         def ttl(value)
-          ttl = Integer === value ? value : Integer(value)
+          ttl = ::Integer === value ? value : Integer(value)
           return 1 if ttl < 1
 
           ttl > MAX_TTL ? MAX_TTL : ttl
@@ -35,8 +35,8 @@ module Parse
         # @return [Float, Integer] seconds, from 0.0 to MAX_WAIT
         # @raise [TypeError, ArgumentError] no number
         def wait(value)
-          wait = Float === value ? value : Float(value)
-          raise ArgumentError, "Parse::Lock.acquire: wait must be a number of seconds (got NaN)" if wait.nan?
+          wait = ::Float === value ? value : Float(value)
+          raise ::ArgumentError, "Parse::Lock.acquire: wait must be a number of seconds (got NaN)" if wait.nan?
           return 0.0 if wait <= 0.0
 
           wait > MAX_WAIT ? MAX_WAIT : wait
@@ -45,30 +45,30 @@ module Parse
         private
 
         def refuse_key(key)
-          unless key.is_a?(String) && !key.empty?
-            raise ArgumentError, "Parse::Lock.acquire: key must be a non-empty String (got #{key.class})"
+          unless key.is_a?(::String) && !key.empty?
+            raise ::ArgumentError, "Parse::Lock.acquire: key must be a non-empty String (got #{key.class})"
           end
 
-          raise ArgumentError, "Parse::Lock.acquire: key exceeds #{KEY_MAX_BYTES} bytes (got #{key.bytesize}). " \
-                               "Hash what it is made of to a digest of fixed length first, and use that."
+          raise ::ArgumentError, "Parse::Lock.acquire: key exceeds #{KEY_MAX_BYTES} bytes (got #{key.bytesize}). " \
+                               "Use a digest of fixed length as the key, such as SHA-256 of its parts."
         end
 
         def refuse_mode(mode)
-          raise ArgumentError, "Parse::Lock.acquire: on_degraded must be one of #{MODES.inspect} (got #{mode.inspect}). " \
-                               "An unknown mode is never treated as :warn: a misspelt :raise would let work go on that " \
-                               "was meant to stop."
+          raise ::ArgumentError, "Parse::Lock.acquire: on_degraded must be one of #{MODES.inspect} (got #{mode.inspect}). " \
+                               "An unknown mode is never treated as :warn: with a misspelt :raise the block would run " \
+                               "where the caller wants an error."
         end
 
         # Tells nothing of the value: it may be a secret.
         def refuse_secret(secret)
-          unless secret.is_a?(String) && !secret.empty?
-            raise ArgumentError, "Parse::Lock.acquire: secret must be :auto (the configured one), nil (none: plain SHA-256) " \
+          unless secret.is_a?(::String) && !secret.empty?
+            raise ::ArgumentError, "Parse::Lock.acquire: secret must be :auto (the configured one), nil (none: plain SHA-256) " \
                                  "or a non-empty String (used as it is); got #{secret.class}"
           end
 
-          raise ArgumentError, "Parse::Lock.acquire: explicit `secret:` must be at least #{SECRET_MIN_BYTES} bytes " \
-                               "(got #{secret.bytesize}). A shorter one can be guessed, and whoever guesses it can compute " \
-                               "and pin the keys that it was to hide. SecureRandom.hex(32) makes a good one."
+          raise ::ArgumentError, "Parse::Lock.acquire: explicit `secret:` must be at least #{SECRET_MIN_BYTES} bytes " \
+                               "(got #{secret.bytesize}). A client of the same Redis can guess a shorter one, compute the " \
+                               "keys from it and pin them. SecureRandom.hex(32) makes a good one."
         end
       end
     end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "plock"
 require_relative "errors"
 require_relative "reports"
 require_relative "store_resolver"
@@ -55,7 +56,8 @@ module Parse
           end
         end
 
-        # Tries until the lock is there or patience ends, runs the block and releases on every way out of it.
+        # Tries until the lock is there or patience ends, runs the block and releases on every way out of it. An interrupt that
+        # comes during the release is raised after it, for a release that was cut off would leave the lock until its TTL.
         #
         # @param store [Object] as configured
         # @param key [String]
@@ -67,23 +69,24 @@ module Parse
         def hold(store, key, owner, ttl, patience)
           deadline = now + patience
           asked_at = now
-          pid = Process.pid
+          pid = ::Process.pid
           doubt = true # from the moment a question leaves until the store has said no
           failed = false
-          until (answer = acquire(store, key, owner, ttl))
-            # A question that failed may have been heard, and then what refuses us now is our own lock.
-            release(store, key, owner) if failed && answer == false
-            doubt = failed = answer.nil?
-            left = deadline - now
-            return yield(nil) if left <= 0
+          # In a child that was forked in the block, the lock is still the parent's.
+          ::Plock::Interrupts.finally(-> { release(store, key, owner) if doubt && pid == ::Process.pid }) do
+            until (answer = acquire(store, key, owner, ttl))
+              # A question that failed may have been heard, and then what refuses us now is our own lock.
+              release(store, key, owner) if failed && answer == false
+              doubt = failed = answer.nil?
+              left = deadline - now
+              return yield(nil) if left <= 0
 
-            sleep([interval, left].min)
-            doubt = true
-            asked_at = now
+              sleep([interval, left].min)
+              doubt = true
+              asked_at = now
+            end
+            yield asked_at
           end
-          yield asked_at
-        ensure
-          release(store, key, owner) if doubt && pid == Process.pid # in a child forked inside, it is still the parent's
         end
 
         # @return [Float] seconds until a waiter asks again
@@ -101,13 +104,13 @@ module Parse
         # the block of the caller nor leave it.
         def guarded(action)
           yield
-        rescue StandardError => e
+        rescue ::StandardError => e
           Reports.failure(action, e)
           nil
         end
 
         def now
-          Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
         end
       end
     end

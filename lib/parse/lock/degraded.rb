@@ -30,7 +30,7 @@ module Parse
         def announce(mode, key, source, unavailable_error)
           case mode
           when :raise
-            raise unavailable_error || Parse::Error,
+            raise unavailable_error || ::Parse::Error,
                   "#{source}: cross-process lock store unavailable; current store is process-local"
           when :proceed then nil
           when :warn_throttled
@@ -38,7 +38,7 @@ module Parse
                  "Configure a Redis-backed cache to enable distributed locking." if due?
           else
             warn "[#{source}] Lock store is process-local; cross-process locking disabled. " \
-                 "key_digest=#{key.is_a?(String) ? key[-TAIL..] : key.inspect}"
+                 "key_digest=#{key.is_a?(::String) ? key[-TAIL..] : key.inspect}"
           end
         end
 
@@ -51,7 +51,7 @@ module Parse
         private
 
         def due?
-          now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
           @lock.synchronize do
             return false if @warned_at && now - @warned_at < THROTTLE
 

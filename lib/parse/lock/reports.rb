@@ -30,8 +30,9 @@ module Parse
         # @return [void]
         def overrun(key, held, ttl)
           warn "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, exceeding ttl: #{ttl.to_i}s. " \
-               "The lock freed itself before the block ended, so mutual exclusion was not guaranteed: another caller may " \
-               "have run at the same time. Raise ttl: above the longest run, or make the block harmless when run twice."
+               "The lock freed itself before the block ended. Mutual exclusion was NOT guaranteed: another caller " \
+               "may have run at the same time. Raise ttl: above the longest run, or make the block harmless when " \
+               "it runs twice."
         end
       end
     end

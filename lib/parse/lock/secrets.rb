@@ -28,13 +28,13 @@ module Parse
 
         # @return [String, nil] read afresh at each call
         def configured
-          secret = Parse.synchronize_create_secret
-          secret ? secret.to_s : ENV[VARIABLE]
+          secret = ::Parse.synchronize_create_secret
+          secret ? secret.to_s : ::ENV[VARIABLE]
         end
 
         # @return [String] random; the same one as long as the process lives, or until {reset}
         def generated
-          @generated || @lock.synchronize { @generated ||= SecureRandom.hex(32) }
+          @generated || @lock.synchronize { @generated ||= ::SecureRandom.hex(32) }
         end
 
         # @param source [String]
@@ -47,12 +47,13 @@ module Parse
 
             @warned = true
           end
-          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. Keys are hashed with plain " \
-               "SHA-256, so that processes agree on them. Two risks: (1) whoever reads this Redis can enumerate likely " \
-               "keys and tell which resources are locked; (2) whoever can write to it can plant a lock under a key that " \
-               "can be computed, and so pin the resource until the TTL ends. Three remedies: set #{VARIABLE}, or set " \
-               "Parse.synchronize_create_secret, to the same secret in every process; or point " \
-               "Parse.synchronize_create_store at a Redis database that nobody else writes to."
+          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. Keys are hashed " \
+               "with plain SHA-256, so that processes agree on them. There are two risks. (1) A client that can " \
+               "read this Redis can enumerate likely keys and learn which resources are locked. (2) A client that " \
+               "can write to it can compute a key, plant a lock there, and pin the resource until the TTL ends. " \
+               "There are three remedies: set #{VARIABLE} to the same secret in every process, set " \
+               "Parse.synchronize_create_secret to it, or point Parse.synchronize_create_store at a Redis database " \
+               "that no other application can write to."
         end
 
         # @return [void]

@@ -56,10 +56,10 @@ module Parse
         # False stands for degraded, because nil stands for not known.
         def judge(source)
           case source
-          when Plock::Store, Plock::LocalStore then return source
-          when String then return !process_memory?(source) && store_at(source, {})
+          when ::Plock::Store, ::Plock::LocalStore then return source
+          when ::String then return !process_memory?(source) && store_at(source, {})
           end
-          address = Plock::ClientAddress.of(source)
+          address = ::Plock::ClientAddress.of(source)
           return store_at(address.url, address.options) if address
 
           serves?(source) && !process_local?(source) && source
@@ -69,8 +69,8 @@ module Parse
         def process_memory?(url) = url.start_with?("memory:")
 
         def store_at(url, options)
-          digest = Plock.digest([url, options.sort].inspect)
-          store = @lock.synchronize { @stores[digest] } || Plock::Store.open(url, **options)
+          digest = ::Plock.digest([url, options.sort].inspect)
+          store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
             store = @stores.delete(digest) || store # two threads may have opened it: then the second is not used
             @stores.shift if @stores.size >= STORES
@@ -80,7 +80,7 @@ module Parse
 
         # A pool's wrapper of something else is a BasicObject, and cannot be asked.
         def serves?(source)
-          return false unless Object === source
+          return false unless ::Object === source
 
           answers?(source, :lock_acquire, :lock_release) || answers?(source, :key?, :create, :[], :delete)
         end
@@ -90,7 +90,7 @@ module Parse
         end
 
         def process_local?(source)
-          Plock::ClientAddress::MonetaChain.new(source).adapter.class.name.to_s.match?(/Memory|Null/)
+          ::Plock::ClientAddress::MonetaChain.new(source).adapter.class.name.to_s.match?(/Memory|Null/)
         end
       end
     end

@@ -112,7 +112,7 @@ module Plock
         return unless successfully_enqueued? && plock_ticket.lease
 
         plock_ticket.passed_on = plock_due
-        Guard::Held.prolong(plock_ticket, Work.new(self).queued_span(plock_due)) if plock_ticket.left && plock_due.positive?
+        Guard::Held.prolong(self.class.plock_guard.store, plock_ticket, Work.new(self).queued_span(plock_due)) if plock_ticket.left && plock_due.positive?
       rescue Error => e
         Work.new(self).log(:warn, "#{self.class.name} #{job_id} may lose its key before it is run again: #{e.message}")
       end
@@ -124,7 +124,7 @@ module Plock
       end
 
       def plock_give_back(most)
-        Guard::Held.give_back(plock_ticket, most)
+        Guard::Held.give_back(self.class.plock_guard.store, plock_ticket, most)
       rescue Error => e
         Work.new(self).log(:warn, "#{self.class.name} #{job_id} is done with; its key stays taken until its time in the queue is " \
                                   "over: #{e.message}")

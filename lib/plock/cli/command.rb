@@ -9,8 +9,9 @@ module Plock
     #
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work in {#call}.
     class Command
-      HERE = "local:" # excludes the processes of this host
-      private_constant :HERE
+      SERVER = %r{\A(?:rediss?|unix)://}
+      OUTAGE = 3_600.0 # seconds, the most there can be
+      private_constant :SERVER, :OUTAGE
 
       # @param arguments [Array<String>] what stands behind the command's name
       def initialize(arguments)
@@ -26,13 +27,20 @@ module Plock
         GC.enable # exe/plock has put it off
         take(operands)
         call
-      rescue ConfigurationError, ArgumentError => e
-        raise usage(e.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" })
+      rescue ConfigurationError => e
+        raise e.code == :bad_config ? usage(as_option(e)) : Failure.new(e.message, ExitStatus::USAGE)
+      rescue ArgumentError => e
+        raise usage(as_option(e))
       rescue Error => e
         raise Failure.new(e.message, ExitStatus::UNAVAILABLE)
       end
 
       private
+
+      # An argument of ours is an option here.
+      def as_option(error)
+        error.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" }
+      end
 
       # --- options ---
 
@@ -63,8 +71,10 @@ module Plock
           options.version = VERSION
           options.separator("\n#{self.class::DESCRIPTION}\nOptions:")
           define(options)
-          options.on("--store URL", "the store; by default $PLOCK_URL, else local:") { |text| @url = text }
-          options.on("--namespace NAME", "the namespace of the application whose keys are meant") { |text| @namespace = text }
+          options.on("--store URL", "the store; by default $PLOCK_URL, else config/plock.yml, else local:") { |text| @url = text }
+          options.on("--namespace NAME", "the application whose keys are meant; by default",
+                     "$PLOCK_NAMESPACE, else config/plock.yml") { |text| @namespace = text }
+          options.on("--config FILE", "instead of config/plock.yml, which is looked for here and above;", "none: no file") { |text| @config = text }
           options.on("-h", "--help", "say this") { helped = true }
         end
         operands = read(parser)
@@ -128,14 +138,25 @@ module Plock
 
       def store
         require_relative "reporter"
-        @store ||= Store.open(url, namespace: @namespace, logger: Reporter)
+        @store ||= begin
+          raise usage("a store in memory excludes nobody but its own process") if settings.url.start_with?("memory:")
+
+          Store.open(settings.url, **endurance, **settings.options, logger: Reporter)
+        end
       end
 
-      def url
-        url = [@url, ENV[Configuration::URL_VARIABLE]].compact.find { |text| !text.empty? } || HERE
-        raise usage("a store in memory excludes nobody but its own process") if url.start_with?("memory:")
+      # Nothing else waits for this process, so it rides out an outage of the server for as long as
+      # --wait says, unless the URL or the configuration file says otherwise.
+      def endurance
+        return {} unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
 
-        url
+        { unavailable_timeout: OUTAGE }
+      end
+
+      # @return [Settings]
+      def settings
+        require_relative "settings"
+        @settings ||= Settings.new(@url, @namespace, @config)
       end
 
       # --- output ---

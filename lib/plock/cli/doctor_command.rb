@@ -3,9 +3,11 @@
 require_relative "command"
 require_relative "description"
 require_relative "doctor/connection"
+require_relative "doctor/elsewhere"
 require_relative "doctor/host"
 require_relative "doctor/memory"
 require_relative "doctor/rights"
+require_relative "doctor/secret"
 require_relative "doctor/server"
 require_relative "doctor/surroundings"
 require_relative "paint"
@@ -19,15 +21,20 @@ module Plock
       CHECKS = [Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction, Doctor::Persistence,
                 Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks, Doctor::Descriptors, Doctor::Secret].freeze
       CHECKS_HERE = [Doctor::Place, Doctor::FileSystem, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
+      CHECKS_ELSEWHERE = [Doctor::Unseen, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
+      ALL = (CHECKS | CHECKS_HERE | CHECKS_ELSEWHERE).freeze
       DESCRIPTION = <<~TEXT
         Says what a store can and cannot promise as it is set up, and what to do about it. It takes a lock of its own for a moment.
         Exit status: 1 where something endangers exclusion, unless it is accepted; 69 where the store cannot be asked at all.
         Checks: #{CHECKS.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
-        of a local store #{CHECKS_HERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
+        of a local store #{CHECKS_HERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
+        of any other #{CHECKS_ELSEWHERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
+        That others use another secret is never accepted.
       TEXT
 
       LOOKS = { fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red], unknown: ["unknown", :yellow] }.freeze
-      private_constant :LOOKS
+      PROBE = "plock doctor" # a key that need not be held
+      private_constant :LOOKS, :PROBE
 
       def initialize(arguments)
         super
@@ -46,25 +53,37 @@ module Plock
       def take(operands)
         raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
 
-        unknown = @accepted - (CHECKS | CHECKS_HERE).map { |check| name_of(check::NAME) }
+        unknown = @accepted - ALL.map { |check| name_of(check::NAME) }
         raise usage("there is no check #{unknown.first.inspect}") if unknown.any?
       end
 
       def call
-        findings = store.is_a?(LocalStore) ? examine_here : examine_server
+        findings = examine
         @json ? print_json(findings) : print_text(findings)
         findings.any? { |finding| counts?(finding) } ? ExitStatus::ENDANGERED : ExitStatus::OK
+      end
+
+      def examine
+        case store
+        when LocalStore then run_checks(CHECKS_HERE, Doctor::Elsewhere.new(store))
+        when Store then examine_server
+        else examine_elsewhere
+        end
       end
 
       def examine_server
         server = Doctor::Server.new(store)
         server.ask("TIME") # everybody may who may lock
-        CHECKS.map { |check| check.run(server) }
+        run_checks(CHECKS, server)
       end
 
-      def examine_here
-        host = Doctor::Host.new(store)
-        CHECKS_HERE.map { |check| check.run(host) }
+      def examine_elsewhere
+        store.__send__(:examine, store.__send__(:profile).store_key(PROBE), false) # is it there at all?
+        run_checks(CHECKS_ELSEWHERE, Doctor::Elsewhere.new(store))
+      end
+
+      def run_checks(checks, subject)
+        checks.map { |check| check.run(subject) }
       end
 
       def name_of(check)
@@ -72,11 +91,11 @@ module Plock
       end
 
       def counts?(finding)
-        finding.danger? && !@accepted.include?(name_of(finding.check))
+        finding.danger? && (finding.check == Doctor::Secret::NAME || !@accepted.include?(name_of(finding.check)))
       end
 
       def print_text(findings)
-        $stdout.puts(store.url)
+        $stdout.puts(store.url, "  #{described_origins}")
         findings.each do |finding|
           word, colour = LOOKS.fetch(finding.level)
           word = "accepted" if finding.danger? && !counts?(finding)
@@ -85,12 +104,35 @@ module Plock
         end
       end
 
+      # What was found, and where.
+      #
+      # @return [Hash{Symbol => Hash}]
+      def origins
+        profile = store.__send__(:profile)
+        told = settings_origins
+        { store: { from: told.dig(:store, :from) }, namespace: { name: profile.namespace, from: told.dig(:namespace, :from) },
+          secret: { fingerprint: profile.fingerprint, from: told.dig(:secret, :from) || profile.secret_origin } }
+      end
+
+      # @return [Hash{Symbol => Hash}] see {Settings#origins}
+      def settings_origins
+        settings.origins
+      end
+
+      def described_origins
+        from = -> (told) { " from #{told[:from]}" if told[:from] }
+        told = origins
+        ["store#{from.call(told[:store])}",
+         told[:namespace][:name] ? "namespace #{told[:namespace][:name]}#{from.call(told[:namespace])}" : "no namespace",
+         told[:secret][:from] ? "secret#{from.call(told[:secret])}, fingerprint #{told[:secret][:fingerprint]}" : "no secret"].join("; ")
+      end
+
       def print_json(findings)
         told = findings.map do |finding|
           finding.to_h.transform_values { |value| value.is_a?(String) ? value.scrub : value }
             .merge(check: name_of(finding.check), accepted: finding.danger? && !counts?(finding))
         end
-        $stdout.puts(json(store: store.url, sound: findings.none? { |finding| counts?(finding) }, findings: told))
+        $stdout.puts(json(store: store.url, settings: origins, sound: findings.none? { |finding| counts?(finding) }, findings: told))
       end
     end
   end

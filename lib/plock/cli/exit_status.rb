@@ -7,6 +7,7 @@ module Plock
       OK = 0
       HELD = 1         # status: somebody has the key
       NOT_BROKEN = 1   # break: nobody had it, or the answer was no
+      DIFFERENT = 1    # secret: others use another one
       ENDANGERED = 1   # doctor: something endangers exclusion
       USAGE = 64       # the call cannot be right
       UNAVAILABLE = 69 # the store cannot be used

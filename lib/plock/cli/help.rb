@@ -29,10 +29,13 @@ module Plock
           "plock help COMMAND" or "plock COMMAND --help" says more. "plock --version" says which plock this is.
 
           Environment:
-            PLOCK_URL     the store, where --store does not name one, as in redis://localhost:6379; without either it is local:,
-                          which excludes the processes of this host
-            PLOCK_SECRET  what keys are hashed with: the same for everybody who is to exclude one another
-            NO_COLOR      no colours
+            PLOCK_URL        the store, where --store does not name one, as in redis://localhost:6379
+            PLOCK_NAMESPACE  the application whose keys are meant, where --namespace does not name it
+            PLOCK_SECRET     what keys are hashed with: the same for all processes that exclude one another
+            PLOCK_ENV        which section of config/plock.yml counts; else RAILS_ENV, RACK_ENV or APP_ENV
+            NO_COLOR         no colours
+          What neither an option nor a variable says, config/plock.yml says, in the working directory or above it. Without any of
+          them the store is local:, which excludes the processes of this host.
 
           #{EXIT_STATUSES}
         TEXT

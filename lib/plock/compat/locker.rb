@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
 require "plock"
+require_relative "stand_in"
+
+Plock::Compat::StandIn.claim("locker", "Locker")
+
 require "active_record"
 require "securerandom"
 require "socket"
@@ -51,7 +55,7 @@ class Locker
     # @raise (see #initialize)
     # @raise (see #run)
     def run(key, options = {}, &block)
-      new(key, options).run(&block)
+      taking(key, options).run(&block)
     end
 
     # Deletes the rows that nobody has had since that time. Whoever takes one of those keys then begins with sequence 1 again.
@@ -62,25 +66,27 @@ class Locker
     def prune(before, model: nil)
       Rows.new(model || self.model || ::Lock).prune(before)
     end
+
+    private
+
+    # The row is made where it is taken, if need be: one statement less. A class of one's own may have another {#initialize}.
+    def taking(key, options)
+      return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
+
+      allocate.tap { |locker| locker.__send__(:prepare, key, options) }
+    end
   end
 
+  # Makes the key's row where there is none, so that others can see it before it is locked.
+  #
   # @param key [String]
   # @param options [Hash{Symbol => Object}] `:blocking` (false): wait until it can be had; `:lock_for` (30 s); `:renew_every` (10 s);
   #   `:model` ({Locker.model}, else `::Lock`)
   # @raise [ArgumentError] a number that cannot be right, or an option of another name
+  # @raise [ActiveRecord::ActiveRecordError] the database failed
   def initialize(key, options = {})
-    unknown = options.keys - OPTIONS
-    raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
-
-    identify
-    @key = key
-    @renew_every = (options[:renew_every] || RENEW_EVERY_S).to_f
-    @lock_for = (options[:lock_for] || LOCK_FOR_S).to_f
-    @model = options[:model] || self.class.model || ::Lock
-    @blocking = !!options[:blocking]
-    @locked = false
-    @sequence = nil
-    check_spans
+    prepare(key, options)
+    rows.make(key)
   end
 
   # @return [String] who has the row. A forked child has nothing of its parent's, and is somebody else.
@@ -147,6 +153,21 @@ class Locker
 
   private
 
+  def prepare(key, options)
+    unknown = options.keys - OPTIONS
+    raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
+
+    identify
+    @key = key
+    @renew_every = (options[:renew_every] || RENEW_EVERY_S).to_f
+    @lock_for = (options[:lock_for] || LOCK_FOR_S).to_f
+    @model = options[:model] || self.class.model || ::Lock
+    @blocking = !!options[:blocking]
+    @locked = false
+    @sequence = nil
+    check_spans
+  end
+
   def identify
     self.identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
     @locked = false
@@ -175,3 +196,5 @@ class Locker
     asked_at
   end
 end
+
+Plock::Compat::StandIn.open("locker")

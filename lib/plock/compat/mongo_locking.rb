@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
 require "plock"
+require_relative "stand_in"
+
+::Plock::Compat::StandIn.claim("mongo-locking", "Mongo::Locking")
+
 require_relative "mongo_locking/exceptions"
 require_relative "mongo_locking/held"
 require_relative "mongo_locking/locker"
@@ -29,14 +33,14 @@ module Mongo
   #
   #   order.lock { order.items.each { |item| item.lock { item.ship } } }
   module Locking
-    autoload :CollectionStore, File.expand_path("mongo_locking/collection_store", __dir__)
+    autoload :CollectionStore, ::File.expand_path("mongo_locking/collection_store", __dir__)
 
     InvalidConfig = Exceptions::InvalidConfig
     CircularLock = Exceptions::CircularLock
     LockTimeout = Exceptions::LockTimeout
     LockFailure = Exceptions::LockFailure
 
-    @mutex = Mutex.new
+    @mutex = ::Mutex.new
     @options = {}
 
     class << self
@@ -76,7 +80,7 @@ module Mongo
 
       # @return [Mongo::Collection, nil] where a Proc was given, what that returned
       def collection
-        @collection = @collection.call if @collection.is_a?(Proc)
+        @collection = @collection.call if @collection.is_a?(::Proc)
         @collection
       end
 
@@ -145,7 +149,7 @@ module Mongo
       def open
         return CollectionStore.new(collection, logger: logger) if collection
 
-        source = @store.is_a?(Proc) ? @store.call : @store
+        source = @store.is_a?(::Proc) ? @store.call : @store
         raise InvalidConfig, "neither a collection nor a store is configured" if source.nil?
 
         source.is_a?(::Plock::Locking) ? source : ::Plock::Store.open(source)
@@ -153,3 +157,5 @@ module Mongo
     end
   end
 end
+
+::Plock::Compat::StandIn.open("mongo_locking")

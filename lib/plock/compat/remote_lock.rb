@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
 require "plock"
+require_relative "stand_in"
+
+Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
+
 require_relative "remote_lock/adapters"
 
 # Locks of a block among processes, as the gem `remote_lock` has them, on plock's engine: `require "plock/compat/remote_lock"` in that gem's
@@ -178,3 +182,5 @@ class RemoteLock
     model ? model.transaction { block.call } : block.call
   end
 end
+
+Plock::Compat::StandIn.open("remote_lock")

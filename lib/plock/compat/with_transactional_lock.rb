@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
 require "plock"
+require_relative "stand_in"
+
+Plock::Compat::StandIn.claim("with_transactional_lock", "WithTransactionalLock")
+
 require "active_record"
 require_relative "with_transactional_lock/request"
 require_relative "with_transactional_lock/postgresql"
@@ -84,3 +88,5 @@ module WithTransactionalLock
 end
 
 ActiveSupport.on_load(:active_record) { include WithTransactionalLock::Mixin }
+
+Plock::Compat::StandIn.open("with_transactional_lock")

@@ -47,7 +47,7 @@ module Plock
       end
 
       def look
-        Held.status(@work.key, @work.guard.limit)
+        Held.status(@work.store, @work.key, @work.guard.limit)
       rescue *FAILURES
         nil
       end

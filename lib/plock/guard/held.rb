@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "../default_store"
+require_relative "../locking"
 
 module Plock
   module Guard
-    # The locks and semaphores of the default store, as guards use them.
+    # The locks and semaphores of a store, as guards use them.
     #
     # @api private
     module Held
@@ -15,21 +15,22 @@ module Plock
       class << self
         # A key of which one may be had is the lock that everybody else takes, too.
         #
+        # @param store [Locking, Plock]
         # @param limit [Integer]
         # @param options [Hash] as for {Locking#acquire}
         # @return [Object, Lease]
-        def acquire(key, limit, **options, &block)
-          limit == 1 ? Plock.acquire(key, **options, &block) : Plock.semaphore(key, permits: limit).acquire(**options, &block)
+        def acquire(store, key, limit, **options, &block)
+          limit == 1 ? store.acquire(key, **options, &block) : store.semaphore(key, permits: limit).acquire(**options, &block)
         end
 
         # @return [Status]
-        def status(key, limit)
-          limit == 1 ? Plock.status(key) : Plock.semaphore(key, permits: limit).status
+        def status(store, key, limit)
+          limit == 1 ? store.status(key) : store.semaphore(key, permits: limit).status
         end
 
         # @return [String] the key in the store
-        def store_key(key, limit)
-          Plock.store.__send__(:profile).store_key(key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE)
+        def store_key(store, key, limit)
+          opened(store).__send__(:profile).store_key(key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE)
         end
 
         # Takes over what was handed over with a long span, and gives it the span of what is renewed.
@@ -37,11 +38,11 @@ module Plock
         # @param ttl [Float] seconds
         # @return [Object] the block's value
         # @raise [LeaseLost]
-        def adopt(dump, ttl:, **options, &block)
-          Plock.adopt(dump, ttl: ttl, renew: true, **options, &block)
+        def adopt(store, dump, ttl:, **options, &block)
+          store.adopt(dump, ttl: ttl, renew: true, **options, &block)
         end
 
-        # Hands a lease over to whoever has its dump, for a while.
+        # Leaves a lease to its time, which is this span.
         #
         # @param span [Float] seconds
         # @return [void]
@@ -49,6 +50,17 @@ module Plock
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
           lease.dump if lease.valid?
+        end
+
+        # Hands a job's lease back to its ticket: the dump in it, which the run has adopted, is good for the next run.
+        #
+        # @param ticket [Ticket]
+        # @param span [Float] seconds
+        # @return [void]
+        # @raise [LeaseLost]
+        # @raise [Error] the store failed; then the lease ends with its time
+        def hand_back(store, lease, ticket, span)
+          opened(store).__send__(:hand_back, lease.dump, ticket.lease, span.clamp(LEAST, MOST))
         end
 
         # Ends a lease, or leaves it to its time where its key is to stay taken.
@@ -65,8 +77,8 @@ module Plock
         # @param span [Float] seconds
         # @return [void]
         # @raise [Error] the store could not be asked
-        def prolong(ticket, span)
-          Plock.adopt(ticket.lease, ttl: span.clamp(LEAST, MOST), &:dump)
+        def prolong(store, ticket, span)
+          opened(store).__send__(:hand_back, ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
         rescue LeaseLost
           nil # where it starts, that will be found out
         end
@@ -77,15 +89,22 @@ module Plock
         # @param most [Float] seconds that its key may stay taken, where that was asked for
         # @return [Boolean] was it still there?
         # @raise [Error] the store could not be asked
-        def give_back(ticket, most = MOST)
+        def give_back(store, ticket, most = MOST)
           return false unless ticket.lease
 
-          Plock.adopt(ticket.lease) { |lease| settle(lease, ticket.left_to_keep(most)) }
+          store.adopt(ticket.lease, renew: false) { |lease| settle(lease, ticket.left_to_keep(most)) }
           ticket.lease = nil
           true
         rescue LeaseLost, ArgumentError # ArgumentError: no dump of this store's; it was another one when the job was pushed
           ticket.lease = nil
           false
+        end
+
+        private
+
+        # Plock stands for its default store, but does not have the private methods of one.
+        def opened(store)
+          store.equal?(Plock) ? Plock.store : store
         end
       end
     end

@@ -2,6 +2,7 @@
 
 require_relative "../locking/arguments"
 require_relative "../semaphore"
+require_relative "place"
 
 module Plock
   module Guard
@@ -9,7 +10,7 @@ module Plock
     #
     # @api private
     class Options
-      NAMES = %i[key during ttl wait on_conflict max_conflicts at_least limit on_lost on_unavailable queued_ttl].freeze
+      NAMES = %i[key during ttl wait on_conflict max_conflicts at_least limit on_lost on_unavailable queued_ttl store].freeze
 
       DURING = %i[running queued queued_and_running].freeze
       ON_CONFLICT = %i[reschedule retry discard].freeze
@@ -48,7 +49,16 @@ module Plock
         @limit = integer(Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time")
         @max_conflicts = check_max_conflicts(options[:max_conflicts])
         check_sense(options)
+        @place = Place.new(options[:store])
         freeze
+      rescue ArgumentError => e
+        refuse(e.message)
+      end
+
+      # @return [Locking, Plock] where the keys are
+      # @raise [ConfigurationError] it cannot be opened
+      def store
+        @place.store
       end
 
       # @return [Boolean] does a job hold its key while it runs?

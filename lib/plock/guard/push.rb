@@ -46,7 +46,7 @@ module Plock
 
       def take
         guard, ticket = @work.guard, @work.ticket
-        lease = Held.acquire(@work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0, label: @work.label)
+        lease = Held.acquire(@work.store, @work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0, label: @work.label)
         Thread.handle_interrupt(UNDISTURBED) { ticket.lease = lease.dump }
         ticket.keep_until = Process.clock_gettime(Process::CLOCK_REALTIME) + guard.at_least if guard.at_least.positive?
         ticket.put_off = false

@@ -12,15 +12,16 @@ module Plock
     # *:queued* The key has been held since the push, with the token in the ticket. The run ends that lease, then the job starts.
     # Killed before that, the key is free when `queued_ttl:` is over.
     #
-    # *:queued_and_running* The key has been held since the push, and goes on being held under the same token:
-    # 1. The run takes a lock on the job's id, for nothing else keeps two runs of one job from using one token: a queue may have
-    #    pushed the job back while its old run has still to end. Killed here, the key is free when `queued_ttl:` is over.
-    # 2. It adopts the lease, and gives it the span `ttl:`. From now on, killed at any moment, it leaves a key that is free one `ttl:`
-    #    later.
+    # *:queued_and_running* The key has been held since the push, and goes on being held:
+    # 1. The run takes a lock on the job's id: a queue may have pushed the job back while its old run has still to end, and the new run
+    #    has to wait for that. Killed here, the key is free when `queued_ttl:` is over.
+    # 2. It adopts the lease, under a token of its own, and gives it the span `ttl:`. From now on the ticket is good for nothing. Killed
+    #    at any moment, the run leaves a key that is free one `ttl:` later.
     # 3. The job is done: the lease is released, then the lock on the id. The job has failed, or has been pushed back: the lease
-    #    gets the span of a queued job again, and belongs to whoever has the job's ticket, which is the same as ever. Who buries,
-    #    deletes or starts the job next ends it.
-    # Where the lease was lost while the job was queued, it is run as one that is guarded while it runs, from there on.
+    #    gets the span of a queued job again, and the token of the ticket, which is good for one more adoption then. The text of the
+    #    job that a queue pushes back is right, whenever that was written. Who buries, deletes or starts the job next ends the lease.
+    # Where the lease was lost while the job was queued, or by a run that was killed, the job is run as one that is guarded while it
+    # runs, from there on.
     #
     # @api private
     class Run
@@ -65,14 +66,14 @@ module Plock
           error = refusal { give_back }
           error && [error, nil]
         elsif @ticket.put_off && @guard
-          refusal_for_good { Held.acquire(@work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0, label: @work.label) { nil } }
+          refusal_for_good { Held.acquire(@work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0, label: @work.label) { nil } }
         end
       end
 
       def afresh(&job)
         value = nil
         error, status = refusal_for_good do |entered|
-          Held.acquire(@work.key, @guard.limit, **terms, wait: @guard.wait, at_least: @guard.at_least, renew: true) do
+          Held.acquire(@work.store, @work.key, @guard.limit, **terms, wait: @guard.wait, at_least: @guard.at_least, renew: true) do
             entered.call
             value = job.call
           end
@@ -88,7 +89,7 @@ module Plock
         value = nil
         error = refusal do |entered|
           alone do
-            Held.adopt(@ticket.lease, **terms) do |lease|
+            Held.adopt(@work.store, @ticket.lease, **terms) do |lease|
               entered.call
               value = hold(lease, &job)
             end
@@ -113,11 +114,11 @@ module Plock
       end
 
       def give_back
-        Held.give_back(@ticket, @guard ? @guard.at_least : Held::MOST)
+        Held.give_back(@work.store, @ticket, @guard ? @guard.at_least : Held::MOST)
       end
 
       def alone(&block)
-        Plock.acquire(@work.run_key, ttl: @guard.ttl, wait: @guard.wait, renew: true, on_lost: IGNORE, label: @work.label, &block)
+        @work.store.acquire(@work.run_key, ttl: @guard.ttl, wait: @guard.wait, renew: true, on_lost: IGNORE, label: @work.label, &block)
       end
 
       def lost_in_queue(error, &job)
@@ -142,7 +143,7 @@ module Plock
 
       def pass_on(lease)
         @ticket.left = true
-        parting("may lose its key before it is run again") { Held.leave(lease, @work.queued_span(@work.due_again)) }
+        parting("may lose its key before it is run again") { Held.hand_back(@work.store, lease, @ticket, @work.queued_span(@work.due_again)) }
       end
 
       # @param otherwise [String] what it comes to where the store fails

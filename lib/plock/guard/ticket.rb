@@ -5,9 +5,9 @@ module Plock
     # What a guard knows of one job, beyond its class: it travels with the job, so that whoever runs, buries or deletes it knows
     # what it holds, even where its class is gone or has another name by now.
     #
-    # The lease is in it as {Lease#dump} wrote it when the job was pushed. That stays right through all hand-overs, for the owner's
-    # token stays the same: so a queue may push the very text back, as Sidekiq does for a retry and at a shutdown. Whoever has it
-    # has the lease: it is never shown.
+    # The lease is in it as {Lease#dump} wrote it when the job was pushed. A run adopts it, which is possible once, and hands it back
+    # under the token that the dump names when the job is to be run again. So the dump stays right through all runs, and a queue may
+    # push the very text back, as Sidekiq does for a retry and at a shutdown. Whoever has it has the lease: it is never shown.
     #
     # @api private
     class Ticket

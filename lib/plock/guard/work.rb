@@ -50,6 +50,11 @@ module Plock
         @key ||= Key.of(@guard, @name) { |plain| plain ? plain_arguments : arguments }
       end
 
+      # @return [Locking, Plock] where its keys are; of a class that is not guarded any more, the default store
+      def store
+        @guard ? @guard.store : Plock
+      end
+
       # @return [String] of what keeps two runs of this job apart that would use one and the same lease
       def run_key
         "job run:#{@id}"
@@ -69,7 +74,7 @@ module Plock
       def tell(event, duration, **details)
         return unless Events.listening
 
-        Events.tell(event, duration, Held.store_key(key, @guard.limit), label, job: @name, job_id: @id, **details)
+        Events.tell(event, duration, Held.store_key(store, key, @guard.limit), label, job: @name, job_id: @id, **details)
       end
 
       # @!method arguments

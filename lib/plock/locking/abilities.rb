@@ -12,9 +12,10 @@ module Plock
     # * `:downgrade`: {Lease#downgrade}
     # * `:hand_over`: {Lease#dump} and {Locking#adopt}
     # * `:list`: {Locking#each_lock}
+    # * `:compares_secrets`: it notices where processes hash the keys of one namespace with different secrets
     #
     # What a store cannot do raises {UnsupportedError} where it is called for.
-    ABILITIES = %i[order lasting_fences busy_renewal prompt_expiry semaphores read_write_locks downgrade hand_over list].freeze
+    ABILITIES = %i[order lasting_fences busy_renewal prompt_expiry semaphores read_write_locks downgrade hand_over list compares_secrets].freeze
 
     # What a store lacks says its class, in a constant of this name.
     UNABLE = [].freeze

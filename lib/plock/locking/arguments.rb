@@ -44,28 +44,34 @@ module Plock
           seconds(name, value, 0.0)
         end
 
-        # @return [Float, nil]
+        # @param renew [Boolean, Symbol] as {renew} answers
+        # @return [Float]
         # @raise [ArgumentError]
         def max_hold(value, renew)
-          return if value.nil?
-          raise ArgumentError, "max_hold: limits how long a lease is renewed, so it needs renew: true" unless renew
+          unless renew
+            raise ArgumentError, "max_hold: limits how long a lease is renewed, and this one is not renewed: pass renew: true, " \
+                                 "or a block and no ttl:"
+          end
 
           seconds("max_hold:", value, TTL_MIN)
         end
 
-        # @return [Boolean]
+        # @param automatic [Boolean] is the lease renewed where the caller says nothing?
+        # @param watched [Boolean] does the caller want to hear of its loss?
+        # @return [Boolean, Symbol] `:automatic`: it is renewed, but the caller has not asked for anything
         # @raise [ArgumentError]
-        def renew(value)
+        def renew(value, automatic:, watched:)
           return value if value == true || value == false
+          raise ArgumentError, "renew: must be true, false or nil (got #{value.inspect})" unless value.nil?
+          return false unless automatic
 
-          raise ArgumentError, "renew: must be true or false (got #{value.inspect})"
+          watched || :automatic
         end
 
-        # @return [#call, :raise, nil]
+        # @return [#call, :raise]
         # @raise [ArgumentError]
         # @raise [UnsupportedError] `:raise` in a fiber; any in a Ractor
         def on_lost(value, block_given)
-          return value if value.nil?
           unless value == :raise || value.respond_to?(:call)
             raise ArgumentError, "on_lost: must be :raise or answer to call (got #{value.inspect})"
           end
@@ -82,11 +88,9 @@ module Plock
           raise ArgumentError, "on_error: must be :release or :keep (got #{value.inspect})"
         end
 
-        # @return [String, nil]
+        # @return [String]
         # @raise [ArgumentError]
         def label(value)
-          return if value.nil?
-
           text = value.is_a?(Symbol) ? value.name : value
           raise ArgumentError, "label: must be a String or Symbol (got #{value.class})" unless text.is_a?(String)
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "../log"
 
 module Plock
@@ -8,9 +9,11 @@ module Plock
     #
     # @api private
     class Bunch
-      # Seconds that giving back may take the caller: his patience is over.
-      GIVE_BACK_BUDGET = 0.02
-      private_constant :GIVE_BACK_BUDGET
+      # Seconds that the way out may take a caller whose patience is over: to ask who has the key, and to give back the others. What is not
+      # given back by then is given back in the background.
+      WAY_OUT_BUDGET = 0.02
+      LEAST_WAY_OUT = 0.001
+      private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
 
       # @return [Array<Lease>] in the order in which their keys were named
       attr_reader :leases
@@ -30,13 +33,43 @@ module Plock
         @names = leases.keys.sort!
         @terms = terms
         @store = store
-        @asked = @granted = nil
+        @asked = @granted = @out_by = nil
+        @heard = false
+      end
+
+      # @return [Boolean] has the store answered?
+      def heard?
+        @heard
+      end
+
+      # Patience is over.
+      #
+      # @return [void]
+      def patience_is_over
+        @out_by = Clock.now + WAY_OUT_BUDGET
       end
 
       # @param name [String]
       # @return [Lease]
       def [](name)
         @by_name[name]
+      end
+
+      # @param store_key [String]
+      # @return [Boolean] is one of the leases held, and of this key?
+      def holds?(store_key)
+        lease = @by_name[store_key]
+        !lease.nil? && lease.holds?(store_key)
+      end
+
+      # @return [String, nil] the name of one whose time was over before all were had
+      def over
+        @names.find { |name| !@by_name[name].hold.valid? }
+      end
+
+      # @yieldparam lease [Lease]
+      def each_lease(&block)
+        @leases.each(&block)
       end
 
       # @return [Integer]
@@ -53,6 +86,7 @@ module Plock
       # @param answer [Array, Integer, nil] the store's
       # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have; `:apart`: the store cannot take them at once
       def answered(answer)
+        @heard = true
         return answer.nil? ? :apart : answer unless answer.is_a?(Array)
 
         settle
@@ -70,7 +104,7 @@ module Plock
       def give_back
         settle
         taken = @leases.reject(&:over?)
-        give_up(taken, 0.0, GIVE_BACK_BUDGET) if taken.any?
+        give_up(taken, 0.0, way_out) if taken.any?
         taken.each { |lease| lease.hold = nil }
       end
 
@@ -94,22 +128,29 @@ module Plock
         @granted = nil
       end
 
+      def way_out
+        @out_by ? [@out_by - Clock.now, LEAST_WAY_OUT].max : WAY_OUT_BUDGET
+      end
+
       # @return [Array<Boolean>] was it still ours? For each.
       def give_up(leases, keep, budget)
         @store.__send__(:release_all, leases.map(&:hold), keep, budget)
       end
 
       def release
+        @leases.each { |lease| lease.finish if lease.lost_on_the_way? } # there is no hold of it to release with the others
         leases = @leases.reject(&:over?)
         return if leases.empty?
 
         keep = @terms.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
-        leases.each(&:releasing)
+        since = leases.map(&:releasing)
         ours = give_up(leases, keep, nil)
         leases.each_index do |index|
-          leases[index].released(ours[index])
+          leases[index].released(ours[index], since[index])
           leases[index].warn_if_lost
         end
+      ensure
+        leases&.each(&:release_over)
       end
     end
   end

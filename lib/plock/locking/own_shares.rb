@@ -5,12 +5,14 @@ module Plock
     # The leases of read-write locks that one fiber has, so that it need not wait for itself. One that is over does not count, nor does
     # a parent's.
     #
-    # They are known weakly: a lease that nobody has any more is to be collected.
+    # They are known weakly: a lease that nobody has any more is to be collected. A WeakMap can then have another object in its place, after
+    # GC.compact on Ruby 3.1, as the torture test has seen. So each place has the object_id, which no other object ever has.
     #
     # @api private
     class OwnShares
       SWEEP_AT_LEAST = 16
-      private_constant :SWEEP_AT_LEAST
+      Place = Struct.new(:id)
+      private_constant :SWEEP_AT_LEAST, :Place
 
       # @return [OwnShares] of the fiber that calls
       def self.here
@@ -35,7 +37,7 @@ module Plock
       # @return [void]
       def add(lock, lease)
         sweep if @places.size >= @sweep_at
-        place = Object.new
+        place = Place.new(lease.object_id)
         @leases[place] = lease
         @places[lock] = place
       end
@@ -43,7 +45,10 @@ module Plock
       private
 
       def at(place)
-        @leases[place] if place
+        return if place.nil?
+
+        lease = @leases[place]
+        lease if lease.object_id == place.id
       end
 
       # Nobody says when a lease is over.

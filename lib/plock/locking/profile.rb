@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "arguments"
+require_relative "fingerprint"
 require_relative "kind"
 
 module Plock
@@ -19,7 +20,7 @@ module Plock
       DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options that belong here, out of those for {Store.open}.
-      OPTIONS = %i[namespace secret ttl wait logger].freeze
+      OPTIONS = %i[namespace secret secret_origin ttl wait logger].freeze
 
       # Seconds.
       DEFAULT_TTL = 10.0
@@ -30,6 +31,12 @@ module Plock
 
       # @return [String] what the names of this store's locks begin with
       attr_reader :prefix
+      # @return [String, nil]
+      attr_reader :namespace
+      # @return [String] of the secret, see {Fingerprint}
+      attr_reader :fingerprint
+      # @return [String, nil] where the secret was found; nil: there is none
+      attr_reader :secret_origin
       # @return [Float] seconds
       attr_reader :ttl, :wait
       # @return [#warn, nil]
@@ -45,9 +52,12 @@ module Plock
       end
 
       # @raise [ConfigurationError]
-      def initialize(namespace: nil, secret: nil, ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, logger: nil)
-        @prefix = namespace ? "#{PREFIX}#{check_namespace(namespace)}:" : PREFIX
+      def initialize(namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, logger: nil)
+        @namespace = namespace && check_namespace(namespace).to_s.dup.freeze
+        @prefix = namespace ? "#{PREFIX}#{@namespace}:" : PREFIX
         @secret = check_secret(secret || from_environment)
+        @secret_origin = (secret ? secret_origin : SECRET_VARIABLE) if @secret
+        @fingerprint = Fingerprint.of(@secret, @namespace)
         @ttl = Arguments.ttl(ttl)
         @wait = Arguments.span("wait:", wait)
         @logger = check_logger(logger)
@@ -74,6 +84,22 @@ module Plock
         !@secret.nil?
       end
 
+      # @param kept [Fingerprint, nil] in the store; nil: nothing is kept
+      # @return [Boolean] is it of the secret here?
+      def agrees?(kept)
+        kept.nil? || kept.value == @fingerprint
+      end
+
+      # @return [String] the secret, for people: never itself
+      def described_secret
+        secret? ? "fingerprint #{@fingerprint}, from #{@secret_origin}" : "no secret"
+      end
+
+      # @return [String] for messages
+      def described
+        @namespace ? "namespace #{@namespace.inspect}" : "the namespace without a name"
+      end
+
       # @return [String] without the secret
       def inspect
         "#<#{self.class} #{@prefix.inspect}>"
@@ -82,8 +108,11 @@ module Plock
       private
 
       def from_environment
-        value = ENV[SECRET_VARIABLE]
-        value unless value.nil? || value.empty?
+        value = ENV[SECRET_VARIABLE] or return
+        return value unless value.empty?
+
+        raise ArgumentError, "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other keys: set it to the secret that " \
+                             "all processes share, or unset it where none is used"
       end
 
       def check_namespace(value)

@@ -3,6 +3,7 @@
 require_relative "../lease"
 require_relative "../loss_alarm"
 require_relative "../status"
+require_relative "own_holds"
 
 module Plock
   module Locking
@@ -20,7 +21,7 @@ module Plock
       FIBER_MASK = {}.freeze
 
       # Seconds that a TimeoutError may be held up to learn who has the key.
-      EXAMINE_BUDGET = 0.03
+      EXAMINE_BUDGET = 0.02
 
       # How a store fails. What else descends from {Error} may be another lease's loss, on its way to a block further out.
       STORE_FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError].freeze
@@ -37,8 +38,18 @@ module Plock
       # @param store_key [String]
       # @param lease [Lease] that is to be given its hold
       # @raise [TimeoutError]
+      # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, terms, block, lease: nil)
-        asking(key, store_key, terms, block, lease) { raise_timeout(key.inspect, key, store_key, terms.wait) }
+        refuse_to_wait_for_itself(key.inspect, terms) if terms.wait.positive? && OwnHolds.here.in_the_way?(self, store_key, terms.share)
+        asking(key, store_key, terms, block, lease) { |own| raise_timeout(key.inspect, key, store_key, terms.wait, own) }
+      end
+
+      # @raise [UnsupportedError]
+      def refuse_to_wait_for_itself(what, terms)
+        permits = terms.share&.limit
+        held = permits && permits > 1 ? "all #{permits} permits of #{what}" : what
+        advice = terms.share ? "release one of its leases first" : "use a Plock::Monitor, which can be entered again, or the lease that it has"
+        raise UnsupportedError.new("this fiber holds #{held} already, and would wait for itself: #{advice}", code: :unsupported)
       end
 
       # @return [Object, Lease, nil] nil: others held it until patience ended
@@ -46,23 +57,29 @@ module Plock
         asking(key, store_key, terms, block, lease) { nil }
       end
 
-      # @yield where others held it until patience ended; its value is the answer
+      # @yieldparam token [String, nil] that it waited with, where others held it until patience ended; the block's value is the answer
       def asking(key, store_key, terms, block, lease = nil)
         started = Clock.now if Events.listening
         alarm = LossAlarm.new if terms.raises?
         lease ||= Lease.new(key, terms, alarm)
         taking(lease, lease, terms, alarm, block) do
           fill(lease, store_key, terms, terms.wait)
+          agree if !@agreed && lease.hold # with another secret it is another key, and free
           tell_of_asking(lease, store_key, terms, Clock.now - started) if started
-          return yield unless lease.hold
+          return yield(lease.waited_with) unless lease.hold
         end
       end
 
+      # @param asking [Float] seconds that the caller has been asking, for several keys, one after the other
       # @return [Object, nil] the hold that the lease has been given
-      def fill(lease, store_key, terms, patience)
-        lease.hold = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share) do |hold|
+      def fill(lease, store_key, terms, patience, asking = 0.0)
+        taken = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share, asking) do |hold|
           lease.hold = hold
         end
+        return lease.hold = taken unless taken.is_a?(String)
+
+        lease.waited_with = taken
+        nil
       end
 
       # The store's part in it, for stores that are written in Ruby.
@@ -99,12 +116,17 @@ module Plock
       def use(taken, given, terms, block)
         mask = Taking.mask
         begin
+          (own = OwnHolds.here).add(self, taken) # here, and removed behind the release: in between somebody waits for each microsecond
           yield
           taken.watch if terms.watch?
-          terms.used = true
+          terms.used = true # last, since an interrupt before it means that the block has not run
           block.call(given)
         ensure
-          Thread.handle_interrupt(mask) { taken.finish }
+          Thread.handle_interrupt(mask) do
+            taken.finish
+          ensure
+            own&.delete(taken)
+          end
         end
       end
 
@@ -132,15 +154,21 @@ module Plock
         end
       end
 
-      def raise_timeout(what, key, store_key, patience)
-        status = who_holds(key, store_key)
+      # @param own [String, nil] the token that the caller waited with
+      def raise_timeout(what, key, store_key, patience, own)
+        status = who_holds(key, store_key, own)
         message = "could not acquire #{what} within #{patience} s"
         raise TimeoutError.new(status&.held? ? "#{message}: #{status}" : message, code: :timed_out, status: status)
       end
 
+      # As `examine`, without the place in line of this token. In most stores a caller has left its place by then.
+      def examine_others(_own, store_key, shared, budget)
+        examine(store_key, shared, budget)
+      end
+
       # What is missing in a message is no reason for another error.
-      def who_holds(key, store_key)
-        Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET))
+      def who_holds(key, store_key, own)
+        Status.new(key, store_key, examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET))
       rescue *STORE_FAILURES
         nil
       end

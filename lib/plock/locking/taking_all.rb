@@ -17,20 +17,38 @@ module Plock
       # What of a lease's time may be over when its block begins.
       FRESH = 0.1
 
+      # How an attempt fails that patience has cut short: it was waiting for the store's answer, or for a connection to ask on.
+      CUT_SHORT = %i[silent saturated].freeze
+      private_constant :CUT_SHORT
+
       private
 
-      # @yieldparam key [String, Symbol] what others held until patience ended; the block's value is the answer
+      # @yieldparam lease [Lease] on what others held until patience ended; the block's value is the answer
       # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many were asked for
-      def asking_for_all(keys, terms, block)
+      # @param waits [Boolean] does it raise where others have one of them?
+      def asking_for_all(keys, terms, block, waits:)
         started = Clock.now if Events.listening
         alarm = LossAlarm.new if terms.raises?
         bunch = Bunch.new(leases_on(keys, terms, alarm), terms, self)
+        check_own_holds(bunch, terms) if waits && terms.wait.positive?
         taking(bunch, bunch.leases, terms, alarm, block) do
           missing = fill_all(bunch, terms)
+          agree unless missing || @agreed
           tell_of_asking_for_all(bunch, missing, terms, Clock.now - started) if started
-          return yield(bunch[missing].key, missing, bunch.size) if missing
+          next unless missing
+
+          bunch.patience_is_over
+          return yield(bunch[missing], missing, bunch.size)
         end
+      end
+
+      # @raise [UnsupportedError]
+      def check_own_holds(bunch, terms)
+        own = OwnHolds.here
+        name = bunch.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or return
+
+        refuse_to_wait_for_itself("#{bunch[name].key.inspect}, one of #{bunch.size} keys,", terms)
       end
 
       # @return [Hash{String => Lease}] by names in the store; a key that is named again is the one named first
@@ -48,9 +66,8 @@ module Plock
       def fill_all(bunch, terms)
         deadline = now + terms.wait
         while (outcome = fill_in_order(bunch, terms, deadline)) == :late
-          lost = lost_meanwhile(bunch, terms)
-          return if lost.empty? || fill_together(lost, bunch, terms, deadline).nil?
-          return lost.first unless left_until(deadline).positive?
+          missing = refresh(bunch, terms, deadline) || bunch.over
+          return missing unless missing && left_until(deadline).positive?
 
           bunch.give_back
         end
@@ -72,7 +89,7 @@ module Plock
             first = first.first(index)
           end
           return (:late unless names.equal?(bunch.names)) unless refused
-          return refused unless fill(bunch[refused], refused, terms, left_until(deadline))
+          return refused unless fill_one(refused, bunch, terms, deadline)
 
           names = names.drop(first.size + 1)
         end
@@ -85,16 +102,32 @@ module Plock
       # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have; `:apart`: the store cannot take them at once
       def fill_together(names, bunch, terms, deadline)
         bunch.asks_for(names)
-        bunch.answered(take_all(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?) { |holds| bunch.granted = holds })
-      rescue *Taking::STORE_FAILURES
-        raise unless left_until(deadline).positive?
+        bunch.answered(take_all(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?,
+                                spent(terms, deadline), left_until(deadline)) { |holds| bunch.granted = holds })
+      rescue *Taking::STORE_FAILURES => e
+        raise unless left_until(deadline).positive? || cut_short?(e, bunch)
 
         0
       end
 
+      # Did patience end a last, short attempt, on a store that has answered this call before? Then it was refused, as far as is known.
+      def cut_short?(error, bunch)
+        bunch.heard? && CUT_SHORT.include?(error.code)
+      end
+
       # @return [String, nil] the name of the one that could not be had
       def fill_one_by_one(names, bunch, terms, deadline)
-        names.find { |name| !fill(bunch[name], name, terms, left_until(deadline)) }
+        names.find { |name| !fill_one(name, bunch, terms, deadline) }
+      end
+
+      # @return [String, nil] the name of one that is not ours any more, or of which that is not known
+      def refresh(bunch, terms, deadline)
+        lost = lost_meanwhile(bunch, terms)
+        lost.first unless lost.empty? || fill_together(lost, bunch, terms, deadline).nil?
+      rescue *Taking::STORE_FAILURES
+        raise unless left_until(deadline).positive?
+
+        bunch.names.first
       end
 
       # Leases that are old already, or were there before another one had to be waited for, get their full time again.
@@ -105,6 +138,18 @@ module Plock
         since = [Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)].max
         lost = bunch.names.reject { |name| (hold = bunch[name].hold).acquired_at >= since || hold.extend(terms.ttl) }
         lost.each { |name| bunch[name].hold = nil }
+      end
+
+      # @return [Object, nil] the hold
+      def fill_one(name, bunch, terms, deadline)
+        fill(bunch[name], name, terms, left_until(deadline), spent(terms, deadline))
+      rescue UnavailableError => e
+        raise unless cut_short?(e, bunch) && !left_until(deadline).positive?
+      end
+
+      # @return [Float] seconds since the call began
+      def spent(terms, deadline)
+        [terms.wait - (deadline - now), 0.0].max
       end
 
       def left_until(deadline)

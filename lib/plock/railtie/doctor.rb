@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../cli/doctor_command"
+require_relative "own_store"
 
 module Plock
   class Railtie
@@ -8,26 +9,12 @@ module Plock
     #
     # @api private
     class Doctor < CLI::DoctorCommand
+      include OwnStore
+
       # @param accepted [Array<String>] the names of checks that do not count
       # @return [Integer] the exit status
       def self.run(accepted)
-        new(accepted.empty? ? [] : ["--accept", accepted.join(",")]).run
-      rescue CLI::Failure => e
-        CLI.complain(e.message)
-        e.status
-      end
-
-      private
-
-      def store
-        @store ||= Plock.store.tap do |store|
-          raise usage("there is no server to look at: locks live in #{store.url}") unless Store === store
-        end
-      end
-
-      # Its help is about options that a task of rake does not have.
-      def usage(message)
-        CLI::UsageError.new(message)
+        super(accepted.empty? ? [] : ["--accept", accepted.join(",")])
       end
     end
   end

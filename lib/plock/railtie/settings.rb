@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../errors"
+require_relative "../settings"
 
 module Plock
   class Railtie
@@ -21,11 +21,7 @@ module Plock
     # @api private
     class Settings
       FILE = "plock.yml"
-      NAMES = %i[url secret namespace ttl wait logger options].freeze
-      # Options whose values YAML has no way to write as they are.
-      SYMBOLS = %i[verify encoding].freeze
-
-      private_constant :FILE, :NAMES, :SYMBOLS
+      private_constant :FILE
 
       # @param app [Rails::Application]
       def initialize(app)
@@ -59,31 +55,14 @@ module Plock
       end
 
       def from_application
-        check(@app.config.plock.to_h, "config.plock")
+        Plock::Settings.check(@app.config.plock.to_h, "config.plock")
       end
 
       def from_file
         path = @app.paths["config"].existent.map { |folder| File.join(folder, FILE) }.find { |file| File.exist?(file) } or return {}
         settings = @app.config_for(Pathname(path)) || {}
-        fail_with("#{path} must have names and values for #{::Rails.env}") unless settings.is_a?(Hash)
-        check(settings.to_h, path)
-      end
-
-      def check(settings, place)
-        settings = settings.compact
-        unknown = settings.keys - NAMES
-        fail_with("#{place} has no #{unknown.first}; there are #{NAMES.join(", ")}") if unknown.any?
-        settings[:options] = options(settings[:options], place) if settings.key?(:options)
-        settings
-      end
-
-      def options(options, place)
-        fail_with("options in #{place} must have names and values") unless options.is_a?(Hash)
-        options.to_h.to_h { |name, value| [name, SYMBOLS.include?(name) && value.is_a?(String) ? value.to_sym : value] }
-      end
-
-      def fail_with(message)
-        raise ConfigurationError.new(message, code: :bad_config)
+        Plock::Settings.fail_with("#{path} must have names and values for #{::Rails.env}") unless settings.is_a?(Hash)
+        Plock::Settings.check(settings.to_h, path)
       end
     end
   end

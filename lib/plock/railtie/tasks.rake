@@ -7,4 +7,11 @@ namespace :plock do
     status = Plock::Railtie::Doctor.run(arguments.extras)
     exit(status) unless status.zero?
   end
+
+  desc "Compare the secret of the application with that of others (plock:secret[replace] makes it the right one)"
+  task :secret, [] => :environment do |_, arguments|
+    require "plock/railtie/secret"
+    status = Plock::Railtie::Secret.run(arguments.extras)
+    exit(status) unless status.zero?
+  end
 end

@@ -14,9 +14,6 @@ module Plock
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
 
-      NAME = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
-      private_constant :NAME
-
       # @return [Hash, false] the job; false where it is not to be pushed
       # @raise [Guard::Conflict]
       # @raise [Guard::InvalidKey]
@@ -36,17 +33,8 @@ module Plock
 
       # A class that this process does not have is guarded where it runs.
       def guard_of(job_class)
-        job_class = find(job_class) if job_class.is_a?(String)
+        job_class = Payload.class_named(job_class) if job_class.is_a?(String)
         job_class.plock_guard if job_class.respond_to?(:plock_guard)
-      end
-
-      # What another language calls its classes need be no name of Ruby's.
-      def find(name)
-        return unless name.match?(NAME)
-
-        name.delete_prefix("::").split("::").inject(Object) do |scope, part|
-          scope.const_get(part) if scope.is_a?(Module) && scope.const_defined?(part)
-        end
       end
 
       def testing?

@@ -7,7 +7,8 @@ require_relative "payload"
 module Plock
   module Sidekiq
     # Gives back what jobs hold that will not be run: those that die, and those that somebody deletes through Sidekiq's own classes or
-    # its web pages. It needs no more than their tickets, so the classes of the jobs may be gone.
+    # its web pages. It needs no more than their tickets, so the classes of the jobs may be gone; what such a job holds is then looked
+    # for in the default store.
     #
     # @api private
     module Disposal
@@ -60,7 +61,11 @@ module Plock
         # @param item [Hash] what Sidekiq keeps of a job
         # @return [Boolean] could the store be asked?
         def of(item)
-          Payload.tickets(item).each { |ticket| Guard::Held.give_back(ticket) }
+          tickets = Payload.tickets(item)
+          return true if tickets.empty?
+
+          store = Payload.guard(item)&.store || Plock
+          tickets.each { |ticket| Guard::Held.give_back(store, ticket) }
           true
         rescue Error => e
           ::Sidekiq.logger.warn("plock: job #{item["jid"]} is gone; its key stays taken until its time in the queue is over: " \

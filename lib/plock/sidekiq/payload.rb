@@ -17,11 +17,33 @@ module Plock
       # How a ticket shows in the text of a job, for a first look without parsing it.
       MARK = "\"#{NAME}\":{"
 
+      CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
+      private_constant :CLASS
+
       class << self
         # @param item [Hash]
         # @return [Array<Guard::Ticket>]
         def tickets(item)
           places(item).map { |place| Guard::Ticket.read(place[NAME]) }
+        end
+
+        # @param item [Hash]
+        # @return [Guard::Options, nil] of the job's class, where this process has that
+        def guard(item)
+          job_class = class_named((item["wrapped"] || item["class"]).to_s)
+          job_class.plock_guard if job_class.respond_to?(:plock_guard)
+        end
+
+        # What another language calls its classes need be no name of Ruby's.
+        #
+        # @param name [String]
+        # @return [Module, nil]
+        def class_named(name)
+          return unless name.match?(CLASS)
+
+          name.delete_prefix("::").split("::").inject(Object) do |scope, part|
+            scope.const_get(part) if scope.is_a?(Module) && scope.const_defined?(part)
+          end
         end
 
         # @param item [Hash]

@@ -39,7 +39,7 @@ module Plock
       include InRuby
 
       # Of all databases; of MySQL, {#can?} says more.
-      UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list].freeze
+      UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list compares_secrets].freeze
 
       SCOPES = %i[connection transaction].freeze
       POOL_SIZES = (1..1024).freeze

@@ -4,6 +4,7 @@ require "plock"
 require "active_record"
 require_relative "in_ruby"
 require_relative "by_owner"
+require_relative "reach"
 require_relative "database/origin"
 require_relative "database/site"
 require_relative "database/asking"
@@ -47,7 +48,10 @@ module Plock
       POOL_SIZES = (1..1024).freeze
       NAME = /\A[^\0]{1,128}\z/.freeze
       DUMPED = "database"
-      private_constant :POOL_SIZES, :NAME, :DUMPED
+
+      # How long it is tried to take back what an adoption without an answer may have got.
+      TAKEN_BACK_S = 60.0
+      private_constant :POOL_SIZES, :NAME, :DUMPED, :TAKEN_BACK_S
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
@@ -55,11 +59,15 @@ module Plock
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives
+      # up
+      #   that cannot reach the database at all, however long its patience
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
       # @raise [UnsupportedError] another database, or one in memory
-      def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0, **options)
+      def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
+                     unavailable_timeout: 1.0, **options)
         @profile = Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
         unless model.is_a?(Class) && model <= ActiveRecord::Base
@@ -72,7 +80,8 @@ module Plock
         @site = Site.new(@origin, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
                                   attempt_timeout: check_seconds("attempt_timeout", attempt_timeout),
                                   release_timeout: check_seconds("release_timeout", release_timeout),
-                                  connect_timeout: check_seconds("connect_timeout", connect_timeout))
+                                  connect_timeout: check_seconds("connect_timeout", connect_timeout),
+                                  reach: reach_of(unavailable_timeout))
         @closed = false
         Events::ActiveSupportBridge.attach
       end
@@ -84,7 +93,7 @@ module Plock
 
       # @api private
       def tend(grant)
-        @site.watch(grant)
+        @site.watch(grant) if grant.attended?
         @site.keeper.tend(grant)
       end
 
@@ -137,6 +146,22 @@ module Plock
 
       def disconnect = @site.close
 
+      # Inside a transaction of the caller's it only looks: others would wait for the row until that transaction ends.
+      def keep_note(name, note, replace)
+        deadline = soon
+        return @origin.inside { |inside| tables.note(inside, name, deadline) } if inside?
+
+        @site.work(deadline) do |connection|
+          kept = tables.note(connection, name, deadline)
+          next kept if note.empty? || (kept && !replace)
+
+          tables.keep_note(connection, name, note, replace, deadline)
+          tables.note(connection, name, deadline)
+        end
+      rescue Connection::Again # SQLite, where somebody writes all the time: perhaps the caller, in a transaction of his own
+        raise if replace
+      end
+
       # @raise [ArgumentError]
       def check_name(key)
         return key if key.is_a?(String) && NAME.match?(key.dup.force_encoding(Encoding::UTF_8).scrub("\0"))
@@ -147,10 +172,11 @@ module Plock
       def inside? = @inside && @origin.in_transaction?
 
       # One attempt, of which nothing is to be seen before the caller's transaction is committed.
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         return super unless inside?
 
-        refuse_inside(wait: wait.positive?, "renew: or on_lost:": watch || renew, "a lock that is shared": share)
+        asks_to_watch = renew == true || (watch && !renew)
+        refuse_inside(wait: wait.positive?, "renew: or on_lost:": asks_to_watch, "a lock that is shared": share)
         grant = grant_for(key, label: label)
         fence = nil
         Dispatcher.start
@@ -189,6 +215,10 @@ module Plock
 
       def micros(seconds) = @site.micros(seconds)
 
+      def reach_of(unavailable_timeout)
+        Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
+      end
+
       def soon = Clock.now + @site.release_timeout
 
       # Nobody has use for an answer that comes when the lease is over.
@@ -202,7 +232,7 @@ module Plock
         Asking.new(@site, grant, ttl)
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch, &given)
+      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         refuse_inside("taking of several keys": true) if inside?
         grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch) }
         group = Group.new(@site, grants, ttl)
@@ -216,29 +246,38 @@ module Plock
         holds || refused
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
         key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" unless fence
 
-        grant = Grant.new(self, key, token, share: share, renew: renew, max_hold: max_hold, watch: watch)
-        adopting(grant, fence, given) do
+        grant = Grant.new(self, key, token_of(heir), share: share, renew: renew, max_hold: max_hold, watch: watch)
+        adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
-          left = adopt_row(grant, ttl)
-          [asked_at, ttl || granted, left / Site::MICROSECONDS] if left
+          fence, left = adopt_row(grant, token, ttl)
+          [fence, asked_at, ttl || granted, left / Site::MICROSECONDS] if fence
         end
       end
 
-      # @return [Integer, nil] microseconds that are left; nil: it is not held any more
-      def adopt_row(grant, ttl)
-        deadline, shared = soon, !grant.share.nil?
-        @site.work(deadline) do |connection|
-          noted = tables.holder(connection, grant.key, grant.token, shared, deadline)
-          grant.relabel(noted && who(noted).last)
-          left = tables.adopt(connection, grant.key, grant.token, @site.record(grant.label, grant.token), shared, deadline)
-          next left unless left && ttl
+      # In one transaction, which holds the key's row.
+      #
+      # @param token [String] of the owner that left it
+      # @return [Array(Integer, Integer), nil] fence and microseconds that are left; nil: it is not held any more
+      def adopt_row(grant, token, ttl)
+        deadline = soon
+        @site.work_on(grant.key, deadline) do |connection, head, line|
+          left = grant.share ? line.inside.find { |claim| claim.token == token } : (head if head.held? && head.token == token)
+          next unless left
 
-          micros(ttl) if tables.prolong(connection, grant.key, grant.token, micros(ttl), shared, deadline)
+          grant.relabel(left.holder && who(left.holder).last)
+          ends_at = ttl ? head.now + micros(ttl) : left.expires_at
+          tables.hand_over(connection, grant.key, (left.id if grant.share), grant.token, head.next_fence, ends_at,
+                           @site.record(grant.label, grant.token), deadline)
+          [head.next_fence, ends_at - head.now]
         end
+      end
+
+      def take_adoption_back(grant)
+        @site.settle_later(grant.key, grant.token, Clock.now + TAKEN_BACK_S)
       end
 
       def examine(key, _shared, budget = nil)

@@ -15,6 +15,9 @@ module Plock
       # Of a ttl is left when it is renewed, two thirds.
       RENEWALS_PER_TTL = 3
 
+      # Seconds for which a lease that is renewed automatically is left alone: most blocks are shorter, and such a lease costs nothing.
+      LATER_S = 0.25
+
       # How often it is tried again to renew it, until its end.
       RETRIES_PER_TTL = 20
 
@@ -38,11 +41,13 @@ module Plock
         @share = share
         @label = label
         @renew = renew
+        @left_alone = renew == :automatic
         @max_hold = max_hold
         @watch = watch
         @guarded = guarded
         @lock = Mutex.new
-        @ended = @due_at = @fence = nil
+        @ended = @due_at = @fence = @doubtful = nil
+        @ending = false # what comes after its end is not to begin before it
         @pid = Process.pid
       end
 
@@ -86,7 +91,7 @@ module Plock
 
       # @return [Boolean] as far as can be told without asking
       def valid?
-        @ended.nil? && !inherited? && Clock.now < @valid_until
+        @ended.nil? && !@ending && !inherited? && Clock.now < @valid_until
       end
 
       # @return [Boolean]
@@ -95,26 +100,26 @@ module Plock
       end
 
       # @param ttl [Float] seconds
-      # @return [Boolean] was it still ours?
+      # @return [Boolean, nil] is it ours? Nil: it had been released, or left, before it was asked for
       def extend(ttl)
         asking do
           asked_at = Clock.now
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min # whatever comes of the request
-          prolong(asked_at, ttl, ttl)
+          doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
       end
 
       # @param keep [Float] seconds that the key stays taken
       # @param deadline [Float, nil] on {Clock}; nil: the store's own
-      # @return [Boolean] was it still ours?
+      # @return [Boolean, nil] as {#extend}
       def release(keep, deadline = nil)
-        asking do
+        ending do
           finish(:released)
           @store.give_back(self, keep, deadline)
         end
       end
 
-      # @return [Boolean] was it still ours?
+      # @return [Boolean, nil] as {#extend}
       def downgrade
         asking do
           next lose unless @store.downgrade(self)
@@ -124,11 +129,14 @@ module Plock
         end
       end
 
-      # It is somebody else's from now on, who has been told all that is needed.
+      # Another owner adopts it, or its time ends it.
       #
-      # @return [void]
+      # @return [Boolean, nil] as {#extend}
       def leave
-        @lock.synchronize { finish(:given) if @ended.nil? }
+        ending do
+          finish(:given)
+          true
+        end
       end
 
       # Somebody has seen that it is not ours any more.
@@ -140,6 +148,11 @@ module Plock
         finish(:lost)
         notice([:lost, id]) if @watch
         false
+      end
+
+      # @return [Boolean] is it to hear at once what becomes of it? Not as long as it is left alone.
+      def attended?
+        !@left_alone
       end
 
       # What it would have heard may have been missed.
@@ -173,12 +186,43 @@ module Plock
 
       private
 
-      def asking
+      # The last thing that is asked. A mutex is not fair: threads that go on asking would keep this one from its turn.
+      def ending(&block)
+        @ending = true
+        asking(true, &block)
+      ensure
+        @ending = false if @ended.nil?
+      end
+
+      def asking(last = false)
+        return if @ending && !last && @ended != :lost
+
         @lock.synchronize do
-          next false if @ended || inherited?
+          next (@ended == :lost ? false : nil) if @ended || inherited?
 
           yield
         end
+      end
+
+      # An extension whose answer does not come may have been carried out, or may be yet, at any time. Until another one is answered, no more
+      # is relied on than its span.
+      def doubting(ttl)
+        answered = false
+        ours = yield
+        answered = true
+        @doubtful = nil
+        ours
+      ensure
+        doubt(ttl) unless answered
+      end
+
+      def doubt(ttl)
+        @doubtful = [@doubtful || @ttl, ttl].min
+        return unless @due_at
+
+        now = Clock.now
+        @due_at = [@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min
+        @store.tend(self)
       end
 
       def finish(how)
@@ -192,6 +236,7 @@ module Plock
         return lose if now >= @valid_until
         return @due_at = @valid_until if @limit && now >= @limit
 
+        return attend if @left_alone
         return renew(now) if @renew
 
         @watch ? check : @due_at = @valid_until
@@ -199,8 +244,15 @@ module Plock
         @due_at = [Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min
       end
 
+      # The block is a long one: from now on the lease is seen to.
+      def attend
+        @left_alone = false
+        @due_at = [@renew_at, @valid_until].min
+        @store.tend(self)
+      end
+
       def renew(now)
-        span = @limit ? [@ttl, @limit - now].min : @ttl
+        span = [@ttl, @doubtful, @limit && (@limit - now)].compact.min
         return unless prolong(now, @ttl, span)
 
         notice([:renewed, id, Clock.now - now]) if Events.renewals
@@ -222,8 +274,14 @@ module Plock
       def date(asked_at, ttl, left)
         @ttl = ttl
         @valid_until = end_of(asked_at, ttl, left)
-        @due_at = @watch ? [asked_at + (left / RENEWALS_PER_TTL), @valid_until].min : (@valid_until if @guarded)
+        @renew_at = asked_at + (left / RENEWALS_PER_TTL)
+        @due_at = @watch || @renew ? [@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min : (@valid_until if @guarded)
         @store.tend(self) if @due_at
+      end
+
+      # Halfway to its renewal at the latest.
+      def look_at(asked_at)
+        [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
       end
 
       def end_of(asked_at, ttl, left)

@@ -95,19 +95,20 @@ module Plock
       # @return [Grant]
       attr_reader :grant
 
-      # @return [Boolean]
+      # @return [Boolean, nil] as {Grant#extend}, and so do the others
       def extend(ttl) = @grant.extend(ttl)
 
       # @param keep [Float] seconds that the key stays taken
-      # @return [Boolean]
+      # @return [Boolean, nil]
       def release(keep) = @grant.release(keep)
 
-      # @return [Boolean]
+      # @return [Boolean, nil]
       def downgrade = @grant.downgrade
 
-      # @return [String]
+      # @return [String, false, nil]
       def dump
-        @grant.leave
+        left = @grant.leave or return left
+
         "#{FORMAT} #{@kind} #{[token].pack("m0")} #{fence} #{ttl} #{[key].pack("m0")} #{@grant.share&.to_str}"
       end
 

@@ -58,7 +58,7 @@ module Plock
 
       private
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
         asking = asking_for(grant, ttl)
         started = Clock.now
@@ -94,22 +94,36 @@ module Plock
         answers
       end
 
-      # Takes over what its token had already. Whoever is interrupted on the way leaves it to its time, or gives it back.
+      # Takes over what another token had. An adoption that is interrupted, or whose answer is lost, gives back what it may have got,
+      # for nothing else knows the new token.
       #
+      # @param lasting [Boolean] is the new token known to others, so that they can take it over?
       # @yield to ask the store
-      # @yieldreturn [Array(Float, Float, Float), nil] when it was asked, its ttl, and what is left of it; nil: it was lost
-      def adopting(grant, fence, given)
-        handing_out(given, -> { give_up(grant) if grant.fence }) do
-          asked_at, ttl, left = yield
-          hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if asked_at
+      # @yieldreturn [Array(Integer, Float, Float, Float), nil] the fence, when it was asked, its ttl, and what is left of it; nil: it
+      #   was lost
+      def adopting(grant, given, lasting:)
+        doubt = !lasting
+        handing_out(given, -> { give_up(grant, doubt) }) do
+          fence, asked_at, ttl, left = yield
+          doubt = false
+          hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if fence
         end
       end
 
-      def give_up(grant)
-        grant.release(0.0)
+      def give_up(grant, doubt)
+        if grant.fence then grant.release(0.0)
+        elsif doubt then take_adoption_back(grant)
+        end
       rescue *Locking::Taking::STORE_FAILURES
         nil # it ends with its time
       end
+
+      # What may have been granted, where nobody waits for the answer.
+      def take_adoption_back(grant) = settle_later(grant)
+
+      # @param dump [String, nil] of a lease whose token is to be used again
+      # @return [String]
+      def token_of(dump) = dump ? GrantHold.read(dump, kind)[1] : Plock.token
 
       def hold_of(grant, waited, contended)
         GrantHold.new(grant, kind, waited, contended)

@@ -43,7 +43,7 @@ module Plock
       def tend(task)
         enter do
           @tasks[task] = true
-          if @thread&.alive? then @moved.signal
+          if @thread&.alive? then wake_for(task)
           else @thread = Background.launch("plock keeper") { run }
           end
         end
@@ -72,9 +72,16 @@ module Plock
         end
       end
 
+      # A thread that wakes early enough by itself is left asleep: to wake it costs more than most leases do.
+      def wake_for(task)
+        due_at = task.due_at
+        @moved.signal if due_at && due_at < @wakes_at
+      end
+
       # What a parent had to see to is the parent's.
       def start_afresh
         @pid = Process.pid
+        @wakes_at = -Float::INFINITY
         @tasks = {}.compare_by_identity
         @thread = nil
       end
@@ -83,6 +90,12 @@ module Plock
         while (task = next_task)
           Background.guard("a store's keeper") { task.tend }
         end
+      end
+
+      # It looks at all tasks before it sleeps again.
+      def awake(task)
+        @wakes_at = -Float::INFINITY
+        task
       end
 
       # @return [Object, nil] nil: there has been nothing to do for a while
@@ -94,10 +107,11 @@ module Plock
             task = @tasks.each_key.min_by { |any| any.due_at || Float::INFINITY }
             now = Clock.now
             due_at = task&.due_at
-            return task if due_at && due_at <= now
+            return awake(task) if due_at && due_at <= now
             return @thread = nil if task.nil? && now >= idle_until
 
-            @moved.wait(@lock, (due_at || idle_until) - now)
+            @wakes_at = due_at || idle_until
+            @moved.wait(@lock, @wakes_at - now)
           end
         end
       end

@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
 require "plock"
-require "dalli"
+require_relative "memcached/dalli"
 require_relative "in_ruby"
 require_relative "by_owner"
 require_relative "memcached/client"
 require_relative "lines"
 require_relative "polling"
+require_relative "reach"
 
 module Plock
   class Store
@@ -41,16 +42,21 @@ module Plock
       #   servers and options are taken over. Where a server is down, its keys are not looked for on another.
       # @param pool_size [Integer] connections at most, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives
+      # up
+      #   that cannot reach memcached at all, however long its patience
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
-      def initialize(source, pool_size: 5, attempt_timeout: 0.5, **options)
-        @profile = Locking::Profile.extract(options)
+      def initialize(source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil,
+                     **options)
+        @profile = profile || Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
 
         servers, settings = Client.address_of(source)
         @servers = servers
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
         @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
         @keeper = Keeper.new
         @lines = Lines.new
@@ -68,9 +74,7 @@ module Plock
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl)
         work do |client|
-          next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
-
-          client.count(fence_key(grant.key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S)
+          next_fence(client, grant.key) if client.add(grant.key, value(grant, ttl), seconds(ttl))
         end
       end
 
@@ -135,6 +139,16 @@ module Plock
 
       def disconnect = @pool.close
 
+      # Without an end, though memcached may evict it.
+      def keep_note(name, note, replace)
+        work do |client|
+          next client.read(name) if note.empty?
+
+          client.set(name, note, 0) if replace
+          client.add(name, note, 0) ? note : client.read(name)
+        end
+      end
+
       # Who waits in this process comes first.
       def attempt(grant, ttl)
         !@lines.anybody?(grant.key) && !add(grant, ttl).nil?
@@ -143,32 +157,37 @@ module Plock
       def asking_for(grant, ttl)
         unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
 
-        Polling.new(self, @lines, grant, ttl)
+        Polling.new(self, @lines, grant, ttl, @reach)
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, &given)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
         key, token, fence, granted, share = GrantHold.read(dump, kind)
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
-        grant = Grant.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
-        adopting(grant, fence, given) do
+        grant = Grant.new(self, key, token_of(heir), renew: renew, max_hold: max_hold, watch: watch)
+        adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
-          left = adopt_value(grant, ttl, granted)
-          [asked_at, ttl || granted, left] if left
+          fence, left = adopt_value(grant, token, ttl, granted)
+          [fence, asked_at, ttl || granted, left] if fence
         end
       end
 
-      # @return [Float, nil] seconds that are left; nil: it is not held any more
-      def adopt_value(grant, ttl, granted)
-        left = nil
-        ours = change(grant) do |client, cas, found|
+      # @param token [String] of the owner that left it
+      # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
+      def adopt_value(grant, token, ttl, granted)
+        change(grant, token: token) do |client, cas, found|
           *noted, label, _mode = holder(found, nil)
           grant.relabel(label)
           left = ttl || noted.first
           left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
-          client.replace(grant.key, value(grant, left), seconds(left), cas)
-        end
-        left if ours
+          next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
+
+          [next_fence(client, grant.key), left]
+        end || nil
+      end
+
+      def next_fence(client, key)
+        client.count(fence_key(key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S)
       end
 
       def each_key(_prefix)
@@ -181,10 +200,10 @@ module Plock
       end
 
       # Runs the block with what must not have changed meanwhile, if it is ours.
-      def change(grant, deadline = nil)
+      def change(grant, deadline = nil, token: grant.token)
         work(deadline) do |client|
           value, cas = client.read_with_cas(grant.key)
-          owner(value) == grant.token && yield(client, cas, value)
+          owner(value) == token && yield(client, cas, value)
         end
       end
 

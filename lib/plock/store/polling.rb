@@ -19,7 +19,9 @@ module Plock
       # @param lines [Lines] of that store
       # @param grant [Grant] that is to be given
       # @param ttl [Float] seconds
-      def initialize(store, lines, grant, ttl)
+      # @param reach [Reach, nil] nil: it tries until patience ends, whatever fails
+      def initialize(store, lines, grant, ttl, reach = nil)
+        @reach = reach
         @store = store
         @lines = lines
         @grant = grant
@@ -34,7 +36,8 @@ module Plock
       # @param wait [Float] seconds
       # @return [Boolean] has the grant been given?
       def run(wait)
-        @patience = Clock.now + wait
+        @called_at = Clock.now
+        @patience = @called_at + wait
         return true if !@lines.anybody?(@key) && asked?
 
         @contended = true
@@ -80,13 +83,14 @@ module Plock
         asked_at = Clock.now
         @doubt = true
         fence = @store.add(@grant, @ttl)
+        @reach&.answered
         @grant.given(fence, asked_at, @ttl) if fence
         @doubt = false
         @failure = nil
         !fence.nil?
       rescue UnavailableError => e
         start_again
-        raise unless left.positive?
+        raise if !left.positive? || @reach&.lost?(e, @called_at)
 
         @failure = e
         false

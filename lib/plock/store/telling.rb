@@ -42,25 +42,37 @@ module Plock
         [holders, waiters] unless holders.empty? && waiters.empty?
       end
 
-      def examine_single(key, budget)
+      # @param own [String, nil] the token of one who gave up, and may be in the queue still
+      def examine_others(own, key, shared, budget)
+        holders, waiters = shared ? examine_shared(key, budget, own) : examine_single(key, budget, own)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
+
+      def examine_single(key, budget, own = nil)
         value, left, note, count, *told = ask_status(key, 0, budget)
         told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count && !told.empty? && budget.nil?
-        waiters = told.each_slice(2).map { |ticket, record| waiter(ticket, record, nil) }
+        waiters = told.each_slice(2).filter_map { |ticket, record| waiter(ticket, record, nil) unless own?(record, own) }
         [value.empty? ? [] : [[seconds(left), *facts(note, value), nil]], waiters]
       end
 
       # Who came and went between two pieces may be told twice, or not at all, but not as something else.
-      def examine_shared(key, budget)
+      def examine_shared(key, budget, own = nil)
         holders, waiters, told = [], [], 0
         loop do
           inside, waiting, *items = ask_shared_status(key, told, budget)
           items = items.each_slice(2).to_a
           holding = [inside - told, 0].max
           holders.concat(items.first(holding).map { |left, note| holder(left, note) })
-          waiters.concat(items.drop(holding).map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) })
+          others = items.drop(holding).reject { |_ticket, text| own?(text, own) }
+          waiters.concat(others.map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) })
           told += items.size
           return [in_order(holders), waiters] if budget || items.empty? || told >= inside + waiting
         end
+      end
+
+      # A record ends with the value, in which the token stands.
+      def own?(record, own)
+        !own.nil? && !own.empty? && record.b.include?(own)
       end
 
       # The store has them by their ends.
@@ -80,6 +92,14 @@ module Plock
           keys.each { |key| seen[key] ||= yield(key) || true }
           break if (cursor = Integer(cursor, 10)).zero?
         end
+      end
+
+      # @param name [String] of a key, which is neither a lock nor anything of one
+      # @param note [String] empty: only look
+      # @return [String, nil]
+      def keep_note(name, note, replace)
+        kept = ask_note(name, note, replace)
+        kept unless kept.empty?
       end
 
       # Only what was noted of this very holder: one that is not plock's leaves no note.

@@ -71,7 +71,7 @@ module Plock
 
       def lost? = look { @grant.ended == :lost && !inherited? }
 
-      # @return [Boolean]
+      # @return [Boolean, nil] is it ours? Nil: it had been released, or handed over. So do the others.
       def extend(ttl)
         mine { |_lock, now| @grant.extend_to(now, ttl) }
       end
@@ -89,13 +89,12 @@ module Plock
         mine { |lock, now| lock.downgrade(@grant, now) }
       end
 
-      # @return [String]
+      # @return [String, false, nil] false where it was lost, nil where it is not held any more
       def dump
         mine do
           @grant.ended = :given
           @grant.forget
-        end
-        "#{FORMAT} #{token} #{key}"
+        end.then { |ours| ours && "#{FORMAT} #{token} #{key}" }
       end
 
       # @return [String] without the token
@@ -111,9 +110,11 @@ module Plock
       end
 
       # Runs the block if the lease is ours and lives.
+      #
+      # @return [Boolean, nil]
       def mine
         @world.with(@key) do |lock, now|
-          next false unless lock.holders.include?(@grant) && @grant.ended.nil? && !inherited?
+          next (@grant.ended == :lost ? false : nil) unless lock.holders.include?(@grant) && @grant.ended.nil? && !inherited?
 
           yield lock, now
           true

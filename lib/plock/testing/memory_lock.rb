@@ -92,6 +92,17 @@ module Plock
         admit(now)
       end
 
+      # Nobody holds it, and nobody waits for it any more.
+      #
+      # @return [void]
+      def clear
+        @holders.each do |grant|
+          grant.ended ||= :lost
+          grant.forget
+        end.clear
+        @waiters.each(&:answer).clear
+      end
+
       # Everything that was due until now: renewals, the end of a lease, the end of patience. They happened when they were due,
       # whenever they are seen; only a lease begins when it is given, for nobody could have used it before.
       #

@@ -93,7 +93,7 @@ module Plock
         @world.now
       end
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, &given)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         claim = Claim.new(key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch)
         started = Clock.now
         Dispatcher.start # whose hold is collected must find it there
@@ -104,7 +104,7 @@ module Plock
         end
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch, &given)
+      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         owner = Owner.new(label)
         claims = keys.map { |key| Claim.new(key, owner, ttl, renew: renew, max_hold: max_hold, watch: watch) }
         refused = nil
@@ -130,15 +130,16 @@ module Plock
         end
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil)
         key, token = MemoryHold.read(dump)
+        next_token = heir ? MemoryHold.read(heir).last : Plock.token
         Dispatcher.start
         @world.with(key) do |lock, now|
           given = lock.held_by(token)
           next if given.nil? || given.ended == :released
 
           given.ended = :given
-          grant = Grant.new(Owner.new(given.owner.label), token, given.fence, ttl || given.ttl, now, share: given.share,
+          grant = Grant.new(Owner.new(given.owner.label), next_token, @world.next_fence(now), ttl || given.ttl, now, share: given.share,
                             renew: renew, max_hold: max_hold, watch: watch, expires_at: ttl ? now + ttl : given.expires_at)
           lock.replace(given, grant)
           MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
@@ -163,6 +164,10 @@ module Plock
 
       def each_key(prefix, &block)
         @world.held_keys.each { |key| block.call(key) if key.start_with?(prefix) }
+      end
+
+      def keep_note(name, note, replace)
+        @world.keep_note(name, note, replace)
       end
 
       def break_hold(key, _shared)

@@ -17,7 +17,9 @@ module Plock
       MICROSECONDS = 1_000_000
 
       @named = {}
+      @used = []
       @naming = Mutex.new
+      @knowing = Mutex.new
 
       # @param name [String] worlds of a name are the same; an empty one names none
       # @return [World]
@@ -27,13 +29,45 @@ module Plock
         @naming.synchronize { @named[name] ||= new }
       end
 
+      # Empties every world of this process.
+      #
+      # @return [void]
+      def self.clear_all
+        named = @naming.synchronize { @named.values }
+        used = @knowing.synchronize { @used.tap { @used = [] } }
+        (named | used).each(&:clear)
+      end
+
+      # Keeps a world until the next {clear_all}, which has something to empty in it.
+      #
+      # @return [void]
+      def self.know(world)
+        @knowing.synchronize { @used << world }
+      end
+
       def initialize
         @lock = Mutex.new
         @locks = {}
+        @notes = {}
         @offset = 0.0
         @fence = 0
         @pid = Process.pid
         @timekeeper = Timekeeper.new(self, @lock)
+        @known = !Events.here? # what is in another Ractor ends with it
+      end
+
+      # Forgets everything, and that its clock was moved. Leases are lost, of which nobody is told; those who wait go without.
+      #
+      # @return [void]
+      def clear
+        enter do
+          @locks.each_value(&:clear)
+          @locks.clear
+          @notes.clear
+          @offset = 0.0
+          @timekeeper.clock_moved
+        end
+        @known = false
       end
 
       # @return [Float] seconds on this world's clock
@@ -56,6 +90,7 @@ module Plock
           @lock.synchronize do
             start_afresh unless @pid == Process.pid
             value = yield now
+            be_known unless @known || (@locks.empty? && @offset.zero?)
             @timekeeper.expect(alarm_at)
             value
           end
@@ -83,6 +118,16 @@ module Plock
           value = yield locks, now
           locks.each { |lock| lock.idle? ? @locks.delete(lock.key) : @locks[lock.key] = lock }
           value
+        end
+      end
+
+      # Keeps a note where there is none yet, or instead of the one that there is.
+      #
+      # @return [String, nil] the one that is kept
+      def keep_note(name, note, replace)
+        enter do
+          @notes[name] = note if !note.empty? && (replace || !@notes.key?(name))
+          @notes[name]
         end
       end
 
@@ -136,6 +181,11 @@ module Plock
       end
 
       private
+
+      def be_known
+        @known = true
+        World.know(self)
+      end
 
       def alarm_at
         @locks.each_value.filter_map(&:alarm_at).min

@@ -3,133 +3,75 @@
 require "parse/lock"
 
 RSpec.describe Parse::Lock::ProcessMutex do
-  subject(:mutex) { described_class.new }
+  subject(:mutex) { mutexes["key"] }
 
-  let(:claim) { Object.new }
-  let(:other) { Object.new }
+  let(:mutexes) { Parse::Lock::ProcessMutexes.new(3) }
 
-  describe "#take and #give_back" do
-    it "give it to one claim at a time" do
-      expect(mutex.take(claim, 0)).to be(true)
-      expect(mutex.take(other, 0)).to be(false)
-      mutex.give_back(claim)
-      expect(mutex.take(other, 0)).to be(true)
-    end
-
-    it "wait no longer than patience lasts" do
-      mutex.take(claim, 0)
-      for_as_long_as(0.1) { expect(mutex.take(other, 0.1)).to be(false) }
-    end
-
-    it "wait for the one who has it" do
-      mutex.take(claim, 0)
-      waiter = background { mutex.take(other, 20) }
-      await_sleep(waiter)
-      mutex.give_back(claim)
-      expect(waiter.value).to be(true)
-    end
-
-    it "take nothing away from another claim" do
-      mutex.take(claim, 0)
-      mutex.give_back(other)
-      expect(mutex).to be_locked
-    end
-
-    it "give it to the waiters in their order" do
-      mutex.take(claim, 0)
-      order = Queue.new
-      waiters = Array.new(4) do |i|
-        own = Object.new
-        await_sleep(background { mutex.take(own, 20) && order.push(i) && mutex.give_back(own) })
-      end
-      mutex.give_back(claim)
-      waiters.each(&:join)
-      expect(Array.new(4) { order.pop }).to eq([0, 1, 2, 3])
-    end
-
-    it "do not lose the news when the one who was woken is killed" do
-      50.times do
-        mutex.take(claim, 0)
-        own = Object.new
-        first = background do
-          mutex.take(own, 20)
-        ensure
-          mutex.give_back(own)
-        end
-        await_sleep(first)
-        second = await_sleep(background { mutex.take(other, 20) })
-        mutex.give_back(claim)
-        first.kill # before or after it has taken its turn
-        expect(second.join(5)&.value).to be(true)
-        mutex.give_back(other)
-      end
-    end
-
-    it "let other fibers of the thread run meanwhile", :fibers do
-      steps = []
-      Sync do |task|
-        mutex.take(claim, 0)
-        waiter = task.async { mutex.take(other, 20) && steps << :taken }
-        steps << :waits
-        mutex.give_back(claim)
-        waiter.wait
-      end
-      expect(steps).to eq(%i[waits taken])
-    end
-
-    it "end in time under a scheduler, too", :fibers do
-      mutex.take(claim, 0)
-      for_as_long_as(0.1) { Sync { expect(mutex.take(other, 0.1)).to be(false) } }
-    end
+  it "locks and unlocks" do
+    expect(mutex.lock).to be(mutex)
+    expect([mutex.locked?, mutex.owned?]).to eq([true, true])
+    expect(mutex.unlock).to be(mutex)
+    expect([mutex.locked?, mutex.owned?]).to eq([false, false])
   end
 
-  describe "as a Mutex" do
-    it "locks and unlocks" do
-      expect(mutex.lock).to be(mutex)
-      expect([mutex.locked?, mutex.owned?]).to eq([true, true])
-      expect(mutex.unlock).to be(mutex)
-      expect([mutex.locked?, mutex.owned?]).to eq([false, false])
-    end
+  it "tries" do
+    expect(mutex.try_lock).to be(true)
+    expect(mutex.try_lock).to be(false)
+  end
 
-    it "tries" do
-      expect(mutex.try_lock).to be(true)
-      expect(mutex.try_lock).to be(false)
-    end
+  it "synchronizes" do
+    expect(mutex.synchronize { [mutex.owned?, :value] }).to eq([true, :value])
+    expect(mutex).not_to be_locked
+  end
 
-    it "synchronizes" do
-      expect(mutex.synchronize { [mutex.owned?, :value] }).to eq([true, :value])
-      expect(mutex).not_to be_locked
-    end
+  it "is free after an exception" do
+    expect { mutex.synchronize { raise KeyError } }.to raise_error(KeyError)
+    expect(mutex).not_to be_locked
+  end
 
-    it "is free after an exception" do
-      expect { mutex.synchronize { raise KeyError } }.to raise_error(KeyError)
-      expect(mutex).not_to be_locked
-    end
+  it "waits without end" do
+    mutex.lock
+    waiter = background { mutex.synchronize { :value } }
+    await_sleep(waiter)
+    mutex.unlock
+    expect(waiter.value).to be(:value)
+  end
 
-    it "waits without end" do
-      mutex.lock
-      waiter = background { mutex.synchronize { :value } }
-      await_sleep(waiter)
+  it "refuses to be locked twice by one fiber" do
+    mutex.lock
+    expect { mutex.lock }.to raise_error(ThreadError, /recursive/)
+    expect { mutex.synchronize { :never } }.to raise_error(ThreadError, /recursive/)
+    expect(mutex).to be_owned
+  end
+
+  it "refuses to be unlocked by another" do
+    mutex.lock
+    refused = background do
       mutex.unlock
-      expect(waiter.value).to be(:value)
+    rescue ThreadError => e
+      e
     end
+    expect(refused.value).to be_a(ThreadError)
+    expect(mutex).to be_owned
+  end
 
-    it "refuses to be locked twice by one fiber" do
-      mutex.lock
-      expect { mutex.lock }.to raise_error(ThreadError, /recursive/)
-      expect { mutex.synchronize { :never } }.to raise_error(ThreadError, /recursive/)
-      expect(mutex).to be_owned
-    end
+  it "stays the mutex of its key when others have taken its place in the list" do
+    mutex
+    %w[a b c d].each { |key| mutexes[key] }
+    holder = await_sleep(background { mutexes["key"].synchronize { sleep } })
+    expect([mutex.locked?, mutex.try_lock]).to eq([true, false])
+    holder.kill.join
+    expect(mutex.try_lock).to be(true)
+    expect(mutexes["key"].try_lock).to be(false)
+  end
 
-    it "refuses to be unlocked by another" do
-      mutex.lock
-      refused = background do
-        mutex.unlock
-      rescue ThreadError => e
-        e
-      end
-      expect(refused.value).to be_a(ThreadError)
-      expect(mutex).to be_owned
-    end
+  it "is kept as long as it is locked" do
+    mutex.lock
+    %w[a b c d].each { |key| mutexes[key] }
+    expect(mutexes["key"]).to be(mutex)
+  end
+
+  it "does not show its key" do
+    expect(mutex.inspect).to eq("#<Parse::Lock::ProcessMutex free>")
   end
 end

@@ -16,6 +16,6 @@ RSpec.describe Parse::Lock::Reports do
     heard = warnings { described_class.call(:overrun, "a \"key\"", 3.14159, 3.0) }
     expect(heard.size).to be(1)
     expect(heard.first).to start_with('[Parse::Lock] critical section for "a \\"key\\"" ran 3.14s, exceeding ttl: 3s')
-      .and include("mutual exclusion was not guaranteed", "Raise ttl:")
+      .and include("Mutual exclusion was NOT guaranteed", "Raise ttl:")
   end
 end

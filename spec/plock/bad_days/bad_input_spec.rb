@@ -165,4 +165,36 @@ RSpec.describe "Bad input" do
       expect(store).not_to be_closed
     end
   end
+  describe "says what is wrong, and what to do" do
+    it "TLS against a plain port" do
+      url = redis_server.url.sub("redis:", "rediss:")
+      expect { open_store(url, ca_file: Support::Certificates.ca.cert_file).try_acquire("x") }
+        .to raise_error(Plock::UnavailableError, /does not seem to speak TLS on this port \(then use redis:/)
+    end
+
+    it "a password for a server that has none" do
+      store = open_store(shared_redis.url(password: "secret-0815"))
+      expect { store.try_acquire("x") }.to raise_error(Plock::AuthenticationError) { |error|
+        expect(error.message).to include("has no password set: remove it from the URL, or set requirepass")
+        expect(error.message).not_to include("0815")
+      }
+    end
+
+    it "a file of certificates that is not there, or is none" do
+      { ca_file: "/nowhere/ca.pem", cert: "/nowhere/cert.pem", ca_path: "/nowhere" }.each do |option, path|
+        expect { open_store("rediss://127.0.0.1:1", option => path).try_acquire("x") }
+          .to raise_error(Plock::ConfigurationError, /#{option}: #{path}: No such file or directory/)
+      end
+      expect { open_store("rediss://127.0.0.1:1", ca_file: __FILE__).try_acquire("x") }
+        .to raise_error(Plock::ConfigurationError, /ca_file: #{__FILE__}: .*a PEM file is needed/)
+    end
+
+    it "an unknown scheme, an empty URL and none at all" do
+      expect { Plock::Store.open("http://localhost") }
+        .to raise_error(Plock::ConfigurationError, %r{unknown scheme; known are redis://, rediss://, unix://, local: and memory:})
+      { nil => "the store is nil: give a URL", "" => 'the store is "": give a URL' }.each do |source, words|
+        expect { Plock::Store.open(source) }.to raise_error(Plock::ConfigurationError, /#{words} .*local: or memory:/)
+      end
+    end
+  end
 end

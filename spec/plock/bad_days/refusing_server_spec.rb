@@ -111,20 +111,16 @@ RSpec.describe "A server that refuses" do
     it_behaves_like "a store that fails with", "Plock::UnavailableError", :masterdown
   end
 
-  context "when it is a cluster node that has the key elsewhere" do
-    let(:address) { redis_server(:moved).url }
+  %i[moved cluster].each do |kind|
+    context "when it is a node of a cluster (#{kind})" do
+      let(:address) { redis_server(kind).url }
 
-    it_behaves_like "a store that fails with", "Plock::UnsupportedError", :moved
+      it_behaves_like "a store that fails with", "Plock::UnsupportedError", :cluster
 
-    it "says what is not supported" do
-      expect(attempt_failure(store).message).to match(/cluster.*not supported/i)
+      it "says what is not supported, and what to do" do
+        expect(attempt_failure(store).message).to match(/Redis Cluster, which plock does not support: name/)
+      end
     end
-  end
-
-  context "when it is a cluster node that serves nothing" do
-    let(:address) { redis_server(:cluster).url }
-
-    it_behaves_like "a store that fails with", "Plock::UnavailableError", :clusterdown
   end
 
   context "when it is out of memory" do

@@ -94,8 +94,9 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   end
 
   it "sees a cluster" do
-    findings, status = examine(redis_server(:cluster).unix_url)
-    expect([level(findings, "role"), level(findings, "trial"), status]).to eq ["danger", "danger", 1]
+    _, errors, status = plock("doctor", "--store", redis_server(:cluster).unix_url)
+    expect(errors).to match(/Redis Cluster, which plock does not support/)
+    expect(status.exitstatus).to eq 69
   end
 
   it "knows the mode by its name in Valkey" do

@@ -3,6 +3,7 @@
 require "spec_helper"
 require "logger"
 require "stringio"
+require "support/constants"
 require "support/store_contract/helpers"
 require_relative "mongo_locking/models"
 
@@ -94,10 +95,27 @@ RSpec.describe Mongo::Locking do
 
     it "says what cannot be" do
       { { key: "id" } => "locker key must be a Proc or Symbol", { scope: 5 } => "locker scope must be a Proc, Symbol or String",
-        { max_tries: 5 } => "unknown option: :max_tries" }.each do |options, message|
+        { max_retries: "5" } => /max_retries must be a number/ }.each do |options, message|
         expect { lockable { lockable!(options) } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, message)
       end
       expect(lockable { nil }.lockable!.name).to eq "Thing"
+    end
+
+    it "ignores options that it does not know, with a warning that names them" do
+      type = nil
+      heard = warnings { type = lockable { lockable!(key: :id, max_tries: 5, expire: true, max_retries: 3) } }
+      expect(heard).to eq(["[Plock] Thing.lockable! ignores :max_tries, :expire: the options that it knows are :max_retries, " \
+                           ":first_retry_interval, :max_retry_interval, :max_lifetime\n"])
+      expect([name_of(type.new), type.locker.options]).to eq(["Thing/7", { max_retries: 3 }])
+    end
+
+    it "says so to the logger where there is one" do
+      log = StringIO.new
+      described_class.logger = Logger.new(log)
+      lockable { lockable!(expire: true) }
+      expect(log.string).to include("Thing.lockable! ignores :expire")
+    ensure
+      described_class.logger = nil
     end
 
     it "is inherited, the scope too" do
@@ -129,6 +147,11 @@ RSpec.describe Mongo::Locking do
       expect { lockable { locked_by!("owner") } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, "parent reference must be a Proc or Symbol")
       expect { lockable { locked_by! } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, /parent reference/)
     end
+  end
+
+  it "ignores options of .locked_by! that it does not know, with a warning that names them" do
+    heard = warnings { lockable { locked_by!(:owner, expire: true) } }
+    expect(heard).to contain_exactly(/Thing\.locked_by! ignores :expire/)
   end
 
   describe "#lock" do
@@ -356,6 +379,31 @@ RSpec.describe Mongo::Locking do
     expect(Mongo::Locking::ArgumentError).to be Mongo::Locking::Exceptions::ArgumentError
     expect { Mongo::Locking::Nothing }.to raise_error(NameError, /Nothing/)
     expect(MongoModels::Order.class_eval("ArgumentError", __FILE__, __LINE__)).to be ArgumentError
+  end
+
+  it "has an ArgumentError that is Ruby's, and an Error of its own" do
+    error = begin
+      order.lock
+    rescue Mongo::Locking::Exceptions::Error => e
+      e
+    end
+    expect(error).to be_a(Mongo::Locking::Exceptions::ArgumentError).and be_a(ArgumentError)
+    expect([Mongo::Locking::Exceptions::Error, RuntimeError, StandardError].map { |kind| error.is_a?(kind) && error.kind_of?(kind) })
+      .to eq([true, true, true])
+    expect([Mongo::Locking::Exceptions::LockTimeout, IOError].map { |kind| error.is_a?(kind) || kind === error }).to eq([false, false])
+    expect { order.lock }.to raise_error(ArgumentError, /requires a block/)
+    expect(Class.new(Mongo::Locking::Exceptions::Error) === error).to be(false)
+    expect(Mongo::Locking::Exceptions::Error === ArgumentError.new).to be(false)
+    expect(Mongo::Locking::Exceptions::LockTimeout.new).to be_a(Mongo::Locking::Exceptions::Error)
+  end
+
+  # Mongo::ConditionVariable and Mongo::Logger are those of the driver, and it may have others tomorrow.
+  it "names no constant of Ruby's without ::" do
+    folder = File.join(Support::Examples::LIB, "plock/compat")
+    files = Dir[File.join(folder, "mongo_locking{.rb,/**/*.rb}")].to_h { |path| [path, Support::Constants.new(File.read(path))] }
+    own = files.values.flat_map(&:defined) - %w[Mongo]
+    expect(files.size).to be > 10
+    files.each { |path, constants| expect([path, constants.bare.reject { |name, _line| own.include?(name) }]).to eq([path, []]) }
   end
 
   it "gives a class nothing but what it needs" do

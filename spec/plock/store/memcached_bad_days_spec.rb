@@ -29,6 +29,23 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       end
     end
 
+    { "refuses connections" => :refuse, "is silent" => :silent }.each do |what, mode|
+      it "a server that #{what} does not hold up a long patience: UnavailableError after unavailable_timeout", :timing do
+        line.__send__(mode)
+        within(1.6, least: 1.0) do
+          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        end
+      end
+    end
+
+    it "who waits behind another does not begin to count when the other has given up", :timing do
+      line.refuse
+      within(2.0) do
+        callers = Array.new(5) { background { store.acquire(key, wait: 60) { raise "entered" } rescue $!.class } }
+        expect(callers.map(&:value)).to all(eq(Plock::UnavailableError))
+      end
+    end
+
     it "who has patience gets over it" do
       store.acquire(key) { nil }
       line.swallow(:reply)
@@ -69,6 +86,7 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
 
     # Does what the block does when the store has just read whose lease it is to break.
     def breaking(store, lease)
+      store.status(key) # it has compared its secret by then
       line.hold(:reply, after: "mg ")
       broken = background { store.break(key) }
       line.await(:reply, lease.token)

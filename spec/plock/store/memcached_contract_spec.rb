@@ -6,7 +6,10 @@ require "support/memcached"
 require "support/store_contract"
 
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
-  let(:store) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address, attempt_timeout: 20), :close) }
+  let(:store) { opener.call }
+  let(:opener) do
+    ->(**options) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address, attempt_timeout: 20, **options), :close) }
+  end
 
   it_behaves_like "a store", Plock::Store::Memcached::UNABLE
 end

@@ -4,7 +4,9 @@ require "spec_helper"
 require "support/store_contract"
 
 RSpec.describe Plock::Testing::MemoryStore do
-  let(:store) { Plock::Store.open("memory:") }
+  let(:name) { SecureRandom.hex(8) }
+  let(:store) { Plock::Store.open("memory:#{name}") }
+  let(:opener) { ->(**options) { Plock::Store.open("memory:#{name}", **options) } }
 
   include Support::StoreContract
 

@@ -104,7 +104,7 @@ RSpec.shared_examples "a store that is acquired" do
                  ["k", { ttl: Float::NAN }]],
       "wait:" => [["k", { wait: -1 }], ["k", { wait: Float::INFINITY }], ["k", { wait: nil }]],
       "renew:" => [["k", { renew: 1 }]],
-      "max_hold:" => [["k", { max_hold: 5 }], ["k", { max_hold: 0, renew: true }]],
+      "max_hold:" => [["k", { max_hold: 5, ttl: 5 }], ["k", { max_hold: 5, renew: false }], ["k", { max_hold: 0, renew: true }]],
       "at_least:" => [["k", { at_least: -1 }], ["k", { at_least: nil }]],
       "on_lost:" => [["k", { on_lost: 5 }], ["k", { on_lost: :shout }]],
       "label:" => [["k", { label: "" }], ["k", { label: "l" * 101 }], ["k", { label: 5 }], ["k", { label: "\xFF" }]],

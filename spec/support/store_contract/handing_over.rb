@@ -3,14 +3,18 @@
 RSpec.shared_examples "a store that hands leases over" do
   long = Support::StoreContract::LONG
 
+  # A forked child has a store of its own then.
+  def copied_by_fork? = store.url.start_with?("memory:", "mongo:")
+
   describe "Lease#dump and #adopt" do
-    it "carry a lease on: the same token and fence, the same end" do
+    it "carry a lease on: the same end, another token and a greater fence" do
       lease = hold(ttl: long)
-      facts = [lease.key, lease.token, lease.fence]
-      remaining = lease.remaining
+      token, fence, remaining = lease.token, lease.fence, lease.remaining
       adopted = store.adopt(lease.dump)
-      expect([adopted.key, adopted.token, adopted.fence]).to eq(facts)
-      expect(adopted).to have_attributes(valid?: true, remaining: be_between(remaining - 2, remaining + 0.01))
+      expect(adopted).to have_attributes(key: lease.key, valid?: true, fence: be > fence,
+                                         remaining: be_between(remaining - 2, remaining + 0.01))
+      expect(adopted.token).not_to eq(token)
+      expect(store.status(key).fence).to eq(adopted.fence)
       expect(adopted.release).to be(true)
       expect_free
     end
@@ -18,8 +22,50 @@ RSpec.shared_examples "a store that hands leases over" do
     it "carry it to another process" do
       lease = hold(ttl: long)
       dump = lease.dump
-      expect(in_child { store.adopt(dump) { |adopted| [adopted.valid?, adopted.fence] } }).to eq([true, lease.fence])
+      expect(in_child { store.adopt(dump) { |adopted| [adopted.valid?, adopted.fence > lease.fence] } }).to eq([true, true])
+      expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost) unless copied_by_fork?
       store.break(key)
+    end
+
+    it "are good for one adoption: the second raises LeaseLost, and takes nothing from the first" do
+      dump = hold(ttl: long).dump
+      first = store.adopt(dump)
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::LeaseLost, /#{key}/)
+      expect(first.check!).to be_valid
+      expect(store.status(key).fence).to eq(first.fence)
+      expect(first.extend(ttl: long).release).to be(true)
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::LeaseLost, /#{key}/)
+      expect_free
+    end
+
+    it "let one of many in that adopt the same dump at once" do
+      dump = hold(ttl: long).dump
+      gate = Thread::Queue.new
+      answers = Array.new(5) do
+        background do
+          gate.pop
+          store.adopt(dump)
+        rescue Plock::LeaseLost
+          nil
+        end
+      end
+      gate.close
+      adopted = answers.filter_map(&:value)
+      expect(adopted.size).to eq(1)
+      expect(adopted.first.check!.release).to be(true)
+    end
+
+    it "hand a lease on again, each time with a greater fence, and each dump once" do
+      fences = []
+      dumps = [hold(ttl: long).dump]
+      3.times do
+        lease = store.adopt(dumps.last)
+        fences << lease.fence
+        dumps << lease.dump
+      end
+      expect(fences).to eq(fences.sort.uniq)
+      dumps[0..-2].each { |dump| expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost) }
+      expect(store.adopt(dumps.last).release).to be(true)
     end
 
     it "make it the receiver's for all who look" do
@@ -97,6 +143,14 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
+    it "keep at_least: where they are adopted for a shorter time: it is the ttl then, as in acquire" do
+      lease = store.adopt(store.acquire(key, at_least: 20).dump, ttl: 1)
+      expect(lease).to have_attributes(valid?: true, ttl: be_between(15, 20.1), remaining: be_between(15, 20.1))
+      expect(store.status(key).remaining).to be_between(15, 20.1)
+      store.adopt(lease.dump, ttl: 60) { |longer| expect(longer).to have_attributes(ttl: 60.0, remaining: be_between(55, 60.1)) }
+      store.break(key)
+    end
+
     it "keep nothing that was not asked for, and can be adopted, whatever the wall clock is set to meanwhile" do
       [-400 * 86_400, -3600, 3600].each do |jump|
         dump = hold(ttl: long).dump
@@ -124,8 +178,7 @@ RSpec.shared_examples "a store that hands leases over" do
         steps = (first..5_000).step(stride).find do |step|
           dump = store.acquire(key, ttl: long).dump
           interrupted = interrupted_at(step) { store.adopt(dump) { nil } }
-          store.adopt(dump) { nil } unless free?
-          expect_free
+          adopt_unless_freed(dump)
           !interrupted
         end
         2.times { GC.start }

@@ -107,6 +107,14 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
+    # Takes over what an interrupted adoption has left, if it has not begun. What it has got is given back a moment later.
+    def adopt_unless_freed(dump)
+      store.adopt(dump) { nil } unless free?
+      expect_free
+    rescue Plock::LeaseLost
+      expect_nobody
+    end
+
     # Where somebody was interrupted, or patience is over, the store may see to what he left a moment later.
     def expect_nobody(lock = key)
       eventually(2.0, "somebody was left behind") { status_of(lock).then { |status| !status.held? && status.waiters.empty? } }

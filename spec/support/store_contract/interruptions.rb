@@ -31,6 +31,15 @@ RSpec.shared_examples "a store whose callers are interrupted" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, wait: long) { nil } }) { expect_free }
     end
 
+    it "leaves nothing behind though the block releases by itself, at whatever step it comes" do
+      interrupted_everywhere(-> { store.acquire(key, ttl: long, &:release) }) { expect_free }
+    end
+
+    it "leaves nothing behind though the block releases each of several, at whatever step it comes" do
+      keys = [key, "#{key}:2"]
+      interrupted_everywhere(-> { store.acquire_all(keys, ttl: long) { |leases| leases.each(&:release) } }) { keys.each { |name| expect_free(name) } }
+    end
+
     it "leaves nothing behind with on_lost: :raise, at whatever step it comes" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, on_lost: :raise) { nil } }) { expect_free }
     end

@@ -30,6 +30,35 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect(fences.each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
     end
 
+    it "can be extended by another thread while its block ends: nothing is left, and nothing is called a loss" do
+      lost = Thread::Queue.new
+      heard = warnings do
+        20.times do
+          beat = nil
+          store.acquire(key, ttl: long, on_lost: lost.method(:push)) do |lease|
+            begun = Thread::Queue.new
+            beat = background do
+              loop { lease.extend(ttl: long) && begun << true }
+            rescue Plock::LeaseLost => e
+              e.message
+            end
+            begun.pop
+          end
+          expect(beat.value).to match(/is released/)
+          expect_free
+        end
+      end
+      Plock::Dispatcher.flush
+      expect([heard, lost.size]).to eq([[], 0])
+    end
+
+    it "can be released by two threads at once: once is true" do
+      lease = store.acquire(key, ttl: long)
+      answers = Array.new(2) { background { lease.release } }.map(&:value)
+      expect(answers).to contain_exactly(true, false)
+      expect(lease).not_to be_lost
+    end
+
     it "is not valid any more when it is released, but not lost" do
       lease = hold
       lease.release
@@ -163,15 +192,14 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    unless unable.include?(:hand_over) # whoever comes late is one who was given it
-      it "is the end of the lease all the same: nothing that comes late prolongs it" do
-        dump = hold(ttl: long, at_least: 20).dump
-        late = store.adopt(dump)
-        store.adopt(dump).release
-        expect { late.extend(ttl: 60) }.to raise_error(Plock::LeaseLost)
+    unless unable.include?(:hand_over)
+      it "is the end of the lease all the same: an adoption that comes late prolongs nothing" do
+        dumps = [hold(ttl: long, at_least: 20).dump]
+        lease = store.adopt(dumps.first)
+        dumps << lease.dump
+        expect(store.adopt(dumps.last).release).to be(true)
+        dumps.each { |dump| expect { store.adopt(dump, ttl: 60) }.to raise_error(Plock::LeaseLost) }
         expect(store.status(key)).to have_attributes(held?: true, remaining: be_between(15, 20.1))
-        expect(late.release).to be(false)
-        expect(store.status(key)).to be_held
         store.break(key)
         expect_free
       end

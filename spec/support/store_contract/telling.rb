@@ -44,6 +44,17 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
       expect(store.status(key).waiters).to be_empty
     end
 
+    it "counts others only after waiting in vain, in the error and right after it" do
+      lease = hold(ttl: long)
+      told = Array.new(5) do
+        store.acquire(key, wait: 0.01)
+      rescue Plock::TimeoutError => e
+        [e.status.waiters.size, store.status(key).waiters.size]
+      end
+      expect(told).to all(eq([0, 0]))
+      lease.release
+    end
+
     it "does not know of waiters who are gone" do
       lease = hold(ttl: long)
       line_up(1) { nil }.first.kill.join

@@ -7,7 +7,8 @@ RSpec.shared_examples "a store that cannot do everything" do |unable|
     read_write_locks: ->(store, key) { store.read_write_lock(key).read(wait: 0) { raise "entered" } },
     downgrade: ->(store, key) { store.read_write_lock(key).write(wait: 0, &:downgrade) },
     hand_over: ->(store, key) { store.acquire(key, &:dump) },
-    list: ->(store, _key) { store.each_lock { nil } }
+    list: ->(store, _key) { store.each_lock { nil } },
+    compares_secrets: ->(store, _key) { store.replace_secret(force: true) }
   }
 
   it "says what it can do, and what it cannot" do

@@ -24,7 +24,8 @@
  * listens for all who wait, claims for whoever is called, renews leases and notices their loss; where a waiting thread uses
  * plock_await it does that work itself meanwhile. What happened to leases while nobody asked is told by notices (plock/notice.h).
  *
- * A lease belongs to one thread at a time; a store may be shared by all threads. After fork() the child's copies hold
+ * A store may be shared by all threads. A lease does one operation at a time, and is used under one lock of the program's; where several
+ * threads use one, plock/turn.h has them take turns. After fork() the child's copies hold
  * nothing: their connections are closed without a word on the wire and a lease of the parent's is never released by the child. */
 #ifndef PLOCK_H
 #define PLOCK_H
@@ -39,6 +40,7 @@
 #include "plock/inquiry.h"
 #include "plock/conversation.h"
 #include "plock/local.h"
+#include "plock/turn.h"
 #include "plock/notice.h"
 #include "plock/waker.h"
 

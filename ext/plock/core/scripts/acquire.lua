@@ -1,15 +1,17 @@
 -- Takes the lock where it is free and nobody is before us, and numbers the lease.
--- KEYS: lock, companion, queue. ARGV: value, ttl ms, record ('host pid thread channel label value'), and
+-- KEYS: lock, companion, queue. ARGV: value, ttl ms, record ('host pid thread channel label value'), ms for which the companion lasts, and
 --   'again'                 where an earlier request of this owner may have got it already, or
 --   ticket, window ms       of one who waits: '0' is who has no ticket yet; the window is pass.lua's.
 -- Held: the fence, a string of 16 digits. Refused: {0, ms until the lock can be free}, and to one who waits also its rank,
--- the ticket to come back with, and 1 if the holder is one of ours, who will tell.
+-- the ticket to come back with, 1 if the holder is one of ours, who will tell, and 1 if its place in the queue had been lost.
+-- 0 ms: records without a process stood in the way, and there are more of them; ask again at once.
 local call = redis.call
 local mine = call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence is to be done
   local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-  local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-  local left
+  local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
+  local left, lost
+  -- include parts/tries
   -- include parts/pass
   if mine then -- nobody told those who wait: the last holder's time ran out
     left = left_to_polling(window)
@@ -17,9 +19,11 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
       call('DEL', lock)
       mine = false
     else
-      if window and ticket ~= '0' then call('ZADD', queue, 'NX', ticket, record) end
-      mine = not pass(lock, queue, value)
-      left = nil
+      if window and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, record) == 1 end
+      local passed = pass(lock, queue, record)
+      mine = passed == false
+      left = passed == nil and 0 or nil
+      if left then call('DEL', lock) end
     end
   elseif ticket then
     local holder = call('GET', lock)
@@ -30,7 +34,10 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     end
   end
   if not mine then
-    left = left or call('PTTL', lock)
+    if not left then
+      left = call('PTTL', lock)
+      if left == 0 then left = 1 end
+    end
     if not window then return {0, left} end
     local place = call('ZSCORE', queue, record)
     if not place then
@@ -38,15 +45,17 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
       if ticket == '0' then
         local t, last = call('TIME'), call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
         place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
+      else
+        lost = true
       end
       place = string.format('%.0f', place)
       call('ZADD', queue, place, record)
     end
     call('PEXPIRE', queue, math.max(left, 0) + 600000)
-    local holder, noted = call('GET', lock), call('GET', companion)
-    local ours = not holder or stands_for(holder) or (noted and string.sub(noted, -#holder) == holder)
-    return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0}
+    local holder = call('GET', lock)
+    local ours = not holder or stands_for(holder) or notes(call('GET', companion), holder)
+    return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0, lost and 1 or 0}
   end
 end
 -- include parts/number
-return number(KEYS[2], ARGV[3], call('TIME'))
+return number(KEYS[2], ARGV[3], ARGV[4], call('TIME'))

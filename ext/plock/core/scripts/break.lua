@@ -1,10 +1,12 @@
--- Takes a lock away from whoever holds it, tells him where he listens, and hands it to the first in line.
--- KEYS: lock, companion, queue. 0: nobody held it, 1: free now, 2: handed over.
+-- Takes a lock away from whoever holds it, tells the holder where it listens, and hands it to the first in line.
+-- KEYS: lock, companion, queue. 0: nobody held it, 1: free now, 2: handed over, 3: not yet, ask again (pass.lua's nil).
+-- include parts/tries
 -- include parts/pass
 local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion)
 if not holder then return 0 end
-local record = noted and string.match(noted, '^%d+ %S+ (.*)$')
-if record and string.sub(record, -#holder - 1) == ' ' .. holder then tell(record, '!', lock) end
-if pass(lock, queue) then return 2 end
+if notes(noted, holder) then tell(noted_record(noted), '!' .. #holder, lock) end
+local passed = pass(lock, queue)
+if passed then return 2 end
+if passed == nil then return 3 end
 return redis.call('DEL', lock)

@@ -1,6 +1,7 @@
--- Takes one who waited out of the line, and hands on what was reserved for him, or told to him alone.
--- KEYS: lock, queue. ARGV: value, doubt ('1': an answer never came, so the lock itself may be ours), and his record.
--- 0: there was nothing to hand on, 1: the lock is free now, 2: handed over.
+-- Takes one who waited out of the line, and hands on what was reserved for it, or told to it alone.
+-- KEYS: lock, queue. ARGV: value, doubt ('1': an answer never came, so the lock itself may be ours), and its record.
+-- 0: there was nothing to hand on, 1: the lock is free now, 2: handed over, 3: not yet, ask again (pass.lua's nil).
+-- include parts/tries
 -- include parts/pass
 local lock, queue, value = KEYS[1], KEYS[2], ARGV[1]
 local first = ARGV[3] and redis.call('ZRANK', queue, ARGV[3]) == 0
@@ -10,5 +11,7 @@ if holder ~= baton(value) and not (ARGV[2] == '1' and holder == value) then
   if first then look_again(lock, queue, math.max(redis.call('PTTL', lock), 0)) end
   return 0
 end
-if pass(lock, queue) then return 2 end
+local passed = pass(lock, queue)
+if passed then return 2 end
+if passed == nil then return 3 end
 return redis.call('DEL', lock)

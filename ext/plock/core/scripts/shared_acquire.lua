@@ -1,9 +1,10 @@
--- Lets in one who wants a share of a lock, and numbers the lease. KEYS: lock, companion, queue. ARGV: value, ttl ms, record, share
--- (parts/share.lua), and of one who waits his ticket, '0' where he has none yet.
+-- Lets in one who wants a share of a lock, and numbers the lease. KEYS: lock, companion, queue. ARGV: value, ttl ms, record, fence_ttl ms,
+-- share (parts/share.lua), and of one who waits his ticket, '0' where he has none yet.
 -- Held: the fence, a string of 16 digits, where others wait in an array with the ms until anything changes by itself.
--- Refused: {0, the same ms}, and to one who waits also his rank, the ticket to come back with, and 1: whoever leaves will tell.
+-- Refused: {0, the same ms}, and to one who waits also his rank, the ticket to come back with, 1: whoever leaves will tell, and 1 if
+-- his place in the queue had been lost. 0 ms: entries without a process stood in the way, and there are more of them; ask again at once.
 local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-local value, ttl, record, share, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local value, ttl, record, fence_ttl, share, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- include parts/now
 
 -- alone: nobody is inside, so whatever the companion notes beside the fence is of such as went with the key.
@@ -20,24 +21,30 @@ end
 if call('EXISTS', lock, queue) == 0 then
   local fence = grant(true)
   call('PEXPIRE', lock, ttl)
-  call('PEXPIRE', companion, ttl + 86400000)
+  call('PEXPIRE', companion, ttl + fence_ttl)
   return fence
 end
 
 -- include parts/share
 local member = share .. ' ' .. record
 sweep(lock, companion)
-local mine = call('ZSCORE', lock, value) or remove(lock, companion, baton(value)) -- who cannot hear now asks without a ticket
-if mine then call('ZREM', queue, member)
-elseif ticket and ticket ~= '0' then call('ZADD', queue, 'NX', ticket, member) end
-mine = mine or pass(lock, companion, queue, member) == true
-while not mine and admits(lock, companion, share) do -- only who waits before us keeps us out
-  local first = call('ZRANGE', queue, 0, 0)[1]
-  if not first then mine = true
-  elseif tell_first(lock, queue, '~' .. left(lock)) == first then break -- and he is there
-  else mine = pass(lock, companion, queue, member) == true end
+local mine, lost = is_inside(lock, value), false
+if not mine then -- who cannot hear now asks without a ticket
+  mine = is_inside(lock, baton(value))
+  remove(lock, companion, baton(value))
 end
-if mine then
+if mine then call('ZREM', queue, member)
+elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, member) == 1 end
+local passed = mine or pass(lock, companion, queue, member)
+while passed ~= true and passed ~= nil and admits(lock, companion, share) do -- only who waits before us keeps us out
+  local first = call('ZRANGE', queue, 0, 0)[1]
+  local told = first and tell_first(lock, queue, '~' .. left(lock))
+  if not first then passed = true
+  elseif told == first then break -- and he is there
+  elseif told == nil then passed = nil
+  else passed = pass(lock, companion, queue, member) end
+end
+if passed == true then
   local fence = grant(call('EXISTS', lock) == 0)
   keep(lock, companion)
   if call('EXISTS', queue) == 0 then return fence end
@@ -45,7 +52,8 @@ if mine then
   return {fence, left(lock)}
 end
 local changes = left(lock)
-if admits(lock, companion, share) then changes = math.min(changes, 1000) end -- if he dies who is before us, nobody tells
+if passed == nil then changes = 0
+elseif admits(lock, companion, share) then changes = math.min(changes, 1000) end -- if he dies who is before us, nobody tells
 if not ticket then return {0, changes} end
 local place = call('ZSCORE', queue, member)
 if not place then
@@ -54,4 +62,4 @@ if not place then
   call('ZADD', queue, string.format('%.0f', place), member)
 end
 call('PEXPIRE', queue, left(lock) + 600000)
-return {0, changes, call('ZRANK', queue, member), string.format('%.0f', place), 1}
+return {0, changes, call('ZRANK', queue, member), string.format('%.0f', place), 1, lost and 1 or 0}

@@ -1,14 +1,14 @@
 -- Takes all shares of a lock away from whoever holds them, tells them where they listen, and lets in those who wait.
--- KEYS: lock, companion, queue. 0: nobody held it, 1: free now, 2: others have been let in.
-local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
+-- KEYS: lock, companion, queue. ARGV: fence_ttl ms. 0: nobody held it, 1: free now, 2: others have been let in.
+local lock, companion, queue, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 -- include parts/now
 -- include parts/share
 sweep(lock, companion)
-local values = call('ZRANGE', lock, 0, -1)
+local values = call('ZRANGEBYSCORE', lock, live, '+inf')
 if not values[1] then return 0 end
 for _, value in ipairs(values) do
-  local record = string.match(call('HGET', companion, value) or '', '^%a %d+ %S+ (.*)$')
-  if record then tell(record, '!', lock) end
+  local record = string.match(call('HGET', companion, value) or '', '^%a %d+ %S+ (.+)$')
+  if record then tell(record, '!' .. #value, lock) end
   remove(lock, companion, value)
 end
-return pass(lock, companion, queue) > 0 and 2 or 1
+return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

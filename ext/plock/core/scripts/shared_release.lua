@@ -1,21 +1,21 @@
--- Gives back a share that is still ours, and lets in those for whom there is room. KEYS: lock, companion, queue. ARGV: value, and ms
--- for which the place is to stay taken. 0: it was not ours, 1: there is room now, or when it has been taken long enough,
+-- Gives back a share that is still ours, and lets in those for whom there is room. KEYS: lock, companion, queue. ARGV: value, fence_ttl
+-- ms, and ms for which the place is to stay taken. 0: it was not ours, 1: there is room now, or when it has been taken long enough,
 -- 2: somebody has been let in.
-local lock, companion, queue, value = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local lock, companion, queue, value, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 -- include parts/now
 local ours = tonumber(call('ZSCORE', lock, value) or 0) > now
 local waited_for = call('EXISTS', queue) == 1
-if ours and not ARGV[2] then
+if ours and not ARGV[3] then
   call('ZREM', lock, value)
   call('HDEL', companion, value)
 end
-if not waited_for and not ARGV[2] then return ours and 1 or 0 end
+if not waited_for and not ARGV[3] then return ours and 1 or 0 end
 -- include parts/share
 sweep(lock, companion)
-if ours and ARGV[2] then
+if ours and ARGV[3] then
   local note = call('HGET', companion, value)
   remove(lock, companion, value)
-  put(lock, companion, kept(value), ARGV[2], note or '')
+  put(lock, companion, kept(value), ARGV[3], note or '')
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))
   return 1

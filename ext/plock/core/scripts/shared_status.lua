@@ -3,10 +3,9 @@
 -- waiter ticket and 'share record' …}
 local lock, companion, queue, from, count = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include parts/now
--- include parts/share
-local live = '(' .. string.format('%.0f', now)
-local told = {call('ZCOUNT', lock, live, '+inf'), call('ZCARD', queue)}
-local values = call('ZRANGEBYSCORE', lock, live, '+inf', 'WITHSCORES', 'LIMIT', from, count)
+local over = call('ZCOUNT', lock, '-inf', now) -- they come first, and count no more
+local told = {call('ZCARD', lock) - over, call('ZCARD', queue)}
+local values = call('ZRANGE', lock, over + from, over + from + count - 1, 'WITHSCORES')
 for i = 1, #values, 2 do
   told[#told + 1] = values[i + 1] - now
   told[#told + 1] = call('HGET', companion, values[i]) or ''

@@ -7,7 +7,7 @@
 
 static const char PREFIX[] = "plock:1:wake:";
 
-enum { NAME_LENGTH = sizeof PREFIX - 1 + PLOCK__CHANNEL_LENGTH };
+enum { NAME_LENGTH = sizeof PREFIX - 1 + PLOCK__CHANNEL_LENGTH, NUMBER_MAX = 1000000 };
 
 plock_status plock__channel_name(plock_channel *channel) {
     static const char DIGITS[] = "0123456789abcdef";
@@ -52,7 +52,7 @@ static plock_text cut(plock_text *rest) {
     return word;
 }
 
-/* "KIND VALUE KEY", the kind '=', '+' or '!', or '~' and a number. */
+/* "KIND VALUE KEY", the kind '=' or '+', or '~' and a number of ms, or '!' and the length of the value: that of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!says(pushed, "message") || !payload || !payload->length) return false;
@@ -60,17 +60,26 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_text kind = cut(&rest);
     *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0};
     if (!message->kind || !strchr("=+~!", message->kind)) return false;
+    unsigned number = 0;
     for (size_t i = 1; i < kind.length; i++) {
-        if (kind.bytes[i] < '0' || kind.bytes[i] > '9' || message->ms > 1000000) return false;
-        message->ms = message->ms * 10 + (unsigned)(kind.bytes[i] - '0');
+        if (kind.bytes[i] < '0' || kind.bytes[i] > '9' || number > NUMBER_MAX) return false;
+        number = number * 10 + (unsigned)(kind.bytes[i] - '0');
     }
-    message->value = cut(&rest);
+    if (message->kind == '~') message->ms = number;
+    if (message->kind == '!' && number) {
+        if (number >= rest.length || rest.bytes[number] != ' ') return false;
+        message->value = plock__text(rest.bytes, number);
+        rest = plock__text(rest.bytes + number + 1, rest.length - number - 1);
+    } else {
+        message->value = cut(&rest);
+    }
     message->key = rest;
     return message->value.length && message->key.length;
 }
 
 /* What is not for us is passed over: anybody may publish. */
-static plock_status hear(plock_channel *channel, bool reads, plock_message *message, plock_want *want, plock_error *error) {
+static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
+                         plock_message *message, plock_want *want, plock_error *error) {
     for (;;) {
         const plock_value *pushed;
         const plock_status status = plock__connection_hear(channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, want, error);
@@ -78,6 +87,7 @@ static plock_status hear(plock_channel *channel, bool reads, plock_message *mess
         if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
             channel->state = PLOCK__CHANNEL_OPEN;
+            plock__store_reached(store, plock_now());
             *message = (plock_message){0};
             return PLOCK_OK;
         }
@@ -96,7 +106,7 @@ plock_status plock__channel_step(plock_channel *channel, plock_store *store, boo
         status = plock__connection_open(channel->connection, channel->deadline, want, error);
         if (!status) status = subscribe(channel, store, error);
     }
-    if (!status) status = hear(channel, reads, message, want, error);
+    if (!status) status = hear(channel, store, reads, message, want, error);
     if (status == PLOCK_AGAIN && channel->state != PLOCK__CHANNEL_OPEN) {
         if (want->deadline > channel->deadline) want->deadline = channel->deadline;
         if (plock_now() >= channel->deadline) status = plock__fail_plainly(error, PLOCK_SILENT);

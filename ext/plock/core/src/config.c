@@ -60,16 +60,32 @@ static plock_status set_database(void *field, const char *name, const char *valu
     return set_text(field, name, value, error);
 }
 
-static plock_status set_seconds(void *field, const char *name, const char *value, plock_error *error) {
+/* False: it is not a decimal number of seconds, or one that is out of all proportion. */
+static bool read_seconds(const char *value, plock_ns *seconds) {
+    enum { WHOLE_MAX = 100000000 };
     /* strtod knows more than a decimal number, and its point depends on the locale: so the digits are read here. */
     const char *c = value;
     plock_ns whole = 0, part = 0, unit = PLOCK_SECOND;
-    for (; *c >= '0' && *c <= '9' && whole < 1000000; c++) whole = whole * 10 + (*c - '0');
+    for (; *c >= '0' && *c <= '9' && whole < WHOLE_MAX; c++) whole = whole * 10 + (*c - '0');
     if (c != value && *c == '.')
         for (c++; *c >= '0' && *c <= '9'; c++) part += (unit /= 10) * (*c - '0');
-    const plock_ns seconds = whole * PLOCK_SECOND + part;
-    if (c == value || *c || seconds < PLOCK_MILLISECOND || seconds > 3600 * PLOCK_SECOND)
+    *seconds = whole * PLOCK_SECOND + part;
+    return c != value && !*c;
+}
+
+static plock_status set_seconds(void *field, const char *name, const char *value, plock_error *error) {
+    plock_ns seconds;
+    if (!read_seconds(value, &seconds) || seconds < PLOCK_MILLISECOND || seconds > 3600 * PLOCK_SECOND)
         return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number of seconds from 0.001 to 3600", name);
+    *(plock_ns *)field = seconds;
+    return PLOCK_OK;
+}
+
+static plock_status set_fence_ttl(void *field, const char *name, const char *value, plock_error *error) {
+    plock_ns seconds;
+    if (!read_seconds(value, &seconds) || seconds > PLOCK_FENCE_TTL_MAX)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number of seconds from 0 to %lld", name,
+                           (long long)(PLOCK_FENCE_TTL_MAX / PLOCK_SECOND));
     *(plock_ns *)field = seconds;
     return PLOCK_OK;
 }
@@ -110,6 +126,8 @@ static const struct option {
     {"command_timeout", set_seconds, FIELD(command_timeout), true},
     {"attempt_timeout", set_seconds, FIELD(attempt_timeout), true},
     {"release_timeout", set_seconds, FIELD(release_timeout), true},
+    {"unavailable_timeout", set_seconds, FIELD(unavailable_timeout), true},
+    {"fence_ttl", set_fence_ttl, FIELD(fence_ttl), true},
     {"pool_size", set_pool_size, FIELD(pool_size), true},
     {"ca_file", set_text, FIELD(ca_file), true},
     {"ca_path", set_text, FIELD(ca_path), true},
@@ -254,7 +272,7 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
             config->scheme = SCHEMES[i].scheme;
             rest = url + strlen(SCHEMES[i].text);
         }
-    if (!rest) return wrong(error, "unknown scheme; known are redis://, rediss:// and unix://");
+    if (!rest) return wrong(error, "unknown scheme; known are redis://, rediss://, unix://, local: and memory:");
     if (strchr(rest, '#')) return wrong(error, "an unescaped #" UNESCAPED);
     char *query = strchr(rest, '?');
     if (query) *query++ = 0;
@@ -285,6 +303,8 @@ plock_status plock_config_new(plock_config **out, const char *url, plock_error *
     const size_t length = strlen(url);
     config->connect_timeout = config->command_timeout = config->release_timeout = PLOCK_SECOND / 2;
     config->attempt_timeout = PLOCK_SECOND / 5;
+    config->unavailable_timeout = PLOCK_SECOND;
+    config->fence_ttl = 3600 * PLOCK_SECOND;
     config->pool_size = 16;
     memcpy(config->port, "6379", sizeof "6379");
     plock_status status = length > TEXT_MAX ? wrong(error, "longer than 4096 bytes") : parse(config, scratch, error);

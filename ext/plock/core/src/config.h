@@ -18,6 +18,7 @@ struct plock_config {
     plock_encoding encoding;
     unsigned pool_size;
     plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;
+    plock_ns unavailable_timeout, fence_ttl;
     char *display;
 };
 

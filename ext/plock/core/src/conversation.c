@@ -127,7 +127,8 @@ static plock_status advance(plock_conversation *conversation, plock_want *want) 
     if (status == PLOCK_AGAIN) {
         if (want->deadline > conversation->deadline) want->deadline = conversation->deadline;
         if (plock_now() < conversation->deadline) return PLOCK_AGAIN;
-        status = plock__fail_plainly(&conversation->error, PLOCK_SILENT);
+        status = conversation->connection ? plock__connection_silent(conversation->connection, &conversation->error)
+                                          : plock__fail_plainly(&conversation->error, PLOCK_SILENT);
     }
     if (status && conversation->state != SILENT) hang_up(conversation);
     return status;

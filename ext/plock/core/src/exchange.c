@@ -23,9 +23,7 @@ static plock_status name_the_store(plock_exchange *exchange, plock_status status
 }
 
 static void let_go(plock_exchange *exchange, bool usable) {
-    /* After a fork the parent's counts are not this process's. */
-    if (exchange->generation != plock__generation()) exchange->waits = false;
-    plock__pool_leave(&exchange->store->pool, &exchange->waits);
+    plock__pool_leave(&exchange->store->pool, &exchange->turn);
     if (exchange->connection) plock__pool_give(&exchange->store->pool, exchange->connection, usable);
     exchange->connection = NULL;
     exchange->state = PLOCK__EXCHANGE_NONE;
@@ -56,9 +54,32 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
 
 /* --- the steps; each moves the state on, or says why not --- */
 
+/* A request for a lease that is held goes before one for a lease that is still to be had: its time runs, and other callers
+ * wait for it. */
+static bool is_urgent(plock_script_id script) {
+    switch (script) {
+    case PLOCK__RELEASE:
+    case PLOCK__RELEASE_ALL:
+    case PLOCK__UNDO:
+    case PLOCK__LEAVE:
+    case PLOCK__EXTEND:
+    case PLOCK__SHARED_RELEASE:
+    case PLOCK__SHARED_LEAVE:
+    case PLOCK__SHARED_EXTEND:
+    case PLOCK__SHARED_DOWNGRADE: return true;
+    default: return false;
+    }
+}
+
 static plock_status take_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
-    plock_status status = plock__pool_take(&exchange->store->pool, &exchange->connection, &exchange->waits, want, error);
+    if (!exchange->turn.waits) exchange->turn.urgent = is_urgent(exchange->request.script);
+    plock_pool *pool = &exchange->store->pool;
+    plock_status status = plock__pool_take(pool, &exchange->connection, &exchange->turn, want);
     if (status) return status;
+    if (exchange->halves) {
+        const plock_ns now = plock_now();
+        exchange->deadline = now + (exchange->deadline - now) / 2;
+    }
     exchange->reused = exchange->connection;
     if (!exchange->reused) {
         status = plock__store_connect(exchange->store, &exchange->connection, error);
@@ -84,6 +105,7 @@ static plock_status ask(plock_exchange *exchange, plock_error *error) {
     exchange->left_at = plock_now();
     exchange->deadline = sooner(exchange->deadline, exchange->left_at, exchange->store->config->command_timeout);
     exchange->state = PLOCK__LISTENING;
+    if (exchange->leaves) exchange->leaves(exchange->context, exchange->left_at);
     return send_script(exchange->connection, &exchange->request, BY_NAME, error);
 }
 
@@ -107,6 +129,7 @@ static plock_status read_answer(plock_exchange *exchange, const plock_value **va
     for (;;) {
         plock_status status = plock__connection_receive(exchange->connection, value, want, error);
         if (status) return status;
+        plock__store_reached(exchange->store, exchange->left_at);
         const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
         if ((*value)->type != PLOCK__ERROR) {
             if (last) return PLOCK_OK;
@@ -145,7 +168,8 @@ plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **
         if (want->deadline > deadline) want->deadline = deadline;
         if (plock_now() < deadline) return PLOCK_AGAIN;
         /* The transport itself says when it could not connect; what then does not answer is the server, or TLS in front of it. */
-        status = plock__fail_plainly(error, exchange->state == PLOCK__TAKING ? PLOCK_SATURATED : PLOCK_SILENT);
+        status = exchange->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
+                                                  : plock__connection_silent(exchange->connection, error);
     }
     status = name_the_store(exchange, status, error);
     /* After a server that is no longer the right one, went away or fell silent, the other idle connections are no better. */

@@ -6,6 +6,9 @@
 #include "request.h"
 #include "store.h"
 
+/* The request leaves at this moment. */
+typedef void plock__leaver(void *context, plock_ns at);
+
 typedef struct plock_exchange {
     enum { PLOCK__EXCHANGE_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
     plock_store *store;
@@ -14,7 +17,10 @@ typedef struct plock_exchange {
     plock_ns deadline, open_deadline;
     plock_ns left_at;    /* when the request left for the server, for the lease's arithmetic; 0: it has not */
     unsigned generation;
-    bool waits;          /* for a connection of the pool */
+    plock_turn turn;     /* while every connection of the pool is in use */
+    plock__leaver *leaves; /* NULL, or told each time that it does */
+    void *context;
+    bool halves;         /* once it has a connection, half of the time that is left is its own */
     bool reused;         /* the connection had been used before, so the server may have closed it since */
     bool loads;          /* SCRIPT LOAD was sent along: its reply comes first */
     plock_status loading_failed; /* what the server said to that, if it was an error */

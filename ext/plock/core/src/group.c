@@ -29,7 +29,7 @@ struct plock_group {
     bool apart;                               /* they live on different nodes, and are released one by one … */
     size_t at;                                /* … and this is the one */
     bool hurried;                             /* the release has less time than it would take by itself */
-    bool released[PLOCK_GROUP_MAX];
+    bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
     plock_text *texts; /* of the request under way, behind the leases */
     plock_lease *leases[];
 };
@@ -76,7 +76,7 @@ static void give_back(plock_group *group, bool doubt) {
     plock__exchange_cancel(&group->exchange, &undo);
     for (size_t i = 0; i < group->count; i++) {
         plock_lease *lease = group->leases[i];
-        if (doubt) plock__lease_release_in_background(lease);
+        if (doubt) (void)plock__lease_release_in_background(lease, false);
         plock__lease_drop_watch(lease);
     }
 }
@@ -87,9 +87,12 @@ static void end_all(plock_group *group, plock_status status) {
 }
 
 plock_status plock_group_acquire(plock_group *group, const plock_patience *patience) {
-    if (group->doing || patience->wait) return PLOCK_MISUSE;
+    if (group->doing || patience->wait < 0) return PLOCK_MISUSE;
+    const plock_ns longest = group->store->config->attempt_timeout, attempt = plock__lease_attempt(group->store, patience);
+    plock_patience once = *patience;
+    once.wait = 0;
     for (size_t i = 0; i < group->count; i++) {
-        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(group->leases[i], patience);
+        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(group->leases[i], &once);
         if (!status) continue;
         while (i-- > 0) (void)plock__lease_finish(group->leases[i], status);
         return status;
@@ -98,7 +101,7 @@ plock_status plock_group_acquire(plock_group *group, const plock_patience *patie
     group->generation = plock__generation();
     group->reconnected = false;
     group->ttl = group->leases[0]->new_ttl;
-    group->deadline = plock_after(plock_now(), group->store->config->attempt_timeout);
+    group->deadline = plock_after(plock_now(), attempt < longest ? attempt : longest);
     return PLOCK_OK;
 }
 
@@ -152,6 +155,14 @@ static plock_status acquire_step(plock_group *group, plock_want *want) {
         if (!status) status = plock__exchange_step(&group->exchange, &answer, want, &group->error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         bool left = plock__exchange_left(&group->exchange);
+        if (!status && answer->type == PLOCK__INTEGER && answer->integer == PLOCK__ASK_AGAIN) {
+            plock__exchange_finish(&group->exchange);
+            if (plock_now() < group->deadline) continue;
+            give_back(group, false);
+            status = plock__fail_plainly(&group->error, PLOCK_REFUSED);
+            end_all(group, status);
+            return finish(group, status);
+        }
         if (!status && answer->type == PLOCK__INTEGER && answer->integer >= 0 && (uint64_t)answer->integer < group->count) {
             status = refused(group, answer);
             end_all(group, status);
@@ -173,14 +184,17 @@ static plock_status acquire_step(plock_group *group, plock_want *want) {
 
 static plock_status read_released(void *context, const plock_value *answer, plock_error *error) {
     plock_group *group = context;
+    bool unfinished = false;
     if (answer->type != PLOCK__ARRAY || answer->length != group->releasing) return plock__not_our_answer(error);
     for (size_t i = 0; i < group->releasing; i++) {
         const plock_value *done = plock__element(answer, i, PLOCK__INTEGER);
-        if (!done || done->integer < 0 || done->integer > 2) return plock__not_our_answer(error);
-        /* A release that was answered to nobody is why it is not ours any more. */
-        group->released[group->places[i]] = done->integer > 0 || group->errand.doubt;
+        bool *released = &group->released[group->places[i]];
+        if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED) return plock__not_our_answer(error);
+        /* A release that was answered to nobody is why it is not ours any more; so is one that was answered in an earlier part. */
+        *released = *released || done->integer > 0 || group->errand.doubt;
+        unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
-    return PLOCK_OK;
+    return unfinished ? PLOCK_AGAIN : PLOCK_OK;
 }
 
 plock_status plock_group_release(plock_group *group, plock_ns keep) {
@@ -189,8 +203,9 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     for (size_t i = 0; i < group->count; i++) {
         plock_lease *lease = group->leases[i];
         group->released[i] = false;
-        if (lease->doing) return PLOCK_MISUSE;
-        if (!is_named(lease) && (!lease->held || plock_lease_inherited(lease))) continue;
+        group->passed_over[i] = !is_named(lease) && (!lease->held || plock_lease_inherited(lease));
+        if (group->passed_over[i]) continue;
+        if (lease->doing) return lease->held ? PLOCK_IN_USE : PLOCK_MISUSE;
         group->subjects[group->releasing] = &lease->subject;
         group->places[group->releasing++] = i;
     }
@@ -210,8 +225,7 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     group->generation = plock__generation();
     const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
     plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
-    group->errand.read = read_released;
-    group->errand.context = group;
+    plock__errand_heed(&group->errand, read_released, NULL, NULL, group);
     return PLOCK_OK;
 }
 
@@ -231,8 +245,30 @@ static plock_status release_apart(plock_group *group, plock_want *want) {
     }
 }
 
-static void go_on_in_background(plock_group *group) {
-    for (size_t i = 0; i < group->releasing; i++) plock__lease_release_in_background(group->leases[group->places[i]]);
+/* All that have not been released. False: one could not be handed over. */
+static bool go_on_in_background(plock_group *group, bool tells) {
+    bool all = true;
+    for (size_t i = 0; i < group->releasing; i++) {
+        const size_t place = group->places[i];
+        if (group->released[place]) continue;
+        if (!plock__lease_release_in_background(group->leases[place], tells)) all = false;
+    }
+    return all;
+}
+
+static bool carries_on(const plock_group *group, plock_status status) {
+    for (size_t i = 0; i < group->releasing; i++)
+        if (!plock__lease_carries_on(group->leases[group->places[i]], status)) return false;
+    return true;
+}
+
+/* The release has failed. PLOCK_OK: only for want of a connection, so the program need not know (lease.c). */
+static plock_status failed_to_release(plock_group *group, plock_status status) {
+    const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
+    if (!group->hurried && !carries_on(group, status)) return status;
+    if (!go_on_in_background(group, hides) || !hides) return status;
+    for (size_t i = 0; i < group->releasing; i++) group->released[group->places[i]] = true;
+    return PLOCK_OK;
 }
 
 static plock_status release_step(plock_group *group, plock_want *want) {
@@ -244,8 +280,7 @@ static plock_status release_step(plock_group *group, plock_want *want) {
         status = release_apart(group, want);
     }
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status && group->hurried) go_on_in_background(group);
-    return finish(group, status);
+    return finish(group, status ? failed_to_release(group, status) : PLOCK_OK);
 }
 
 /* --- any operation --- */
@@ -258,7 +293,7 @@ static void give_up(plock_group *group) {
     }
     if (group->doing == ALL_RELEASING) {
         plock__errand_cancel(&group->errand);
-        if (own) go_on_in_background(group);
+        if (own) (void)go_on_in_background(group, false);
     }
     group->doing = NO_OPERATION;
 }
@@ -326,6 +361,10 @@ size_t plock_group_free_ones(const plock_group *group) {
 
 bool plock_group_released(const plock_group *group, size_t index) {
     return group->released[index];
+}
+
+bool plock_group_passed_over(const plock_group *group, size_t index) {
+    return group->passed_over[index];
 }
 
 const plock_error *plock_group_error(const plock_group *group) {

@@ -1,5 +1,7 @@
 /* Puts the engine together: the one file that knows every module with something to forget in a forked child. */
+#include "debt.h"
 #include "keeper.h"
+#include "later.h"
 #include "local_map.h"
 #include "notice.h"
 #include "plock/store.h"
@@ -15,6 +17,8 @@ static void initialize(void) {
     plock__on_fork(plock__pools_in_child);
     plock__on_fork(plock__worker_in_child);
     plock__on_fork(plock__keepers_in_child);
+    plock__on_fork(plock__debts_in_child);
+    plock__on_fork(plock__later_in_child);
     plock__on_fork(plock__notices_in_child);
     plock__on_fork(plock__local_in_child);
     failure = plock__watch_forks();

@@ -17,6 +17,7 @@ struct plock_inquiry {
     size_t parts;
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
+    char note[PLOCK_NOTE_MAX]; /* the request refers to it */
     char names[];
 };
 
@@ -25,7 +26,7 @@ plock_status plock_inquiry_new(plock_inquiry **out, plock_store *store, const ch
     if (length == 0) return PLOCK_MISUSE;
     plock_inquiry *inquiry = plock__allocate(sizeof *inquiry + plock__names_room(length));
     if (!inquiry) return PLOCK_NO_MEMORY;
-    plock__subject_name(&inquiry->subject, inquiry->names, plock__text(key, length));
+    plock__subject_name(&inquiry->subject, inquiry->names, plock__text(key, length), store->config->fence_ttl);
     if (shared) *inquiry->subject.share = '?';
     inquiry->store = plock__store_retain(store);
     *out = inquiry;
@@ -67,8 +68,7 @@ static void ask(plock_inquiry *inquiry, const plock_request *request) {
     inquiry->parts = 0;
     plock__pool_use(&inquiry->store->pool);
     plock__errand_begin(&inquiry->errand, inquiry->store, request, plock_after(plock_now(), inquiry->store->config->command_timeout), false);
-    inquiry->errand.read = keep;
-    inquiry->errand.context = inquiry;
+    plock__errand_heed(&inquiry->errand, keep, NULL, NULL, inquiry);
     plock__end_step();
 }
 
@@ -85,6 +85,15 @@ void plock_inquiry_scan(plock_inquiry *inquiry, int64_t cursor) {
 void plock_inquiry_break(plock_inquiry *inquiry) {
     const plock_request request = plock__break_request(&inquiry->subject);
     ask(inquiry, &request);
+}
+
+plock_status plock_inquiry_note(plock_inquiry *inquiry, const char *note, size_t length, bool replace) {
+    if (length > sizeof inquiry->note) return PLOCK_MISUSE;
+    plock_inquiry_cancel(inquiry);
+    memcpy(inquiry->note, note, length);
+    const plock_request request = plock__note_request(&inquiry->subject, plock__text(inquiry->note, length), replace);
+    ask(inquiry, &request);
+    return PLOCK_OK;
 }
 
 void plock_inquiry_hurry(plock_inquiry *inquiry, plock_ns deadline) {

@@ -19,9 +19,7 @@ static plock_waiter *find(const plock_keeper *keeper, const plock_message *messa
 /* All ask again: whoever could not be told lost his place. So may he have whose refusal is still on its way. */
 static void channel_opened(plock_keeper *keeper) {
     keeper->open = true;
-    for (plock_line *line = keeper->lines; line; line = line->next)
-        for (plock_waiter *waiter = line->first; waiter; waiter = waiter->next)
-            *(waiter->state == PLOCK__RESTS ? &waiter->due : &waiter->woken) = true;
+    for (plock_line *line = keeper->lines; line; line = line->next) plock__line_shake(line, NULL);
     plock__watch_doubt(keeper->watches);
 }
 
@@ -30,7 +28,7 @@ static plock_waiter *next_to_look(plock_keeper *keeper, plock_ns now, plock_ns *
         plock_waiter *waiter = plock__line_next(line, keeper->open, now, at);
         if (!waiter) continue;
         plock__line_looks(line, now);
-        if (plock__waiter_call(waiter)) return waiter;
+        if (plock__waiter_call(waiter, false)) return waiter;
     }
     return NULL;
 }
@@ -47,7 +45,7 @@ static void understand(plock_keeper *keeper, const plock_message *message) {
     if (!message->kind) channel_opened(keeper);
     plock_waiter *waiter = message->kind ? find(keeper, message) : NULL;
     const bool shared = message->kind == '+', turn = shared || message->kind == '=';
-    const bool employ = turn && waiter && plock__waiter_call(waiter);
+    const bool employ = turn && waiter && plock__waiter_call(waiter, true);
     if (message->kind == '~' && waiter) plock__line_told(waiter->line, plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
     if (message->kind == '!') plock__watch_broken(keeper->watches, message->key, message->value);
     plock__leave();

@@ -11,6 +11,10 @@ bool plock_lease_inherited(const plock_lease *lease) {
     return lease->generation != plock__generation();
 }
 
+bool plock_lease_held(const plock_lease *lease) {
+    return lease->held && !plock_lease_inherited(lease);
+}
+
 bool plock_lease_valid(const plock_lease *lease) {
     bool lost = false;
     return lease->held && !plock_lease_inherited(lease) && plock_now() < valid_until(lease, &lost) && !lost;

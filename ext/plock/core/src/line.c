@@ -56,16 +56,32 @@ bool plock__line_unplaced(const plock_line *line) {
     return false;
 }
 
+void plock__line_shake(plock_line *line, const plock_waiter *seen) {
+    for (plock_waiter *waiter = line->first; waiter; waiter = waiter->next) {
+        if (waiter == seen) continue;
+        waiter->shaken = true;
+        *(waiter->state == PLOCK__RESTS ? &waiter->due : &waiter->woken) = true;
+    }
+}
+
+/* One of each process and key looks that often, whatever the server has promised: the queue may be lost, and with it whom a holder would
+ * tell; or those who are told before us are frozen. */
+static const plock_ns LOOK_EVERY = PLOCK_SECOND;
+
 /* Each one further behind looks a little later, so that the first comes first. A holder that does not notify is looked at in jittered,
  * growing intervals: often by the first, more rarely by those behind. */
 void plock__line_schedule(plock_line *line, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
-    if (place->notified) {
+    plock_ns span = LOOK_EVERY;
+    if (!place->free_in) {
+        span = 0;
+    } else if (place->notified) {
         line->looks = 0;
-        line->look_at = place->free_in == PLOCK_NEVER ? plock_after(now, PLOCK_SECOND) : plock_after(now, place->free_in + PLOCK_MILLISECOND + rank);
+        if (place->free_in < LOOK_EVERY) span = place->free_in + PLOCK_MILLISECOND + rank;
     } else {
-        line->look_at = now + plock__pause_before_looking(line->looks++, place->free_in, PLOCK_NEVER) + 10 * rank;
+        span = plock__pause_before_looking(line->looks++, place->free_in, PLOCK_NEVER) + 10 * rank;
     }
+    line->look_at = now + (span < LOOK_EVERY ? span : LOOK_EVERY);
 }
 
 static plock_ns when(const plock_line *line) {

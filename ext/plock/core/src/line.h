@@ -31,7 +31,10 @@ void plock__line_remove(plock_waiter *waiter);
 /* Is there one who has yet to be given a place in the queue, and must not be overtaken? */
 bool plock__line_unplaced(const plock_line *line);
 
-/* A waiter has been refused: when is there something to see again? */
+/* The queue may have lost any of them, but this one has been seen there: all the others ask for their places again. */
+void plock__line_shake(plock_line *line, const plock_waiter *seen);
+
+/* A waiter has been refused: when is there something to see again? In a second at the latest. */
 void plock__line_schedule(plock_line *line, const plock_place *place, plock_ns now);
 
 /* The server says to look at this moment. */

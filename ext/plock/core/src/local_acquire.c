@@ -5,24 +5,26 @@
 #include "process.h"
 #include "waker.h"
 
-#include <poll.h>
-
-plock_status plock__local_owner_text(const plock_local_lease *lease, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
+plock_text plock__local_owner(const plock_local_lease *lease) {
     size_t length;
     const char *owner = plock_local_lease_owner(lease, &length);
-    *text = plock__text(owner, length);
-    *digested = length > PLOCK__LOCAL_OWNER_MAX;
+    return plock__text(owner, length);
+}
+
+plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
+    *text = owner;
+    *digested = owner.length > PLOCK__LOCAL_OWNER_MAX;
     if (!*digested) return PLOCK_OK;
     *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX); /* 160 bits of it are enough to tell owners apart */
-    return plock_digest(owner, length, NULL, 0, room);
+    return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
 plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
     const plock_local_terms *terms = &lease->terms;
     *wish = (plock__local_wish){.ttl = lease->ttl, .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
                                 .watched = lease->watched, .label = plock__text(terms->label, terms->label_length),
-                                .thread = (int64_t)plock__thread_number(), .lease = lease->watched || terms->wait ? lease : NULL};
-    return plock__local_owner_text(lease, room, &wish->owner, &wish->owner_digested);
+                                .thread = (int64_t)plock__thread_number(), .lease = lease->watched || lease->automatic || terms->wait ? lease : NULL};
+    return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
 }
 
 /* Reads what the claim says; it is ours. */
@@ -55,6 +57,7 @@ static plock_status refused(plock_local_lease *lease) {
 
 static plock_status holds(plock_local_lease *lease) {
     plock__local_give_bell_back(lease);
+    if (lease->automatic) plock__local_see_to_later(lease);
     lease->doing = PLOCK__IDLE;
     return PLOCK_OK;
 }
@@ -95,7 +98,7 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     const plock_status status = plock__local_attend(lease->map, &lease->error);
     if (status || lease->bell) return status;
     plock_waker *bell = plock_waker_take();
-    if (!bell) return plock__fail(&lease->error, PLOCK_DESCRIPTORS, "no file descriptor is left to wait with");
+    if (!bell) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
     plock__enter();
     lease->bell = bell;
     plock__leave();
@@ -110,6 +113,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
     if (!status) status = plock__local_wish_of(lease, &wish, room);
     if (!status && lease->watched) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && lease->automatic) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
         status = plock__local_go_in(lease->map, lease->deadline, want, &lease->error);
@@ -217,7 +221,8 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     plock__waker_hush_if_rung(lease->bell);
     plock_status status = outcome(lease);
     if (status == PLOCK_AGAIN) {
-        *want = (plock_want){.fd = plock_waker_descriptor(lease->bell), .events = POLLIN, .deadline = lease->patience_ends, .helps = true, .nook = nook(lease)};
+        *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
+                             .helps = true, .nook = nook(lease)};
         if (want->nook && plock__local_has_turn(lease)) status = PLOCK_OK;
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;

@@ -60,6 +60,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
         p->leases[i]->map = plock__local_retain(p->map);
         status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
         if (!status && p->leases[i]->watched) status = plock__local_attend(p->map, error);
+        if (!status && p->leases[i]->automatic && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
     }
     return status;
 }
@@ -76,6 +77,7 @@ static void forget(const party *p) {
 static void start(plock_local_lease *lease) {
     lease->place = PLOCK__HOLDS;
     lease->doing = PLOCK__IDLE;
+    if (lease->automatic) plock__local_see_to_later(lease);
     if (!lease->watched) return;
     plock__enter();
     plock__local_begin_watch(lease);

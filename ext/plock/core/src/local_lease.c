@@ -3,14 +3,14 @@
 #include "failure.h"
 #include "memory.h"
 #include "notice.h"
-#include "plock/lease.h"
+#include "plock/turn.h"
 #include "process.h"
 
 #include <string.h>
 
 /* How long an operation may find the section taken, if its own patience is not longer. Who is inside may wait for a disk: where the file
  * is not in memory only, the system writes its pages back from time to time, and has whoever touches one of them then wait. */
-static const plock_ns SECTION_PATIENCE = PLOCK_SECOND;
+static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 /* Beyond those of leases on servers, so that a notice is never taken for another lease's; and still a small number for Ruby. */
 static const uint64_t FIRST_ID = UINT64_C(1) << 60;
@@ -66,17 +66,23 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
 
 /* --- who owns it --- */
 
-static plock_status bring(plock_local_lease *lease, const char *owner, size_t length) {
-    char *copy = length ? plock__copy(owner, length) : NULL;
-    if (!copy) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
-    plock__free(lease->brought);
-    lease->brought = copy;
-    lease->owner_length = length;
+static plock_status copy_owner(char **copy, size_t *copied, const char *owner, size_t length) {
+    char *bytes = length ? plock__copy(owner, length) : NULL;
+    if (!bytes) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
+    plock__free(*copy);
+    *copy = bytes;
+    *copied = length;
     return PLOCK_OK;
+}
+
+static plock_status bring(plock_local_lease *lease, const char *owner, size_t length) {
+    return copy_owner(&lease->brought, &lease->owner_length, owner, length);
 }
 
 static plock_status name_owner(plock_local_lease *lease, const plock_local_terms *terms) {
     if (terms->owner) return bring(lease, terms->owner, terms->owner_length);
+    plock__free(lease->brought);
+    lease->brought = NULL;
     lease->owner_length = sizeof lease->token;
     return plock_token(lease->token);
 }
@@ -86,6 +92,10 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_ter
     if (lease->doing || lease->held || lease->employed || lease->map || !terms_are(terms)) return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
+    if (!own(lease)) { /* they are of the parent's threads, and among what is the parent's */
+        lease->turns = NULL;
+        lease->later.listed = false;
+    }
     lease->generation = plock__generation();
     lease->terms = *terms;
     lease->place = PLOCK__NOBODY;
@@ -93,7 +103,9 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_ter
     lease->mode = terms->mode;
     lease->ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
     lease->renews = terms->renews;
-    lease->watched = terms->renews || terms->watched;
+    lease->automatic = terms->renews && terms->automatic;
+    lease->watched = (terms->renews || terms->watched) && !lease->automatic;
+    lease->told = terms->watched || !lease->automatic;
     return PLOCK_OK;
 }
 
@@ -108,13 +120,13 @@ plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_loc
 }
 
 static bool adoptable(const plock_local_terms *terms) {
-    return terms->owner && terms->owner_length && (terms->ttl == 0 || is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
+    return (terms->ttl == 0 || is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
 }
 
-plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms) {
-    const plock_status status = begin_afresh(lease, terms, adoptable);
+plock_status plock_local_lease_adopt(plock_local_lease *lease, const char *left, size_t length, const plock_local_terms *terms) {
+    plock_status status = begin_afresh(lease, terms, adoptable);
+    if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
     if (status) return status;
-    lease->fence = fence;
     return begin(lease, PLOCK__ADOPTS, plock_now());
 }
 
@@ -125,31 +137,37 @@ plock_status plock_local_lease_release_owned(plock_local_lease *lease, const cha
     return status ? status : begin(lease, PLOCK__RELEASES_OWNED, plock_now());
 }
 
-static bool is_held(const plock_local_lease *lease) {
-    return !lease->doing && lease->held && own(lease);
+/* May an operation on what is held begin? */
+static plock_status free_to_begin(const plock_local_lease *lease) {
+    if (!lease->held || !own(lease)) return PLOCK_MISUSE;
+    return lease->doing ? PLOCK_IN_USE : PLOCK_OK;
 }
 
 plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
-    if (!is_held(lease) || keep < 0 || keep > PLOCK_TTL_MAX) return PLOCK_MISUSE;
-    if (lease->watched) plock__local_dismiss(lease);
+    const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : free_to_begin(lease);
+    if (status) return status;
+    if (lease->watched || lease->automatic) plock__local_dismiss(lease);
     lease->held = false;
     lease->span = keep;
     return begin(lease, PLOCK__RELEASES, plock_now());
 }
 
 plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl) {
-    if (!is_held(lease) || !is_ttl(ttl)) return PLOCK_MISUSE;
+    const plock_status status = is_ttl(ttl) ? free_to_begin(lease) : PLOCK_MISUSE;
+    if (status) return status;
     lease->span = ttl;
     return begin(lease, PLOCK__EXTENDS, plock_now());
 }
 
 plock_status plock_local_lease_downgrade(plock_local_lease *lease) {
-    if (!is_held(lease) || lease->mode != 'w') return PLOCK_MISUSE;
+    const plock_status status = lease->mode == 'w' ? free_to_begin(lease) : PLOCK_MISUSE;
+    if (status) return status;
     return begin(lease, PLOCK__DOWNGRADES, plock_now());
 }
 
 plock_status plock_local_lease_leave(plock_local_lease *lease) {
-    if (!is_held(lease)) return PLOCK_MISUSE;
+    const plock_status status = free_to_begin(lease);
+    if (status) return status;
     plock__local_dismiss(lease);
     return begin(lease, PLOCK__LEAVES, plock_now());
 }
@@ -207,6 +225,9 @@ void plock_local_lease_free(plock_local_lease *lease) {
     plock__begin_step();
     if (lease->doing) give_up(lease);
     if (lease->held) plock__local_let_go(lease, true);
+    plock__enter();
+    if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
+    plock__leave();
     plock__local_lease_release(lease);
     plock__end_step();
 }
@@ -231,6 +252,22 @@ void plock_local_lease_abandon(plock_local_lease *lease) {
     plock_local_lease_free(lease);
 }
 
+void plock_local_lease_let_go(plock_local_lease *lease, bool keeps) {
+    if (!lease->held || !own(lease)) return;
+    plock__begin_step();
+    plock__local_let_go(lease, keeps);
+    plock__end_step();
+}
+
+static bool is_busy(const void *lease) {
+    const plock_local_lease *used = lease;
+    return used->doing && used->held && own(used);
+}
+
+plock_place_in_turn plock_local_lease_turn(plock_local_lease *lease) {
+    return (plock_place_in_turn){.line = own(lease) ? &lease->turns : NULL, .lease = lease, .busy = is_busy};
+}
+
 static plock_status step_any(void *lease, plock_want *want) {
     return plock_local_lease_step(lease, want);
 }
@@ -251,6 +288,10 @@ plock_operation plock_local_lease_operation(plock_local_lease *lease) {
 
 static bool held_here(const plock_local_lease *lease) {
     return lease->held && own(lease);
+}
+
+bool plock_local_lease_held(const plock_local_lease *lease) {
+    return held_here(lease);
 }
 
 bool plock_local_lease_inherited(const plock_local_lease *lease) {

@@ -2,9 +2,13 @@
 #ifndef PLOCK__LOCAL_LEASE_H
 #define PLOCK__LOCAL_LEASE_H
 
+#include "later.h"
 #include "local_line.h"
 #include "nook.h"
 #include "worker.h"
+
+/* A third of its time has passed when a lease is renewed. */
+enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
     plock_local *next;   /* of all in this process; under the lock, as what follows */
@@ -38,10 +42,14 @@ struct plock_local_lease {
     plock_waker *bell;
     plock__nook nook;
     bool renews, watched;
+    bool automatic;   /* it renews, but is not watched from the first moment: the thread sees to it when `later` begins */
+    bool told;        /* its loss is to be told */
+    plock_later later;
     plock_ns ttl, renew_at, renewed_until;
 
     /* The program's. */
     enum plock__local_operation { PLOCK__IDLE, PLOCK__ACQUIRES, PLOCK__RELEASES, PLOCK__EXTENDS, PLOCK__DOWNGRADES, PLOCK__LEAVES, PLOCK__ADOPTS, PLOCK__RELEASES_OWNED } doing;
+    struct plock_place_in_turn *turns; /* who wants to use it next, in order (plock/turn.h) */
     bool held, contended, queued; /* queued: in line, as far as he knows */
     char mode;
     plock_local_terms terms; /* of the operation */
@@ -52,6 +60,8 @@ struct plock_local_lease {
     plock_error error;
     size_t owner_length;
     char *brought; /* NULL: the token */
+    size_t left_length;
+    char *left;    /* the owner whose lease is adopted */
     char token[PLOCK_TOKEN_LENGTH];
     size_t key_length;
     plock__local_name name;
@@ -81,8 +91,9 @@ void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns
 
 PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want);
 
-/* The owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__local_owner_text(const plock_local_lease *lease, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
+/* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
+plock_text plock__local_owner(const plock_local_lease *lease);
 
 /* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
@@ -123,6 +134,12 @@ void plock__local_begin_watch(plock_local_lease *lease);
 
 /* The lease holds, or waits; the native thread watches it from now on. */
 void plock__local_employ(plock_local_lease *lease);
+
+/* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
+PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
+
+/* It holds. */
+void plock__local_see_to_later(plock_local_lease *lease);
 
 /* There is nothing to watch until the lease is in line or holds again; a file that was removed is let go of. True: it cannot be, because
  * the native thread needs it still. */

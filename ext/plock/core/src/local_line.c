@@ -11,7 +11,7 @@ int64_t plock__local_wall(void) {
     return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
 }
 
-static int64_t next_fence(plock__local_map *map, int64_t wall) {
+int64_t plock__local_next_fence(plock__local_map *map, int64_t wall) {
     const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
     if (last < 0 || last >= PLOCK__LOCAL_FENCE_MAX) {
         map->damaged = true;
@@ -80,7 +80,7 @@ bool plock__local_admits(plock__local_map *map, const plock__local_key *key, cha
 
 static void date(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
     const int64_t wall = plock__local_wall();
-    claim->fence = next_fence(map, wall);
+    claim->fence = plock__local_next_fence(map, wall);
     claim->since = wall;
     claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
     atomic_store_explicit(&claim->until, plock_after(now, claim->ttl > claim->at_least ? claim->ttl : claim->at_least), memory_order_relaxed);

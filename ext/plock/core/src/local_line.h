@@ -23,6 +23,9 @@ typedef struct plock__local_wish {
 /* Microseconds since 1970. */
 int64_t plock__local_wall(void);
 
+/* The fence of the next lease, greater than all before. */
+int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
+
 /* Ends whatever is over on the key, and lets in whose turn it is. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 

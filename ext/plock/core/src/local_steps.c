@@ -81,6 +81,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     lease->ttl = lease->span;
     lease->renew_at = 0;
     if (lease->employed) plock__worker_prod(&lease->job);
+    if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
@@ -105,6 +106,7 @@ static void leave(plock_local_lease *lease) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_want *want) {
+    if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
     plock__local_map *map = lease->map;
     plock_status status = plock__local_go_in(map, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
@@ -134,8 +136,8 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
 
 /* --- by owner --- */
 
-/* The holder that has this owner, or NONE; in the section. fence 0: any. */
-static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, int64_t fence, plock_ns now) {
+/* The holder that has this owner, or NONE; in the section. */
+static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     const uint32_t number = plock__local_find(map, &lease->name);
     if (number == PLOCK__LOCAL_NONE) return PLOCK__LOCAL_NONE;
@@ -144,7 +146,7 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     for (uint32_t at = plock__key(map, number)->length ? plock__key(map, number)->first_holder : PLOCK__LOCAL_NONE; at != PLOCK__LOCAL_NONE;) {
         const plock__local_claim *held = plock__claim(map, at);
         if (plock__state(held) == PLOCK__HELD && held->owner_length == owner.length && held->owner_digested == digested &&
-            !memcmp(held->owner, owner.bytes, owner.length) && (!fence || held->fence == fence))
+            !memcmp(held->owner, owner.bytes, owner.length))
             return at;
         if (map->damaged || ++steps > map->claim_count) return PLOCK__LOCAL_NONE;
         at = held->next;
@@ -152,25 +154,53 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-static void take_over(plock_local_lease *lease, uint32_t number, plock_ns now) {
+/* From now on it has another owner and a greater fence. Its process is ours by now: if we die in between, it ends as ours does. */
+static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner, bool digested) {
+    held->fence = plock__local_next_fence(lease->map, plock__local_wall());
+    PLOCK__FAULT();
+    held->owner_length = (uint8_t)owner.length;
+    held->owner_digested = digested;
+    PLOCK__FAULT();
+    memcpy(held->owner, owner.bytes, owner.length);
+}
+
+/* What was promised before holds, whoever has it: his own terms may only lengthen it. */
+static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
+    const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
+    if (until <= held->kept_until) return;
+    plock__local_outlives(lease->map, until);
+    held->kept_until = until;
+}
+
+/* The span that it is to have from now on, no shorter than it is kept; 0: it keeps its end. */
+static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held, plock_ns now) {
+    const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
+    if (!ttl && (!lease->terms.at_least || atomic_load(&held->until) >= held->kept_until)) return 0;
+    return ttl > kept ? ttl : kept;
+}
+
+static void take_over(plock_local_lease *lease, uint32_t number, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = plock__claim(map, number);
     plock__local_first_looks(map, plock__key(map, held->key));
-    held->kept_until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
-    if (held->kept_until) plock__local_outlives(map, held->kept_until);
+    keep_on(lease, held, now);
     held->watched = lease->watched;
     held->pid = map->processes[map->slot].pid;
     held->thread = (int64_t)plock__thread_number();
     PLOCK__FAULT();
-    map->lease_of[number] = lease->watched ? lease : NULL;
+    map->lease_of[number] = lease->watched || lease->automatic ? lease : NULL;
     atomic_store(&held->process, map->process);
     PLOCK__FAULT();
-    if (lease->terms.ttl) give_span(held, lease->terms.ttl, plock_after(now, lease->terms.ttl));
+    change_hands(lease, held, owner, digested);
+    PLOCK__FAULT();
+    const plock_ns span = new_span(lease, held, now);
+    if (span) give_span(held, span, plock_after(now, span));
     PLOCK__FAULT();
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
     plock__local_has_claim(lease, number);
     lease->held = true;
     lease->mode = held->mode;
+    lease->fence = held->fence;
     lease->place = PLOCK__HOLDS;
     lease->ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
     lease->acquired_at = now;
@@ -178,21 +208,24 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_ns now) {
 }
 
 static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
-    char room[PLOCK_DIGEST_HEX];
-    plock_text owner;
-    bool digested;
+    char room[PLOCK_DIGEST_HEX], new_room[PLOCK_DIGEST_HEX];
+    plock_text owner, new_owner;
+    bool digested, new_digested;
     const bool adopts = lease->doing == PLOCK__ADOPTS;
     plock_status status = PLOCK_OK;
     if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
-    if (!status) status = plock__local_owner_text(lease, room, &owner, &digested);
+    const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
+    if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
+    if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
     if (!status && adopts && lease->watched) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && adopts && lease->automatic) status = plock__local_enter_later(lease);
     if (!status) status = plock__local_go_in(lease->map, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
     const plock_ns now = plock_now();
-    const uint32_t number = held_by(lease, owner, digested, adopts ? lease->fence : 0, now);
+    const uint32_t number = held_by(lease, owner, digested, now);
     const bool found = number != PLOCK__LOCAL_NONE;
-    if (found && adopts) take_over(lease, number, now);
+    if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
     else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
     status = plock__local_leave(lease->map, &lease->error);
     if (status || !found || !adopts) {
@@ -207,6 +240,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
         plock__leave();
         plock__local_employ(lease);
     }
+    if (lease->automatic) plock__local_see_to_later(lease);
     return finish(lease, PLOCK_OK);
 }
 

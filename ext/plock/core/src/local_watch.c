@@ -5,8 +5,8 @@
 #include "notice.h"
 #include "process.h"
 
-/* A third of its time has passed. */
-enum { RENEWALS_PER_TTL = 3 };
+#include <stddef.h>
+
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
 void plock__local_lease_release(plock_local_lease *lease) {
@@ -17,8 +17,12 @@ void plock__local_lease_release(plock_local_lease *lease) {
     if (lease->map) plock__local_release(lease->map);
     plock__local_store_release(lease->store);
     plock__free(lease->brought);
+    plock__free(lease->left);
     plock__free(lease);
 }
+
+static plock_status step(plock_job *job, plock_want *want);
+static void put_down(plock_job *job);
 
 /* --- renewal --- */
 
@@ -57,23 +61,73 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
         const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
         const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
         const plock_ns ttl = lease->ttl, latest = lease->renewed_until;
-        if (lease->place == PLOCK__HOLDS && !lease->renew_at) lease->renew_at = now + ttl / RENEWALS_PER_TTL;
+        if (lease->place == PLOCK__HOLDS && !lease->renew_at) lease->renew_at = now + ttl / PLOCK__RENEWALS_PER_TTL;
         const bool renews = lease->renews && now < latest, due = renews && now >= lease->renew_at;
         *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
         if (!waits && renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
         if (lost) lease->ended = true;
         plock__leave();
-        if (lost) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+        if (lost && lease->told) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
         if (ended || lost) return PLOCK_OK;
         if (waits || !due) return PLOCK_AGAIN;
         const plock_status status = renew(lease, ttl, latest);
         const plock_ns then = plock_now();
         plock__enter();
         if (status == PLOCK_NOT_OWNER) lease->place = PLOCK__OUSTED;
-        lease->renew_at = status == PLOCK_AGAIN ? then + IN_A_MOMENT : then + ttl / RENEWALS_PER_TTL;
+        lease->renew_at = status == PLOCK_AGAIN ? then + IN_A_MOMENT : then + ttl / PLOCK__RENEWALS_PER_TTL;
         plock__leave();
         if (status == PLOCK_OK) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, then - now);
     }
+}
+
+/* --- one that is left alone at first --- */
+
+static plock_local_lease *lease_of(plock_later *later) {
+    return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
+}
+
+static void keep(plock_later *later) {
+    plock_local_lease *lease = lease_of(later);
+    lease->references++;
+    lease->employed = true;
+    lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = true};
+}
+
+/* Whoever ends its claim from now on rings. Where that cannot be had, the next renewal finds it gone. */
+static void ask_to_be_told(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    plock_status status = plock__local_attend(map, &ignored);
+    if (!status) status = plock__local_enter(map, &ignored);
+    if (status) return;
+    const bool held = plock__local_still(lease, PLOCK__HELD);
+    if (held) map->claims[lease->claim].watched = 1;
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* what is damaged is noticed by the renewal, too */
+    plock__enter();
+    if (held && !lease->ended) plock__local_register(lease);
+    plock__leave();
+}
+
+/* The lease is held for longer than most. */
+static void begin_watching(plock_later *later) {
+    plock_local_lease *lease = lease_of(later);
+    ask_to_be_told(lease);
+    plock__worker_submit(&lease->job);
+}
+
+plock_status plock__local_enter_later(plock_local_lease *lease) {
+    lease->later.keep = keep;
+    lease->later.begin = begin_watching;
+    return plock__later_enter(&lease->later, &lease->error);
+}
+
+void plock__local_see_to_later(plock_local_lease *lease) {
+    const plock_ns now = plock_now();
+    plock__enter();
+    plock__local_begin_watch(lease);
+    if (lease->doing == PLOCK__ADOPTS && lease->terms.max_hold) lease->renewed_until = plock_after(now, lease->terms.max_hold);
+    plock__later_by(&lease->later, plock__later_than(now, now + (until_of(lease) - now) / PLOCK__RENEWALS_PER_TTL));
+    plock__leave();
 }
 
 /* --- ending --- */
@@ -149,6 +203,7 @@ void plock__local_dismiss(plock_local_lease *lease) {
     plock__enter();
     lease->ended = true;
     lease->again = false;
+    plock__later_leave(&lease->later);
     plock__local_unregister(lease);
     if (lease->employed) plock__worker_prod(&lease->job);
     plock__leave();

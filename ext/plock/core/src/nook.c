@@ -17,7 +17,7 @@
 
 #if defined(PLOCK__FUTEX) && defined(SYS_futex_waitv) && defined(FUTEX_32)
 
-enum { WORD, BELL, INTERRUPT, WORDS };
+enum { WORD, NAP, WORDS };
 
 static atomic_bool missing; /* an older system, or one that forbids it */
 
@@ -48,18 +48,21 @@ bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_sta
     const plock__nook *nook = want->nook;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
     plock_have_driven(); /* the native thread has an eye on everything but the word */
+    plock__nap nap;
     struct futex_waitv words[WORDS];
+    plock__nap_begin(&nap, nook->bell, interrupt);
     words[WORD] = until_changed(lower_half(nook->word), (uint32_t)nook->value, 0);
-    words[BELL] = until_changed(plock__waker_lie_down(nook->bell), 0, FUTEX_PRIVATE_FLAG);
-    if (interrupt) words[INTERRUPT] = until_changed(plock__waker_lie_down(interrupt), 0, FUTEX_PRIVATE_FLAG);
+    words[NAP] = until_changed(plock__nap_word(&nap), nap.seen, FUTEX_PRIVATE_FLAG);
     const struct timespec end = wake_by(want->deadline);
     atomic_store(nook->asleep, 1);
-    const long woken = syscall(SYS_futex_waitv, words, interrupt ? WORDS : INTERRUPT, 0, want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
+    long woken = 0;
+    if (!plock__nap_over(&nap))
+        woken = syscall(SYS_futex_waitv, words, WORDS, 0,
+                        want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
     atomic_store(nook->asleep, 0);
-    plock__waker_get_up(nook->bell);
-    const bool interrupted = interrupt && plock__waker_get_up(interrupt);
-    *status = interrupted || code == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
+    *status = plock__nap_end(&nap);
+    if (code == EINTR) *status = PLOCK_INTERRUPTED;
     if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT) return true;
     atomic_store(&missing, true);
     return false;

@@ -11,7 +11,7 @@ struct plock__nook {
     _Atomic uint64_t *word; /* its lower half is looked at */
     uint64_t value;         /* he sleeps as long as it is this */
     _Atomic uint8_t *asleep;
-    plock_waker *bell; /* rung for everything else that concerns him; its descriptor is the want's */
+    plock_waker *bell; /* rung for everything else that concerns him: the want's waker */
 };
 
 /* Sleeps there. False: the system does not have that; *status as plock_await. */

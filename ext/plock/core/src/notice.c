@@ -43,7 +43,7 @@ int plock_notice_descriptor(void) {
     plock__enter();
     const bool known = bell;
     plock__leave();
-    if (!known && !(made = plock_waker_take())) return -1;
+    if (!known && !(made = plock__waker_take_open())) return -1;
     plock__enter();
     if (!bell) {
         bell = made;

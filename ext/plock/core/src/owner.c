@@ -109,13 +109,6 @@ void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label)
     write_record(owner, owner->written, 0, channel, label);
 }
 
-plock_text plock__owner_place(plock_owner *owner) {
-    size_t length;
-    const char *identity = plock__identity(&length);
-    memcpy(owner->written, identity, length);
-    return plock__text(owner->written, append(owner->written, length, owner->channel));
-}
-
 plock_text plock__owner_name(const plock_owner *owner) {
     if (owner->brought || !owner->value.bytes) return owner->value;
     return plock__text(owner->token, PLOCK_TOKEN_LENGTH);

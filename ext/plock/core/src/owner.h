@@ -41,9 +41,6 @@ void plock__owner_number(plock_owner *owner);
 /* The record of a fresh token once more, with these. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
-/* How the record of a value that was brought would begin: "host pid thread channel". Good until the owner is changed or moved. */
-plock_text plock__owner_place(plock_owner *owner);
-
 /* The value as its user knows it, not as it is written. Without bytes where there is none yet. */
 plock_text plock__owner_name(const plock_owner *owner);
 

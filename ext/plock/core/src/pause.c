@@ -5,6 +5,7 @@
 /* Doubling from the first to the last. A look and the window that is left to those who poll (store.c) together stay below 100 ms. */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
+static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;
 
 static plock_ns pause(unsigned pauses, plock_ns first, plock_ns last, plock_ns at_most) {
     enum { DOUBLINGS_MAX = 16 };
@@ -22,4 +23,8 @@ plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns
 
 plock_ns plock__pause_before_trying(unsigned pauses) {
     return pause(pauses, TRY_FIRST, TRY_LAST, PLOCK_NEVER);
+}
+
+plock_ns plock__pause_in_background(unsigned pauses) {
+    return pause(pauses, BACKGROUND_FIRST, BACKGROUND_LAST, PLOCK_NEVER);
 }

@@ -10,4 +10,7 @@
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left);
 plock_ns plock__pause_before_trying(unsigned pauses);
 
+/* The same for what goes on as long as the server is away, for hours where need be. */
+plock_ns plock__pause_in_background(unsigned pauses);
+
 #endif

@@ -1,12 +1,12 @@
 #include "pool.h"
 
-#include "failure.h"
 #include "process.h"
-#include <errno.h>
-#include <poll.h>
 
 /* An idle connection that has rested this long is looked at before it is used again: the server may have closed it. */
 static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
+
+/* Without memory for a waker, a caller looks this often whether a connection has been handed over to it. */
+static const plock_ns WITHOUT_A_WAKER = 2 * PLOCK_MILLISECOND;
 
 static plock_pool *pools;
 
@@ -25,8 +25,6 @@ void plock__pool_clear(plock_pool *pool) {
     if (pool->next) pool->next->previous = pool->previous;
     *(pool->previous ? &pool->previous->next : &pools) = pool->next;
     plock__leave();
-    plock_waker_give(pool->freed);
-    pool->freed = NULL;
 }
 
 /* --- the list of all; with the lock held --- */
@@ -43,9 +41,46 @@ static void unlink_connection(plock_pool *pool, plock_connection *connection) {
     *(connection->previous ? &connection->previous->next : &pool->all) = connection->next;
 }
 
-/* One more may be open, or one more is idle. */
-static void tell_waiting(plock_pool *pool) {
-    if (pool->waiting && pool->freed) plock_waker_ring(pool->freed);
+/* --- the queue; with the lock held --- */
+
+static plock_turns *queue_of(plock_pool *pool, const plock_turn *turn) {
+    return turn->urgent ? &pool->urgent : &pool->ordinary;
+}
+
+static void append_turn(plock_pool *pool, plock_turn *turn) {
+    plock_turns *queue = queue_of(pool, turn);
+    turn->waits = true;
+    turn->generation = plock__generation();
+    turn->next = NULL;
+    turn->previous = queue->last;
+    *(queue->last ? &queue->last->next : &queue->first) = turn;
+    queue->last = turn;
+    pool->waiting++;
+}
+
+static void remove_turn(plock_pool *pool, plock_turn *turn) {
+    plock_turns *queue = queue_of(pool, turn);
+    *(turn->next ? &turn->next->previous : &queue->last) = turn->previous;
+    *(turn->previous ? &turn->previous->next : &queue->first) = turn->next;
+    pool->waiting--;
+}
+
+/* Hands a connection that has come back, or the room of one that was closed (NULL), to the first caller in the queue. It
+ * wakes that caller with the lock held, because the turn may be gone right after. */
+static bool hand_over(plock_pool *pool, plock_connection *connection) {
+    plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
+    if (!turn) return false;
+    remove_turn(pool, turn);
+    turn->served = true;
+    turn->connection = connection;
+    if (turn->job) plock__worker_prod(turn->job);
+    else if (turn->bell) plock_waker_ring(turn->bell);
+    return true;
+}
+
+/* One fewer is open. */
+static void give_room(plock_pool *pool) {
+    if (!hand_over(pool, NULL)) pool->open--;
 }
 
 /* --- taking and giving --- */
@@ -53,8 +88,7 @@ static void tell_waiting(plock_pool *pool) {
 static void discard(plock_pool *pool, plock_connection *connection) {
     plock__enter();
     unlink_connection(pool, connection);
-    if (connection->generation == plock__generation() && !connection->beside) pool->open--;
-    tell_waiting(pool);
+    if (connection->generation == plock__generation() && !connection->beside) give_room(pool);
     plock__leave();
     plock__connection_free(connection);
 }
@@ -82,42 +116,56 @@ static bool take_room(plock_pool *pool) {
     return room;
 }
 
-static plock_status wait_for_room(plock_pool *pool, bool *waits, plock_want *want, plock_error *error) {
-    plock_waker *made = *waits ? NULL : plock_waker_take();
-    if (!*waits && !made) return plock__fail_errno(error, PLOCK_SATURATED, "waiting for a connection", errno);
+/* What tells that the turn has come. */
+static void prepare(plock_turn *turn) {
+    turn->job = plock__worker_stepping();
+    if (!turn->job) turn->bell = plock_waker_take();
+}
+
+static void put_bell_away(plock_turn *turn) {
+    plock_waker_give(turn->bell);
+    turn->bell = NULL;
+    turn->job = NULL;
+}
+
+/* False: meanwhile there is something to have. */
+static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     plock__enter();
-    if (!pool->freed) {
-        pool->freed = made;
-        made = NULL;
-    }
-    if (!*waits) pool->waiting++;
-    want->fd = plock_waker_descriptor(pool->freed);
+    const bool queues = !pool->idle && pool->open >= pool->limit;
+    if (queues) append_turn(pool, turn);
     plock__leave();
-    plock_waker_give(made);
-    *waits = true;
-    want->events = POLLIN;
+    return queues;
+}
+
+static plock_status look(plock_connection **connection, plock_turn *turn, plock_want *want) {
+    plock__enter();
+    const bool served = turn->served;
+    plock__leave();
+    if (served) {
+        turn->waits = turn->served = false;
+        *connection = turn->connection;
+        turn->connection = NULL;
+        put_bell_away(turn);
+        return PLOCK_OK;
+    }
+    want->fd = -1;
+    want->waker = turn->bell;
+    if (!turn->bell && !turn->job) want->deadline = plock_after(plock_now(), WITHOUT_A_WAKER);
     return PLOCK_AGAIN;
 }
 
-/* Before looking, so that no ring is missed. */
-static void hush(plock_pool *pool) {
-    plock__enter();
-    plock_waker *freed = pool->freed;
-    plock__leave();
-    (void)plock_waker_hush(freed);
-}
-
-plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, bool *waits, plock_want *want, plock_error *error) {
-    for (bool prepared = *waits;; prepared = true) {
-        if (prepared) hush(pool);
+plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
+                              plock_want *want) {
+    while (!turn->waits) {
         *connection = pop_idle(pool);
         if (*connection || take_room(pool)) {
-            plock__pool_leave(pool, waits);
+            if (turn->bell) put_bell_away(turn);
             return PLOCK_OK;
         }
-        const plock_status status = wait_for_room(pool, waits, want, error);
-        if (status != PLOCK_AGAIN || prepared) return status; /* having said that we wait, look once more */
+        if (!turn->bell) prepare(turn);
+        if (get_in_line(pool, turn)) break;
     }
+    return look(connection, turn, want);
 }
 
 void plock__pool_add(plock_pool *pool, plock_connection *connection) {
@@ -128,8 +176,7 @@ void plock__pool_add(plock_pool *pool, plock_connection *connection) {
 
 void plock__pool_give_room(plock_pool *pool) {
     plock__enter();
-    pool->open--;
-    tell_waiting(pool);
+    give_room(pool);
     plock__leave();
 }
 
@@ -138,24 +185,28 @@ void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
     plock__pool_add(pool, connection);
 }
 
-void plock__pool_leave(plock_pool *pool, bool *waits) {
-    if (!*waits) return;
-    *waits = false;
+void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
+    if (!turn->waits) return;
     plock__enter();
-    pool->waiting--;
-    if (pool->idle || pool->open < pool->limit) tell_waiting(pool); /* the ring may have been meant for another, too */
+    const bool own = turn->generation == plock__generation(); /* a child of a fork has an empty queue */
+    plock_connection *unused = turn->connection;
+    if (own && !turn->served) remove_turn(pool, turn);
+    if (own && turn->served && !unused) give_room(pool);
+    turn->waits = turn->served = false;
+    turn->connection = NULL;
     plock__leave();
+    put_bell_away(turn);
+    if (unused) plock__pool_give(pool, unused, own);
 }
 
 void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable) {
     plock__enter();
     const bool keep = usable && !connection->beside && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
                       !atomic_load(&pool->closed);
-    if (keep) {
+    if (keep && !hand_over(pool, connection)) {
         connection->idle_since = plock_now();
         connection->next_idle = pool->idle;
         pool->idle = connection;
-        tell_waiting(pool);
     }
     plock__leave();
     if (!keep) discard(pool, connection);
@@ -187,13 +238,23 @@ void plock__pool_use(plock_pool *pool) {
     if (atomic_load_explicit(&pool->closed, memory_order_relaxed)) atomic_store(&pool->closed, false);
 }
 
+/* Those that queue are threads of the parent. */
+static void forget(plock_turns *queue) {
+    for (plock_turn *turn = queue->first; turn; turn = turn->next) {
+        turn->waits = false;
+        if (turn->bell) plock__waker_put_back(turn->bell);
+        turn->bell = NULL;
+    }
+    *queue = (plock_turns){0};
+}
+
 /* The child keeps the structures and none of the descriptors: what is idle goes, and what was in use by threads that
  * do not exist here is dead. */
 void plock__pools_in_child(void) {
     for (plock_pool *pool = pools; pool; pool = pool->next) {
         for (plock_connection *connection = pool->all; connection; connection = connection->next) plock__connection_abandon(connection);
         pool->open = pool->waiting = 0;
-        if (pool->freed) plock__waker_put_back(pool->freed);
-        pool->freed = NULL;
+        forget(&pool->urgent);
+        forget(&pool->ordinary);
     }
 }

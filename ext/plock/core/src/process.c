@@ -59,7 +59,7 @@ void plock__end_step(void) {
 
 /* --- fork --- */
 
-static plock__child_handler handlers[8]; /* more than there are modules with something to forget (initialize.c) */
+static plock__child_handler handlers[12]; /* more than there are modules with something to forget (initialize.c) */
 static unsigned handler_count;
 
 void plock__on_fork(plock__child_handler handler) {

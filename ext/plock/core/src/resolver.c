@@ -108,7 +108,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
         if (lookup) release(lookup);
         return NULL;
     }
-    lookup->waker = plock_waker_take();
+    lookup->waker = plock__waker_take_open();
     if (!lookup->waker) {
         (void)plock__fail_errno(error, PLOCK_RESOLVE, "looking up the host", errno);
         release(lookup);

@@ -43,6 +43,19 @@ bool plock_status_retries(plock_status status) {
     return (unsigned)status < STATUSES && LIST[status].retries;
 }
 
+bool plock_status_unreachable(plock_status status) {
+    switch (status) {
+    case PLOCK_RESOLVE:
+    case PLOCK_CONNECT:
+    case PLOCK_DISCONNECTED:
+    case PLOCK_SILENT:
+    case PLOCK_FULL:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool plock_status_leaves_doubt(plock_status status) {
     return (unsigned)status >= STATUSES || LIST[status].leaves_doubt;
 }

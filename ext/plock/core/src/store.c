@@ -4,6 +4,7 @@
 #include "keeper.h"
 #include "memory.h"
 #include "process.h"
+#include "worker.h"
 
 plock_status plock_store_open(plock_store **out, plock_config *config, plock_error *error) {
     *out = NULL;
@@ -49,6 +50,13 @@ plock_ns plock__store_window(const plock_store *store, bool shares) {
     return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
 }
 
+/* Most calls find it up to date: a line of memory that every thread writes to is expensive. */
+void plock__store_reached(plock_store *store, plock_ns moment) {
+    static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
+    if (moment - atomic_load_explicit(&store->reached_at, memory_order_relaxed) >= OUTDATED)
+        atomic_store_explicit(&store->reached_at, moment, memory_order_relaxed);
+}
+
 void plock__store_saw_older(plock_store *store, plock_ns now) {
     atomic_store(&store->older_seen_at, now);
 }
@@ -78,6 +86,16 @@ void plock_store_close(plock_store *store) {
     plock__begin_step();
     plock__store_release(store);
     plock__end_step();
+}
+
+void plock_settle(plock_ns deadline) {
+    plock__debts_hurry();
+    plock__worker_await(deadline);
+}
+
+void plock_drain(plock_ns deadline) {
+    plock__debts_hurry();
+    plock__worker_drain(deadline);
 }
 
 /* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at once one result is dropped. */

@@ -3,6 +3,7 @@
 #define PLOCK__STORE_H
 
 #include "config.h"
+#include "debt.h"
 #include "plock/store.h"
 #include "pool.h"
 #include "resolver.h"
@@ -16,10 +17,12 @@ struct plock_store {
     plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
+    plock_debts debts; /* under the lock */
     struct ssl_ctx_st *tls; /* made at the first connection */
     _Atomic(plock_keeper *) keeper; /* while anybody waits; changed under the lock */
     _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS]; /* keys that somebody of this process has just asked for, by their hash; 0: none */
     _Atomic plock_ns older_seen_at; /* when a lock was last seen to be held by a process that does not notify; 0: never */
+    _Atomic plock_ns reached_at; /* when the server was last known to answer; 0: never yet */
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_store *); /* NULL: what the config says */
 #endif
@@ -29,6 +32,9 @@ struct plock_store {
  * where one was lately seen to hold a lock here. */
 plock_ns plock__store_window(const plock_store *store, bool shares);
 void plock__store_saw_older(plock_store *store, plock_ns now);
+
+/* The server has answered what was sent at that moment. */
+void plock__store_reached(plock_store *store, plock_ns moment);
 
 /* Counting who refers to it; plock_store_close is the release for those outside, and not for within a step. */
 plock_store *plock__store_retain(plock_store *store);

@@ -23,7 +23,8 @@ static plock_text name(char *to, plock_text key, const char *after) {
     return plock__text(to, (size_t)(at - to));
 }
 
-void plock__subject_name(plock_subject *subject, char *room, plock_text key) {
+void plock__subject_name(plock_subject *subject, char *room, plock_text key, plock_ns fence_ttl) {
+    subject->fence_ttl = fence_ttl;
     subject->key = plock__text(room, key.length);
     room = append(room, key.bytes, key.length);
     subject->companion = name(room, key, FENCE);
@@ -31,7 +32,7 @@ void plock__subject_name(plock_subject *subject, char *room, plock_text key) {
 }
 
 plock_status plock__subject_copy(plock_subject *copy, char *room, const plock_subject *subject) {
-    plock__subject_name(copy, room, subject->key);
+    plock__subject_name(copy, room, subject->key, subject->fence_ttl);
     memcpy(copy->share, subject->share, sizeof copy->share);
     return plock__owner_copy(&copy->owner, &subject->owner);
 }

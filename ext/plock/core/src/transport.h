@@ -18,6 +18,9 @@ typedef struct plock_transport_operations {
     plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_want *, plock_error *);
     /* That becomes readable when there is something to read; -1: only reading tells. */
     int (*descriptor)(const plock_transport *);
+    /* Bytes that have left the descriptor and that read has not given out yet: poll(2) does not tell of them, so read
+     * before you wait. NULL: there are never any. */
+    size_t (*pending)(const plock_transport *);
     /* False if an idle connection has been closed by the other side, or has bytes that nobody asked for. */
     bool (*alive)(plock_transport *);
     /* Closes the descriptor and nothing else: not a byte is sent, no memory is touched. Safe in a forked child. */

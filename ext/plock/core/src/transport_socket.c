@@ -184,7 +184,7 @@ static void destroy(plock_transport *transport) {
 }
 
 plock_transport *plock__socket_transport(const plock_config *config, plock_resolver *resolver) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, plock__socket_descriptor, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, plock__socket_descriptor, NULL, alive, abandon, destroy};
     socket_transport *s = plock__allocate(sizeof *s);
     if (!s) return NULL;
     s->base.does = &OPERATIONS;

@@ -98,13 +98,26 @@ static plock_status bad_file(plock_error *error, const char *option) {
     return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s", option, reason(text, sizeof text));
 }
 
+/* OpenSSL does not say which file it was, and not always that it is not there. */
+static plock_status bad_path(plock_error *error, const char *option, const char *path, int mode) {
+    char named[160], text[80];
+    (void)snprintf(named, sizeof named, "%s: %.120s", option, path);
+    if (access(path, mode)) {
+        const int code = errno;
+        ERR_clear_error();
+        return plock__fail_errno(error, PLOCK_BAD_CONFIG, named, code);
+    }
+    return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s (a PEM file is needed)", named, reason(text, sizeof text));
+}
+
 static plock_status load_trust(SSL_CTX *context, const plock_config *config, plock_error *error) {
     if (config->unverified) return PLOCK_OK;
-    if (config->ca_path && access(config->ca_path, R_OK | X_OK)) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "ca_path", errno); /* OpenSSL would not say */
+    if (config->ca_path && access(config->ca_path, R_OK | X_OK))
+        return bad_path(error, "ca_path", config->ca_path, R_OK | X_OK);
     if (!config->ca_file && !config->ca_path) {
         if (SSL_CTX_set_default_verify_paths(context) != 1) return bad_file(error, "the system's certificates");
     } else if (SSL_CTX_load_verify_locations(context, config->ca_file, config->ca_path) != 1) {
-        return bad_file(error, config->ca_file ? "ca_file" : "ca_path");
+        return config->ca_file ? bad_path(error, "ca_file", config->ca_file, R_OK) : bad_file(error, "ca_path");
     }
     return PLOCK_OK;
 }
@@ -118,8 +131,11 @@ static int no_passphrase(char *buffer, int size, int writing, void *context) {
 static plock_status load_identity(SSL_CTX *context, const plock_config *config, plock_error *error) {
     if (!config->cert) return PLOCK_OK;
     SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-    if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1) return bad_file(error, "cert");
-    if (SSL_CTX_use_PrivateKey_file(context, config->key ? config->key : config->cert, SSL_FILETYPE_PEM) != 1) return bad_file(error, "key");
+    if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1)
+        return bad_path(error, "cert", config->cert, R_OK);
+    const char *key = config->key ? config->key : config->cert;
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+        return bad_path(error, "key", key, R_OK);
     if (SSL_CTX_check_private_key(context) != 1) return bad_file(error, "key");
     return PLOCK_OK;
 }
@@ -168,6 +184,10 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
+/* What answers is no TLS: most often the plain port of a Redis. */
+static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
+                                   "(use redis://, or the port that tls-port names)";
+
 /* What an unsuccessful call of OpenSSL means. */
 static plock_status judge(tls_transport *t, int result, plock_want *want, plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
@@ -192,8 +212,9 @@ static plock_status judge(tls_transport *t, int result, plock_want *want, plock_
         if (kind == SSL_ERROR_SYSCALL && system) return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", system);
         return plock__fail_plainly(error, PLOCK_DISCONNECTED);
     }
+    const bool plain = !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    return plock__fail(error, PLOCK_TLS, "TLS: %s", reason(text, sizeof text));
+    return plock__fail(error, PLOCK_TLS, "TLS: %s%s", reason(text, sizeof text), plain ? NO_TLS_THERE : "");
 }
 
 static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_want *want, plock_error *error) {
@@ -243,6 +264,12 @@ static int descriptor(const plock_transport *transport) {
     return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
 }
 
+/* The rest of a record: OpenSSL takes records off the socket one by one (there is no read-ahead), each as a whole. */
+static size_t pending(const plock_transport *transport) {
+    const int bytes = SSL_pending(((const tls_transport *)(const void *)transport)->ssl);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 /* Bytes may wait legitimately here (a session ticket), so only the end of the stream tells. */
 static bool alive(plock_transport *transport) {
     char byte;
@@ -264,7 +291,7 @@ static void destroy(plock_transport *transport) {
 }
 
 plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver, SSL_CTX *context) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
     tls_transport *t = plock__allocate(sizeof *t);
     if (!t) return NULL;
     t->socket = plock__socket_transport(config, resolver);

@@ -7,8 +7,10 @@
 #include "term.h"
 #include "watch.h"
 
-#include <errno.h>
-#include <poll.h>
+#include <stddef.h>
+
+/* The server forgets a queue by then in which nobody asks any more (acquire.lua). */
+static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 /* --- life --- */
 
@@ -71,31 +73,48 @@ static bool is_shared(const plock_waiter *waiter) {
     return *waiter->subject.share != 0;
 }
 
-/* Where several hold a lock, what one of its waiters was told does not become untrue by what another is. */
+/* Where several hold a lock, what one of its waiters was told does not become untrue by what another is. Nor does an answer to another
+ * one put off when the first in line makes sure of his place. */
 static void schedule(plock_line *line, const plock_waiter *waiter, const plock_place *place) {
     const plock_ns before = line->looks ? PLOCK_NEVER : line->look_at; /* those who do not queue yet look often */
     plock__line_schedule(line, place, plock_now());
-    if (is_shared(waiter) && before < line->look_at) line->look_at = before;
+    if ((is_shared(waiter) || waiter != line->first) && before < line->look_at) line->look_at = before;
 }
 
-/* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. */
+/* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. But where he found it, and
+ * nobody had called him, the queue may have been lost with the lock: then the next one looks at once. */
 static plock_line *served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {.free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->line) {
         if (!is_shared(waiter)) waiter->line->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
         schedule(waiter->line, waiter, &place);
+        if (!waiter->called) waiter->line->look_at = PLOCK_NEVER;
     }
     return leave_line(waiter);
 }
 
 static void refused(plock_waiter *waiter, const plock_place *place) {
+    const bool was_lost = waiter->queues && place->lost && waiter->known && !waiter->checks;
     waiter->place = *place;
     waiter->due = !waiter->queues;
+    waiter->known = waiter->known || waiter->queues;
+    waiter->called = waiter->woken;
     waiter->unanswered_since = 0;
     if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, plock_now());
     if (!waiter->line) return;
     schedule(waiter->line, waiter, place);
-    plock__keeper_tell(plock__keeper_of(waiter->store), waiter->line->look_at);
+    plock_keeper *keeper = plock__keeper_of(waiter->store);
+    if (was_lost) {
+        plock__line_shake(waiter->line, waiter);
+        plock__keeper_prod(keeper);
+    }
+    plock__keeper_tell(keeper, waiter->line->look_at);
+}
+
+/* He asks again. With the lock held. */
+static void checks_if_shaken(plock_waiter *waiter) {
+    waiter->checks = waiter->shaken;
+    waiter->shaken = false;
 }
 
 /* Is there something on the server that is to be taken back if he goes? */
@@ -184,6 +203,7 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
     refused(waiter, place);
     const bool rests = !waiter->woken || !waiter->line;
     waiter->woken = false;
+    if (!rests) checks_if_shaken(waiter);
     if (rests && waiter->state == PLOCK__ASKS) waiter->state = PLOCK__RESTS;
     if (!waiter->line) plock__waiter_fail(waiter, &ENDED); /* while the refusal was on its way: nobody would call him */
     plock__leave();
@@ -204,20 +224,33 @@ plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_
     plock_status status = outcome(waiter, grant, error);
     if (status == PLOCK_AGAIN && !waiter->bell) {
         plock_waker *bell = plock_waker_take();
-        if (!bell) return plock__fail_errno(error, PLOCK_DESCRIPTORS, "waiting for the lock", errno);
+        if (!bell) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
         plock__enter();
         waiter->bell = bell;
         plock__leave();
         status = outcome(waiter, grant, error);
     }
-    if (status == PLOCK_AGAIN) *want = (plock_want){.fd = plock_waker_descriptor(waiter->bell), .events = POLLIN, .deadline = PLOCK_NEVER, .helps = true};
+    const plock_want rung = {.fd = -1, .waker = waiter->bell, .deadline = PLOCK_NEVER, .helps = true};
+    if (status == PLOCK_AGAIN) *want = rung;
     return status;
 }
 
-bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
+plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter) {
     plock__enter();
     const plock_ns since = waiter->unanswered_since;
     plock__leave();
+    return since;
+}
+
+bool plock__waiter_known(const plock_waiter *waiter) {
+    plock__enter();
+    const bool known = waiter->known;
+    plock__leave();
+    return known;
+}
+
+bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
+    const plock_ns since = plock__waiter_unanswered_since(waiter);
     return since && plock_now() - since >= span;
 }
 
@@ -229,33 +262,64 @@ void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
     release(waiter);
 }
 
+/* With the lock held. True: his job is to be submitted; it has a reference of its own. *empty: his line, to be freed. */
+static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_line **empty) {
+    *empty = leave_line(waiter);
+    waiter->gone = true;
+    waiter->placed = waiter->placed || asked;
+    waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
+    const bool leaves = owes(waiter) && !waiter->employed;
+    if (leaves) waiter->employed = true, waiter->concluded = false, waiter->references++;
+    else if (waiter->employed) plock__worker_prod(&waiter->job);
+    waiter->parted = !waiter->employed;
+    return leaves;
+}
+
+bool plock__waiter_part(plock_waiter *waiter, bool asked) {
+    plock_waker *bell = inherited(waiter) || waiter->bell ? NULL : plock_waker_take();
+    if (inherited(waiter) || !(waiter->bell || bell)) return false;
+    plock_line *empty;
+    plock__enter();
+    if (bell) waiter->bell = bell;
+    const bool leaves = part(waiter, asked, false, &empty), parts = !waiter->parted;
+    plock__leave();
+    plock__free(empty);
+    if (leaves) plock__worker_submit(&waiter->job);
+    return parts;
+}
+
+plock_status plock__waiter_parting(plock_waiter *waiter, plock_want *want) {
+    plock__waker_hush_if_rung(waiter->bell);
+    plock__enter();
+    const bool parted = waiter->parted;
+    plock__leave();
+    *want = (plock_want){.fd = -1, .waker = waiter->bell, .deadline = PLOCK_NEVER, .helps = true};
+    return parted ? PLOCK_OK : PLOCK_AGAIN;
+}
+
 int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     if (inherited(waiter)) {
         release(waiter);
         return 0;
     }
+    plock_line *empty = NULL;
     plock__enter();
     const int64_t ticket = waiter->place.ticket;
-    plock_line *empty = leave_line(waiter);
-    waiter->gone = true;
-    waiter->placed = waiter->placed || asked;
-    waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
-    const bool leaves = owes(waiter) && !waiter->employed;
-    if (leaves) waiter->employed = true, waiter->concluded = false; /* and what referred to him now does so from there */
-    else if (waiter->employed) plock__worker_prod(&waiter->job);
+    const bool leaves = !waiter->gone && part(waiter, asked, doubt, &empty); /* what referred to him now does so from there */
     plock_waker *bell = waiter->bell; /* another may need it before he has left */
     waiter->bell = NULL;
     plock__leave();
     plock_waker_give(bell);
     plock__free(empty);
     if (leaves) plock__worker_submit(&waiter->job);
-    else release(waiter);
+    release(waiter);
     return ticket;
 }
 
 /* --- called by the keeper --- */
 
-bool plock__waiter_call(plock_waiter *waiter) {
+bool plock__waiter_call(plock_waiter *waiter, bool turn) {
+    waiter->called = waiter->called || turn;
     if (waiter->state != PLOCK__RESTS || waiter->employed) {
         waiter->woken = true;
         return false;
@@ -276,27 +340,58 @@ void plock__waiter_fail(plock_waiter *waiter, const plock_error *error) {
 void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared) {
     plock_waiter *waiter = new_waiter(store, key.length);
     if (!waiter) return; /* what is reserved for nobody is free again in a second */
-    plock__subject_name(&waiter->subject, waiter->names, key);
+    plock__subject_name(&waiter->subject, waiter->names, key, store->config->fence_ttl);
     if (shared) *waiter->subject.share = '?'; /* of which kind is not known, and does not matter */
     waiter->gone = waiter->placed = waiter->employed = true;
     if (plock__owner_bring(&waiter->subject.owner, value)) release(waiter);
     else plock__worker_submit(&waiter->job);
 }
 
-/* --- in the native thread --- */
+/* --- leaving the queue --- */
 
-static void begin_leaving(plock_waiter *waiter) {
-    const plock_ns budget = waiter->store->config->release_timeout;
-    const plock_request request = plock__leave_request(&waiter->subject, waiter->doubt);
-    waiter->leaves = true;
-    plock__errand_begin(&waiter->leaving, waiter->store, &request, plock_after(plock_now(), budget), true);
+static plock_waiter *debtor(plock_debt *debt) {
+    return (plock_waiter *)(void *)((char *)debt - offsetof(plock_waiter, leaving));
 }
+
+static plock_request owed_request(plock_debt *debt, plock_ns now) {
+    plock_waiter *waiter = debtor(debt);
+    (void)now;
+    return plock__leave_request(&waiter->subject, waiter->doubt);
+}
+
+/* Nothing more is done about the place in the queue. With the lock held, since the caller that
+ * waits for this gives the bell back as soon as it sees it. */
+static void say_parted(plock_waiter *waiter) {
+    waiter->parted = true;
+    if (waiter->bell) plock__worker_ring(waiter->bell);
+}
+
+static void settle(plock_debt *debt, plock_status status) {
+    plock_waiter *waiter = debtor(debt);
+    (void)status; /* where he cannot leave, a second or a time to live has to do */
+    plock__enter();
+    if (!inherited(waiter)) say_parted(waiter);
+    plock__leave();
+    release(waiter);
+}
+
+/* His reference to himself goes along. */
+static void leave(plock_waiter *waiter) {
+    const plock_ns span = waiter->doubt && waiter->ttl > QUEUE_LASTS ? waiter->ttl : QUEUE_LASTS;
+    waiter->leaving.until = plock_after(plock_now(), span);
+    waiter->leaving.request = owed_request;
+    waiter->leaving.settle = settle;
+    plock__debt_submit(waiter->store, &waiter->leaving);
+}
+
+/* --- in the native thread --- */
 
 static void begin_asking(plock_waiter *waiter) {
     plock__enter();
     const plock_keeper *keeper = plock__keeper_of(waiter->store);
     waiter->queues = keeper && keeper->open;
     waiter->woken = waiter->concluded = false;
+    checks_if_shaken(waiter);
     waiter->unanswered_since = plock_now();
     plock__leave();
     const plock_request request = plock__waiter_request(waiter);
@@ -323,6 +418,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
     if (!waiter->gone) {
         if (status == PLOCK_OK) {
             waiter->state = PLOCK__HOLDS;
+            waiter->unanswered_since = 0;
             waiter->grant = *grant;
             bell = waiter->bell;
             empty = served(waiter, grant);
@@ -348,6 +444,12 @@ static bool has_gone(const plock_waiter *waiter) {
     return gone;
 }
 
+/* Should the server come to the request later, it undoes it at once: by then he may have left, on another connection. */
+static void give_up_asking(plock_waiter *waiter) {
+    const plock_request undo = plock__leave_request(&waiter->subject, true);
+    plock__exchange_cancel(&waiter->exchange, &undo);
+}
+
 static plock_status ask(plock_waiter *waiter, plock_want *want) {
     for (;;) {
         if (waiter->exchange.state == PLOCK__EXCHANGE_NONE) begin_asking(waiter);
@@ -359,7 +461,7 @@ static plock_status ask(plock_waiter *waiter, plock_want *want) {
         plock_place place = waiter->place;
         if (!status) status = plock__read_acquired(answer, &grant, &place, &error);
         if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&waiter->exchange);
-        else plock__exchange_cancel(&waiter->exchange, NULL);
+        else give_up_asking(waiter);
         /* From here on, not from when his own thread comes round to it. */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
             plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__reliable(grant.asked_at, waiter->ttl),
@@ -378,23 +480,20 @@ static plock_status step(plock_job *job, plock_want *want) {
             if (!has_gone(waiter)) return PLOCK_OK;
         }
         if (!owes(waiter)) return PLOCK_OK;
-        waiter->concluded = true;
-        begin_leaving(waiter);
+        waiter->concluded = waiter->leaves = true;
     }
-    plock_error ignored = {.status = PLOCK_OK}; /* where he cannot leave, a second or a time to live has to do */
-    return plock__errand_step(&waiter->leaving, want, &ignored);
+    return PLOCK_OK; /* and then he leaves */
 }
 
 /* The thread is done with him, or could not begin, or ends before he was served. */
 static void put_down(plock_job *job) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
-    plock__exchange_cancel(&waiter->exchange, NULL);
-    if (waiter->leaves) plock__errand_cancel(&waiter->leaving);
+    give_up_asking(waiter);
     plock__enter();
     const bool own = !inherited(waiter);
     waiter->employed = false;
     if (own && waiter->state == PLOCK__ASKED) {
-        const bool left = plock__exchange_left(&waiter->exchange);
+        const bool left = !waiter->concluded && plock__exchange_left(&waiter->exchange);
         waiter->placed = waiter->placed || left;
         waiter->doubt = waiter->doubt || left;
         fail(waiter, &ENDED);
@@ -403,9 +502,11 @@ static void put_down(plock_job *job) {
     if (own && waiter->gone) again = owes(waiter) && !waiter->leaves && waiter->concluded;
     else if (own && waiter->state == PLOCK__RESTS && waiter->woken) waiter->state = PLOCK__ASKED, again = true;
     if (again) waiter->employed = true, waiter->concluded = false; /* if it cannot be begun, that is the end */
+    if (own && waiter->gone && !again && !waiter->leaves) say_parted(waiter);
     plock_keeper *keeper = own ? plock__keeper_of(waiter->store) : NULL;
     if (keeper && keeper->lines) plock__keeper_prod(keeper); /* another place in the queue may be due */
     plock__leave();
     if (again) plock__worker_submit(&waiter->job);
+    else if (own && waiter->leaves) leave(waiter);
     else release(waiter);
 }

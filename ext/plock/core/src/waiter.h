@@ -3,7 +3,8 @@
 #ifndef PLOCK__WAITER_H
 #define PLOCK__WAITER_H
 
-#include "errand.h"
+#include "debt.h"
+#include "exchange.h"
 #include "plock/waker.h"
 #include "worker.h"
 
@@ -40,7 +41,12 @@ struct plock_waiter {
     bool follows;  /* he came without having asked: one who has, and has been refused, goes before him */
     bool due;      /* he has no place in the queue, or cannot be sure of it */
     bool woken;    /* his turn came while a request was under way */
-    bool gone;     /* he has given up */
+    bool called;   /* it has come since he last asked */
+    bool known;    /* an answer has said that he is in the queue */
+    bool shaken;   /* another one has been lost from there … */
+    bool checks;   /* … which is why he asks: what he finds is no news */
+    bool gone;     /* he has given up … */
+    bool parted;   /* … and nothing more is done about his place in the queue */
     bool placed, doubt; /* he may be in the queue; he may even have the lock */
     plock_place place;
     plock_grant grant;
@@ -50,7 +56,7 @@ struct plock_waiter {
 
     /* Of whoever has the request under way. */
     plock_exchange exchange;
-    plock_errand leaving;
+    plock_debt leaving;
     plock_ns ttl;
     bool shares, queues, leaves, concluded;
     struct plock_watch *watch;
@@ -73,11 +79,24 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 /* PLOCK_AGAIN with want while he rests; PLOCK_OK: he holds; else the failure. */
 PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_want *want, plock_error *error);
 
+/* Since when has the server owed him an answer? 0: it does not. */
+plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter);
+
+/* Has the server answered that the waiter is in the queue? Then it owes an answer to the waiter's last request only. */
+bool plock__waiter_known(const plock_waiter *waiter);
+
 /* Has the server owed him an answer for so long? Then it is not somebody else's lock that he waits for. */
 bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span);
 
 /* His own thread holds the lock: the waiter is freed. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
+
+/* His patience is over: as plock__waiter_give_up, but he can still be asked after, and has to be given up all the same. True: he has a place
+ * in the queue, so there is something to wait for. */
+bool plock__waiter_part(plock_waiter *waiter, bool asked);
+
+/* PLOCK_AGAIN with want until he is out of the queue, or the attempt at that has failed. */
+PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_want *want);
 
 /* He waits no more: taken out of line and, in the background, out of the queue. asked, doubt: what became of a request of his own thread: it has left; and may
  * have been carried out without an answer. Returns his ticket, 0 for none. The waiter is freed. */
@@ -86,7 +105,7 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 /* --- for the keeper --- */
 
 /* His turn, or time to look; with the lock held. True: submit his job when it is not held any more. */
-bool plock__waiter_call(plock_waiter *waiter);
+bool plock__waiter_call(plock_waiter *waiter, bool turn);
 
 /* He rests, and nothing will come of it. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);

@@ -4,9 +4,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "plock/clock.h"
+#include "plock/status.h"
 #include "plock/waker.h"
 
-/* In a forked child: an eventfd is shared with the parent, so every descriptor is closed; they are opened when next taken. */
+/* plock_waker_take with its descriptor open. NULL with errno where there is no descriptor or
+ * memory. */
+plock_waker *plock__waker_take_open(void);
+
+/* In a forked child: an eventfd is shared with the parent, so every descriptor is closed; they
+ * are opened when next needed. */
 void plock__wakers_in_child(void);
 
 /* For other modules' handlers in a forked child, where the lock is held: the same as plock_waker_give. */
@@ -15,10 +22,41 @@ void plock__waker_put_back(plock_waker *waker);
 /* plock_waker_hush, at the price of a load where there is nothing to hush. */
 void plock__waker_hush_if_rung(plock_waker *waker);
 
-/* For who sleeps without polling the descriptor: a word that is 0 as long as it is silent, and woken (futex) when it is rung until he gets
- * up. True: it has been rung; it is to be hushed. */
-const _Atomic uint32_t *plock__waker_lie_down(plock_waker *waker);
-bool plock__waker_get_up(plock_waker *waker);
+bool plock__waker_rung(const plock_waker *waker);
+
+/* From now on a ring also wakes the thread that waits for `to`; NULL: no more. The caller looks
+ * whether the waker has been rung after this, and before it waits for `to`. Only the thread
+ * that waits for the waker calls this. */
+void plock__waker_forward(plock_waker *waker, plock_waker *to);
+
+/* Empties the descriptor, which poll(2) reported; whether the waker has been rung stays as it
+ * is. */
+void plock__waker_drain(plock_waker *waker);
+
+/* Takes the descriptor away, if it has one. */
+void plock__waker_detach(plock_waker *waker);
+
+/* Its thread rests: the descriptor goes, unless a signal handler may ring it. */
+void plock__waker_rest(plock_waker *waker);
+
+/* Sleeps until one of both is rung (either may be NULL, not both), or the deadline, or for no
+ * reason: PLOCK_OK. PLOCK_INTERRUPTED: `interrupt` was rung, or a signal came. Uses no
+ * descriptor. */
+plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
+
+/* The same for a thread that sleeps in a way of its own: while it lies there, a ring of either
+ * changes the word at plock__nap_word from `seen`, and wakes who sleeps there (futex). It looks
+ * at plock__nap_over before it falls asleep. */
+typedef struct plock__nap {
+    plock_waker *waker, *interrupt, *sleeper;
+    uint32_t seen;
+} plock__nap;
+
+void plock__nap_begin(plock__nap *nap, plock_waker *waker, plock_waker *interrupt);
+bool plock__nap_over(const plock__nap *nap);
+const _Atomic uint32_t *plock__nap_word(const plock__nap *nap);
+/* PLOCK_INTERRUPTED: by `interrupt`. */
+PLOCK_MUST_USE plock_status plock__nap_end(plock__nap *nap);
 
 #ifdef PLOCK_TESTING
 void plock__forget_wakers(void); /* frees them all; none may be in use */

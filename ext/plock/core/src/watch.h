@@ -4,7 +4,9 @@
 #define PLOCK__WATCH_H
 
 #include "errand.h"
+#include "later.h"
 #include "plock/lease.h"
+#include "process.h"
 #include "waiter.h"
 #include "worker.h"
 
@@ -17,6 +19,9 @@ struct plock_watch {
     unsigned references, generation;
     uint64_t id;
     bool renews, started;
+    bool automatic; /* it is left alone at first: nobody listens for it before `later` begins, and the owner's record names no channel */
+    bool told;      /* its loss is to be told */
+    plock_later later;
 
     /* Under the lock. */
     bool ended;     /* the lease is released, or will be */
@@ -27,19 +32,30 @@ struct plock_watch {
     unsigned epoch; /* grows when the program changes its dates */
     plock_ns ttl, valid_until;
     plock_ns renewed_until; /* no renewal after that (max_hold) */
+    plock_ns renewing_for;  /* a renewal for this ttl is under way; 0: none is. Only the native thread writes it */
 
     /* The thread's own. */
     plock_errand errand;
-    bool asks, renewing;  /* the errand is under way; and is a renewal, not a check */
+    bool asks;            /* the errand is under way */
     unsigned asked_in;    /* epoch */
-    plock_ns asked_ttl, renew_at;
+    plock_ns renew_at;
     plock_subject subject;
+    bool unnoted;         /* where it listens has yet to be noted on the server */
+    char place[PLOCK__IDENTITY_MAX + 1 + PLOCK__CHANNEL_LENGTH]; /* "host pid thread", and then the channel */
+    size_t place_length;
     char channel[PLOCK__CHANNEL_LENGTH]; /* on which a break is told */
     char names[];
 };
 
+/* What a lease wants of its watch. */
+typedef struct plock_watching {
+    uint64_t id;
+    bool renews, told;
+    bool automatic; /* it renews, and is left alone while the lease is young */
+} plock_watching;
+
 /* On a lock; whose it is is said when it starts. NULL when there is no memory. With one reference. */
-plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, uint64_t id, bool renews);
+plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
@@ -50,9 +66,14 @@ PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock
 /* The lease is held from now on, until it is ended; says whichever thread got it, the first time it counts. */
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until);
 
-/* The program begins to extend it, and has done so; a ttl of 0: without success. */
+/* The program begins to extend it, and has done so; or without success. Then it may have been carried out for doubtful_ttl, or may be yet,
+ * at any time: no more is relied on than that, counted from each renewal. PLOCK_NEVER: it has not been. */
 void plock__watch_pause(plock_watch *watch, plock_ns valid_until);
 void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until);
+void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl);
+
+/* Is a renewal under way for more than this ttl? Carried out after an extension, it would undo what that shortened. */
+bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl);
 
 /* No renewal from now on. */
 void plock__watch_end(plock_watch *watch);

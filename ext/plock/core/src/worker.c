@@ -1,7 +1,6 @@
 #include "worker.h"
 
 #include "nook.h"
-#include "plock/store.h"
 #include "process.h"
 #include "waker.h"
 
@@ -15,11 +14,17 @@ static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, GUEST } driver;
 static unsigned guests; /* since the native thread parked */
+static plock_ns parked_until; /* then it looks by itself */
 static plock_waker *bell, *parking, *ended; /* what the driver listens to, what the native thread does while it is not that, and who drains */
 static pthread_t thread;
 
 static _Thread_local bool drives, served;
-static _Thread_local int guests_fd = -1;
+static _Thread_local const plock_waker *guests_bell; /* what it waits for; NULL: it is no guest */
+static _Thread_local plock_job *stepping;
+
+plock_job *plock__worker_stepping(void) {
+    return stepping;
+}
 
 /* The driver looks for what is new by itself. With the lock held. */
 static void ring(void) {
@@ -46,8 +51,7 @@ static void forgive(const plock_job *list) {
 }
 
 /* One that was waited for is done. */
-static void settle(const plock_job *job) {
-    if (job->lingers) return;
+static void settle(void) {
     plock__enter();
     owed--;
     if (owed == 0 && ended) plock_waker_ring(ended);
@@ -55,8 +59,9 @@ static void settle(const plock_job *job) {
 }
 
 static void end(plock_job *job) {
-    settle(job);
-    job->destroy(job);
+    const bool lingers = job->lingers;
+    job->destroy(job); /* first, for it may submit another one, which is waited for, too */
+    if (!lingers) settle();
 }
 
 /* Takes over what has been submitted. False: the thread is about to end, and it waits for the next one. With the lock held. */
@@ -88,7 +93,7 @@ static bool anything_new(void) {
 /* --- a round: stepping those that are due, and waiting until some are --- */
 
 enum {
-    BELL = 0, GUESTS_FD, GUESTS_INTERRUPT, JOBS, /* places in what is polled */
+    BELL = 0, JOBS, /* places in what is polled */
     PLACES = JOBS + 256                          /* where there are none left, it is looked at often whether a descriptor is ready */
 };
 static const plock_ns WITHOUT_A_PLACE = 2 * PLOCK_MILLISECOND;
@@ -112,7 +117,10 @@ static void step_those_due(const round *r) {
         job->ready = may_be_ready(r, job);
         if (atomic_exchange(&job->due, false) || job->ready || now >= job->want.deadline) {
             job->want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
-            if (job->step(job, &job->want) != PLOCK_AGAIN) {
+            stepping = job;
+            const plock_status status = job->step(job, &job->want);
+            stepping = NULL;
+            if (status != PLOCK_AGAIN) {
                 *link = job->next;
                 end(job);
                 continue;
@@ -123,15 +131,23 @@ static void step_those_due(const round *r) {
     plock__end_step();
 }
 
+/* What it waits for, as something to poll: -1 where that is its deadline, or where no
+ * descriptor is left for its waker. */
+static struct pollfd polled_for(const plock_want *want) {
+    const int rung = want->waker ? plock_waker_descriptor(want->waker) : -1;
+    if (want->waker) return (struct pollfd){.fd = rung, .events = POLLIN};
+    return (struct pollfd){.fd = want->fd, .events = want->events};
+}
+
 static plock_ns gather(round *r, plock_ns deadline) {
     r->polled[BELL] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
-    r->polled[GUESTS_FD] = r->polled[GUESTS_INTERRUPT] = (struct pollfd){.fd = -1};
     r->count = JOBS;
     bool without = false;
     for (plock_job *job = active; job; job = job->next) {
-        job->place = job->want.fd < 0 ? 0 : r->count;
+        const struct pollfd polled = polled_for(&job->want);
+        job->place = polled.fd >= 0 ? r->count : job->want.waker ? PLACES : 0;
         if (job->place == PLACES) without = true;
-        else if (job->place) r->polled[r->count++] = (struct pollfd){.fd = job->want.fd, .events = job->want.events};
+        else if (job->place) r->polled[r->count++] = polled;
         if (job->want.deadline < deadline) deadline = job->want.deadline;
         if (atomic_load(&job->due)) deadline = 0; /* prodded since its step */
     }
@@ -164,9 +180,11 @@ static bool park(plock_ns deadline, bool *visited) {
     guests = 0;
     plock__leave();
     for (bool parked = parks; parked;) {
-        const plock_ns latest = plock_after(plock_now(), ROUND);
-        struct pollfd polled = {.fd = plock_waker_descriptor(parking), .events = POLLIN};
-        (void)poll(&polled, 1, plock_poll_timeout(deadline < latest ? deadline : latest));
+        const plock_ns latest = plock_after(plock_now(), ROUND), until = deadline < latest ? deadline : latest;
+        plock__enter();
+        parked_until = until;
+        plock__leave();
+        (void)plock__waker_sleep(parking, NULL, until);
         plock__waker_hush_if_rung(parking);
         deadline = PLOCK_NEVER;
         plock__enter();
@@ -215,12 +233,19 @@ static bool become_guest(void) {
     return may;
 }
 
-/* The native thread goes on with what is not idle. */
+/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the driver. */
+static bool due_before(plock_ns moment) {
+    for (const plock_job *job = active; job; job = job->next)
+        if (job->want.deadline < moment) return true;
+    return false;
+}
+
+/* The native thread goes on with what is not idle, and with what is due soon. */
 static void stop_driving(void) {
     drives = false;
     plock__enter();
     driver = NOBODY;
-    if (stopping || submitted || !all_idle()) plock_waker_ring(parking);
+    if (stopping || submitted || !all_idle() || due_before(parked_until)) plock_waker_ring(parking);
     plock__leave();
 }
 
@@ -231,36 +256,70 @@ static bool goes_on(void) {
     return yes;
 }
 
-static plock_status drive(const plock_want *want, const plock_waker *interrupt) {
+/* What ends a guest's stay; the rings come to the bell that it listens to. PLOCK_AGAIN: nothing
+ * yet. */
+static plock_status look(const plock_want *want, const plock_waker *interrupt) {
+    if (interrupt && plock__waker_rung(interrupt)) return PLOCK_INTERRUPTED;
+    if (plock__waker_rung(want->waker)) return PLOCK_OK;
+    return plock_now() >= want->deadline ? PLOCK_OK : PLOCK_AGAIN;
+}
+
+static void forward_rings(const plock_want *want, plock_waker *interrupt, plock_waker *to) {
+    plock__waker_forward(want->waker, to);
+    if (interrupt) plock__waker_forward(interrupt, to);
+}
+
+static plock_status drive(const plock_want *want, plock_waker *interrupt) {
     round r = {.count = 0};
     plock_status status = PLOCK_AGAIN;
     drives = true;
     served = false;
-    guests_fd = want->fd;
+    guests_bell = want->waker;
+    forward_rings(want, interrupt, bell);
     while (status == PLOCK_AGAIN && goes_on()) {
         step_those_due(&r);
         r.count = 0;
         if (served || !active) break;
         if (anything_new()) continue;
-        const plock_ns deadline = gather(&r, want->deadline);
-        r.polled[GUESTS_FD] = (struct pollfd){.fd = want->fd, .events = want->events};
-        if (interrupt) r.polled[GUESTS_INTERRUPT] = (struct pollfd){.fd = plock_waker_descriptor(interrupt), .events = POLLIN};
-        if (wait_for_some(&r, deadline) < 0 || r.polled[GUESTS_INTERRUPT].revents) status = PLOCK_INTERRUPTED;
-        else if (r.polled[GUESTS_FD].revents || plock_now() >= want->deadline) status = PLOCK_OK;
+        status = look(want, interrupt);
+        if (status != PLOCK_AGAIN) break;
+        if (wait_for_some(&r, gather(&r, want->deadline)) < 0) status = PLOCK_INTERRUPTED;
     }
-    guests_fd = -1;
+    forward_rings(want, interrupt, NULL);
+    guests_bell = NULL;
     stop_driving();
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
+/* At a descriptor, with another one for the interrupt; where none is left for that, it is
+ * looked at often. */
+static plock_status await_descriptor(const plock_want *want, plock_waker *interrupt) {
+    struct pollfd polled[] = {{.fd = want->fd, .events = want->events},
+                              {.fd = -1, .events = POLLIN}};
+    plock_ns deadline = want->deadline;
+    if (interrupt) {
+        polled[1].fd = plock_waker_descriptor(interrupt);
+        if (plock__waker_rung(interrupt)) return PLOCK_INTERRUPTED;
+        const plock_ns soon = plock_after(plock_now(), WITHOUT_A_PLACE);
+        if (polled[1].fd < 0 && soon < deadline) deadline = soon;
+    }
+    const int ready = poll(polled, 2, plock_poll_timeout(deadline));
+    if (ready < 0 && errno == EINTR) return PLOCK_INTERRUPTED;
+    if (polled[1].revents) plock__waker_drain(interrupt);
+    return interrupt && plock__waker_rung(interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+
+/* A thread that rests keeps no descriptor: it may rest for long, and beside hundreds. */
 plock_status plock_await(const plock_want *want, plock_waker *interrupt) {
     plock_status status;
+    if (want->fd >= 0) return await_descriptor(want, interrupt);
+    if (interrupt) plock__waker_rest(interrupt);
     if (want->nook && plock__nook_await(want, interrupt, &status)) return status;
     if (want->helps && become_guest()) return drive(want, interrupt);
-    struct pollfd polled[] = {{.fd = want->fd, .events = want->events}, {.fd = -1, .events = POLLIN}};
-    if (interrupt) polled[1].fd = plock_waker_descriptor(interrupt);
-    const int ready = poll(polled, 2, plock_poll_timeout(want->deadline));
-    return polled[1].revents || (ready < 0 && errno == EINTR) ? PLOCK_INTERRUPTED : PLOCK_OK;
+    if (want->waker || interrupt)
+        return plock__waker_sleep(want->waker, interrupt, want->deadline);
+    const int ready = poll(NULL, 0, plock_poll_timeout(want->deadline));
+    return ready < 0 && errno == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
 }
 
 void plock_have_driven(void) {
@@ -270,7 +329,7 @@ void plock_have_driven(void) {
 }
 
 void plock__worker_ring(plock_waker *waker) {
-    if (guests_fd >= 0 && plock_waker_descriptor(waker) == guests_fd) served = true;
+    if (waker == guests_bell) served = true;
     else plock_waker_ring(waker);
 }
 
@@ -296,14 +355,20 @@ void plock__worker_submit(plock_job *job) {
     job->next = NULL;
     job->place = 0;
     atomic_store(&job->due, true);
-    plock_waker *made[2] = {0}; /* who drives has them */
-    for (int i = 0; i < 2 && !drives; i++) made[i] = plock_waker_take();
+    plock_waker *made[2] = {0};
     plock__enter();
+    if (!bell || !parking) {
+        plock__leave();
+        made[0] = plock__waker_take_open();
+        made[1] = plock_waker_take();
+        plock__enter();
+    }
     plock_job *dead = inherited;
     inherited = NULL;
     equip(&bell, &made[0]);
     equip(&parking, &made[1]);
-    if (running || (stopping && bell && parking) || start()) {
+    const bool given_up = stopping && drives; /* by a job that is ended just now: nobody waits for what it leaves */
+    if (!given_up && (running || (stopping && bell && parking) || start())) {
         append(&submitted, job);
         if (!job->lingers) owed++;
         ring();
@@ -320,7 +385,27 @@ void plock__worker_prod(plock_job *job) {
     ring();
 }
 
-void plock_drain(plock_ns deadline) {
+/* With the lock held, which others may have meanwhile. */
+static void await_owed(plock_waker *waker, plock_ns deadline) {
+    ended = waker;
+    while (running && owed && waker && plock_now() < deadline) {
+        plock__leave();
+        (void)plock__waker_sleep(waker, NULL, deadline);
+        (void)plock_waker_hush(waker);
+        plock__enter();
+    }
+    ended = NULL;
+}
+
+void plock__worker_await(plock_ns deadline) {
+    plock_waker *waker = plock_waker_take();
+    plock__enter();
+    if (!stopping && !ended) await_owed(waker, deadline);
+    plock__leave();
+    plock_waker_give(waker);
+}
+
+void plock__worker_drain(plock_ns deadline) {
     plock_waker *waker = plock_waker_take();
     plock__enter();
     if (stopping || ended) { /* another thread is at it */
@@ -328,15 +413,7 @@ void plock_drain(plock_ns deadline) {
         plock_waker_give(waker);
         return;
     }
-    ended = waker;
-    while (running && owed && waker && plock_now() < deadline) {
-        plock__leave();
-        struct pollfd polled = {.fd = plock_waker_descriptor(waker), .events = POLLIN};
-        (void)poll(&polled, 1, plock_poll_timeout(deadline));
-        (void)plock_waker_hush(waker);
-        plock__enter();
-    }
-    ended = NULL;
+    await_owed(waker, deadline);
     stopping = true;
     plock_job *dropped = submitted; /* its time is over; what comes while the thread ends waits for the next one */
     submitted = NULL;
@@ -349,7 +426,8 @@ void plock_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    if (join) (void)pthread_join(ending, NULL); /* it never blocks but in poll, and has just been woken from that */
+    /* It never blocks but where it listens, and has just been woken from that. */
+    if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;
     plock_job *dead = inherited;

@@ -33,8 +33,16 @@ void plock__worker_submit(plock_job *job);
 /* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it cannot end meanwhile. */
 void plock__worker_prod(plock_job *job);
 
+/* The job that this thread is just stepping; NULL: none. */
+plock_job *plock__worker_stepping(void);
+
 /* Rings it, unless it is what this thread waits for as a guest: then it has only to look. */
 void plock__worker_ring(plock_waker *waker);
+
+/* Waits until the jobs that do not linger are done, at most until the deadline … */
+void plock__worker_await(plock_ns deadline);
+/* … and ends the thread. */
+void plock__worker_drain(plock_ns deadline);
 
 void plock__worker_in_child(void);
 

@@ -5,22 +5,6 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # This host, where a local store is asked instead of a server.
-      class Host
-        # @return [LocalStore]
-        attr_reader :store
-
-        # @param store [LocalStore]
-        def initialize(store)
-          @store = store
-        end
-
-        # @return [nil] what a server would tell
-        def number(_section, _name)
-          nil
-        end
-      end
-
       # Who is excluded at all.
       class Place < Check
         NAME = "place"

@@ -59,6 +59,10 @@ module Plock
 
           danger("a lock was not handed over to who waited for it",
                  "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
+        rescue ConfigurationError => e
+          raise unless e.code == :other_secret
+
+          Finding.new(NAME, :unknown, "not tried: others use another secret", "see what is said of the secret")
         rescue PermissionError => e
           danger(e.message, Rights::REMEDY)
         rescue Error => e

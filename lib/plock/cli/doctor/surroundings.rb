@@ -50,18 +50,6 @@ module Plock
           number == Process::RLIM_INFINITY ? "no limit" : number.to_s
         end
       end
-
-      # Whether names of keys can be guessed from what is stored.
-      class Secret < Check
-        NAME = "secret"
-
-        def look
-          return fine("keys are hashed with a secret") if server.store.__send__(:profile).secret?
-
-          advice("keys are hashed without a secret: who can read the store can guess them",
-                 "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as openssl rand -hex 32 makes them")
-        end
-      end
     end
   end
 end

@@ -39,6 +39,16 @@ class Locker
     # @return [Boolean] is a transaction of the caller's open?
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
+    # Makes the key's row, which nobody has then, where there is none.
+    #
+    # @return [void]
+    def make(key)
+      with do |connection, kind|
+        key = connection.quote(key.to_s)
+        send(:"insert_on_#{kind}", connection, name, key, key)
+      end
+    end
+
     # @return [Integer, nil] the sequence; nil: somebody has it
     def take(key, owner, seconds)
       with do |connection, kind|
@@ -46,9 +56,11 @@ class Locker
         key, owner = connection.quote(key.to_s), connection.quote(owner)
         set = "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, sequence = COALESCE(sequence, 0) + 1"
         update = "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now})"
-        insert = "INTO #{table} (#{name}, locked_by, locked_at, locked_until, sequence) SELECT #{key}, #{owner}, #{now}, #{later}, 1"
-        absent = "WHERE NOT EXISTS (SELECT 1 FROM #{table} WHERE #{name} = #{key})"
-        send(:"take_on_#{kind}", connection, update, insert, absent, "#{name} = #{key} AND locked_by = #{owner}")
+        row = ["#{name}, locked_by, locked_at, locked_until, sequence", "#{key}, #{owner}, #{now}, #{later}, 1"]
+        next take_on_postgresql(connection, update, making(*row, key)) if kind == :postgresql
+
+        made = connection.update(update, NAME).positive? || send(:"insert_on_#{kind}", connection, *row, key).positive?
+        sequence(connection, "#{name} = #{key} AND locked_by = #{owner}") if made
       end
     end
 
@@ -106,20 +118,32 @@ class Locker
     end
 
     # No id is drawn for a row that is not made.
-    def take_on_postgresql(connection, update, insert, absent, _mine)
-      connection.exec_query("WITH taken AS (#{update} RETURNING sequence), made AS (INSERT #{insert} #{absent} " \
-                            "ON CONFLICT DO NOTHING RETURNING sequence) SELECT sequence FROM taken UNION ALL SELECT sequence FROM made",
-                            NAME).rows.dig(0, 0)
+    def take_on_postgresql(connection, update, making)
+      connection.exec_query("WITH taken AS (#{update} RETURNING sequence), made AS (#{making} RETURNING sequence) " \
+                            "SELECT sequence FROM taken UNION ALL SELECT sequence FROM made", NAME).rows.dig(0, 0)
     end
 
-    def take_on_mysql(connection, update, insert, absent, mine)
-      insert = "INSERT IGNORE #{insert} FROM DUAL #{absent}"
-      sequence(connection, mine) if [update, insert].any? { |sql| connection.update(sql, NAME).positive? }
+    def making(columns, values, key) = "INSERT #{row_if_absent(columns, values, key)} ON CONFLICT DO NOTHING"
+
+    def row_if_absent(columns, values, key)
+      "INTO #{table} (#{columns}) SELECT #{values} WHERE NOT EXISTS (#{look_for(key)})"
     end
 
-    def take_on_sqlite(connection, update, insert, absent, mine)
-      insert = "INSERT OR IGNORE #{insert} #{absent}"
-      sequence(connection, mine) if [update, insert].any? { |sql| connection.update(sql, NAME).positive? }
+    def look_for(key) = "SELECT 1 FROM #{table} WHERE #{name} = #{key}"
+
+    # @return [Integer] of rows made: another process may be making it
+    def insert_on_postgresql(connection, columns, values, key) = connection.update(making(columns, values, key), NAME)
+
+    def insert_on_sqlite(connection, columns, values, key)
+      connection.update("INSERT OR IGNORE #{row_if_absent(columns, values, key)}", NAME)
+    end
+
+    # Two statements: what selects what it inserts keeps the ids and the gap locked until its end, so that several of them fail as a
+    # deadlock does (1213; on MariaDB 1467, see MDEV-33593).
+    def insert_on_mysql(connection, columns, values, key)
+      return 0 if connection.exec_query(look_for(key), NAME).any?
+
+      connection.update("INSERT IGNORE INTO #{table} (#{columns}) VALUES (#{values})", NAME)
     end
 
     def sequence(connection, mine)

@@ -21,7 +21,7 @@ module Mongo
     class CollectionStore
       include ::Plock::Store::InRuby
 
-      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade busy_renewal].freeze
+      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade busy_renewal compares_secrets].freeze
 
       # Seconds after which nothing arrives any more that was sent before.
       AFTERMATH_S = 1.0
@@ -69,7 +69,7 @@ module Mongo
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
-        !change(grant, Time.now.utc + span).nil?
+        !change(grant, ::Time.now.utc + span).nil?
       end
 
       # @api private
@@ -81,7 +81,7 @@ module Mongo
       # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, _deadline = nil)
-        return !change(grant, Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
+        return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
         found = take_down(mine(grant))
         @lines.call_first(grant.key)
@@ -155,7 +155,7 @@ module Mongo
       end
 
       def ours_now(grant, ttl)
-        now = Time.now.utc
+        now = ::Time.now.utc
         { "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => grant.token, "holder" => ::Plock::Record.write(nil, grant.label, "-"),
           "fence" => (now.to_r * 1_000_000).to_i, "since" => now }
       end
@@ -204,29 +204,38 @@ module Mongo
 
       # Who releases what was over by then has lost it.
       def running?(found)
-        !found.nil? && found["expire_at"] > Time.now
+        !found.nil? && found["expire_at"] > ::Time.now
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, span = nil, &given)
+      def adopt_hold(dump, renew, max_hold, watch, span = nil, heir = nil, &given)
         key, token, fence, ttl, share = ::Plock::Store::GrantHold.read(dump, kind)
-        raise ArgumentError, "not the dump of a lease" if fence.nil? || share
+        raise ::ArgumentError, "not the dump of a lease" if fence.nil? || share
 
-        grant = Tenancy.new(self, key, token, renew: renew, max_hold: max_hold, watch: watch)
-        adopting(grant, fence, given) do
+        grant = Tenancy.new(self, key, token_of(heir), renew: renew, max_hold: max_hold, watch: watch)
+        adopting(grant, given, lasting: !heir.nil?) do
           asked_at = ::Plock::Clock.now
-          found = adopted(grant, span) or next
-          [asked_at, span || ttl, span || (found["expire_at"] - Time.now).clamp(0.0, ttl)]
+          found = adopted(grant, token, span) or next
+          [found["fence"], asked_at, span || ttl, span || (found["expire_at"] - ::Time.now).clamp(0.0, ttl)]
         end
       end
 
+      # One request that finds the owner that left it, or does nothing.
+      #
+      # @param token [String] of the owner that left it
       # @return [Hash, nil]
-      def adopted(grant, span)
-        found = @documents.find(place_of(grant.key).merge("owner" => grant.token))
+      def adopted(grant, token, span)
+        left = place_of(grant.key).merge("owner" => token)
+        found = @documents.find(left)
         return unless running?(found) && ours?(found)
 
-        grant.found(found["expire_at"])
+        expire_at = span ? ::Time.now.utc + span : found["expire_at"]
         label = ::Plock::Record.parse(found["holder"].to_s)&.at(3)
-        change(grant, span ? Time.now.utc + span : found["expire_at"], "holder" => ::Plock::Record.write(nil, label, "-"))
+        fence = [found["fence"].to_i + 1, (::Time.now.to_r * 1_000_000).to_i].max
+        grant.writing(expire_at) do
+          @documents.change(left.merge("expire_at" => found["expire_at"]),
+                            { "$set" => { "expire_at" => expire_at, "until" => expire_at, "owner" => grant.token, "fence" => fence,
+                                          "holder" => ::Plock::Record.write(nil, label, "-") } })
+        end
       end
 
       def examine(key, _shared, _budget = nil)
@@ -239,7 +248,7 @@ module Mongo
       def holder(found)
         return unless found && found["refcount"].positive?
 
-        left = found["expire_at"] && (found["expire_at"] - Time.now)
+        left = found["expire_at"] && (found["expire_at"] - ::Time.now)
         return if left&.negative?
 
         return [left, *[nil] * 7] unless ours?(found)
@@ -273,7 +282,7 @@ module Mongo
 
       # @return [Boolean] was it still so?
       def break_one(key, found)
-        count_down(unmoved(found).merge("refcount" => { "$gt" => 0 }), "$set" => { "expire_at" => Time.at(0).utc }) or return false
+        count_down(unmoved(found).merge("refcount" => { "$gt" => 0 }), "$set" => { "expire_at" => ::Time.at(0).utc }) or return false
         @watched[found["owner"]]&.lose
         @lines.call_first(key)
         true

@@ -21,8 +21,8 @@ module Mongo
 
         def self.===(error)
           case error
-          when SystemCallError, IOError then true
-          when StandardError then error.class.ancestors.any? { |ancestor| NAMES.match?(ancestor.name.to_s) }
+          when ::SystemCallError, ::IOError then true
+          when ::StandardError then error.class.ancestors.any? { |ancestor| NAMES.match?(ancestor.name.to_s) }
           else false
           end
         end

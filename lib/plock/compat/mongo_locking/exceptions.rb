@@ -4,11 +4,22 @@ module Mongo
   module Locking
     # Everything that the locks themselves raise.
     module Exceptions
-      # Their root.
-      class Error < RuntimeError; end
+      # Their root. `rescue Error` rescues {ArgumentError}, too, whose superclass is Ruby's.
+      class Error < ::RuntimeError
+        # @return [Boolean]
+        def self.===(other)
+          super || (equal?(Error) && ArgumentError === other)
+        end
+      end
 
-      # Raised for an argument that cannot be right.
-      class ArgumentError < Error; end
+      # Raised for an argument that cannot be right. It is an {Error}, and Ruby's ArgumentError.
+      class ArgumentError < ::ArgumentError
+        # @return [Boolean]
+        def is_a?(kind)
+          super || Error <= kind
+        end
+        alias kind_of? is_a?
+      end
 
       # Raised when a class, or Mongo::Locking, is configured so that there is nothing to lock.
       class InvalidConfig < Error; end

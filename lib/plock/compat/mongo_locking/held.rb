@@ -18,7 +18,7 @@ module Mongo
     #   @return [Float, nil] seconds until it is free if its process is gone
     # @!attribute [r] status
     #   @return [Plock::Status] for the store's `break`
-    Held = Struct.new(:scope, :key, :owner, :age, :remaining, :status) do
+    Held = ::Struct.new(:scope, :key, :owner, :age, :remaining, :status) do
       # @api private
       # @param status [Plock::Status]
       # @return [Held, nil] nil: another kind of lock in the same store
@@ -26,7 +26,7 @@ module Mongo
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
         owner = status.holders.first.dup.tap { |holder| holder.label = nil } # that is scope and key
 
-        new(name.scope, name.key, owner.to_s, status.since && (Time.now - status.since), status.remaining, status).freeze
+        new(name.scope, name.key, owner.to_s, status.since && (::Time.now - status.since), status.remaining, status).freeze
       end
     end
   end

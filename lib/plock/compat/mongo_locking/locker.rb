@@ -21,19 +21,19 @@ module Mongo
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
         def root(class_name, key: :id, scope: class_name, **options)
-          bad("locker key must be a Proc or Symbol") unless [Proc, Symbol].include?(key.class)
-          bad("locker scope must be a Proc, Symbol or String") unless [Proc, Symbol, String].include?(scope.class)
+          bad("locker key must be a Proc or Symbol") unless [::Proc, ::Symbol].include?(key.class)
+          bad("locker scope must be a Proc, Symbol or String") unless [::Proc, ::Symbol, ::String].include?(scope.class)
 
-          new({ key: key, scope: scope, parent: nil }, check(options))
+          new({ key: key, scope: scope, parent: nil }, check(known(options, "lockable!", class_name)))
         end
 
         # @api private
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
-        def child(parent:, **options)
-          bad("parent reference must be a Proc or Symbol") unless [Proc, Symbol].include?(parent.class)
+        def child(class_name, parent:, **options)
+          bad("parent reference must be a Proc or Symbol") unless [::Proc, ::Symbol].include?(parent.class)
 
-          new({ key: nil, scope: nil, parent: parent }, check(options))
+          new({ key: nil, scope: nil, parent: parent }, check(known(options, "locked_by!", class_name)))
         end
 
         # @api private
@@ -42,7 +42,7 @@ module Mongo
         def check(options)
           options.each do |name, value|
             bad("unknown option: #{name.inspect}") unless OPTIONS.include?(name)
-            bad("#{name} must be a number, 0 or more (got #{value.inspect})") unless value.is_a?(Numeric) && value.real? && value >= 0
+            bad("#{name} must be a number, 0 or more (got #{value.inspect})") unless value.is_a?(::Numeric) && value.real? && value >= 0
             next if name != :max_lifetime || LIFETIMES.cover?(value)
 
             bad("#{name} must be from #{LIFETIMES.begin} to #{LIFETIMES.end} seconds (got #{value.inspect})")
@@ -68,6 +68,17 @@ module Mongo
         end
 
         private
+
+        # The gem keeps an option of any name and makes nothing of it.
+        def known(options, method, class_name)
+          unknown = options.keys - OPTIONS
+          return options if unknown.empty?
+
+          names = unknown.map(&:inspect).join(", ")
+          ::Plock::Log.warn(Locking.logger, "#{class_name}.#{method} ignores #{names}: the options that it knows are " \
+                                            "#{OPTIONS.map(&:inspect).join(", ")}")
+          options.slice(*OPTIONS)
+        end
 
         def bad(message)
           raise Exceptions::ArgumentError, message
@@ -101,9 +112,9 @@ module Mongo
       # @raise [Exceptions::InvalidConfig]
       def parent_for(lockable)
         case @parent
-        when Symbol then lockable.__send__(@parent)
+        when ::Symbol then lockable.__send__(@parent)
         when nil then nil
-        when Proc then @parent.call(lockable)
+        when ::Proc then @parent.call(lockable)
         else raise InvalidConfig, "unknown parent type #{@parent.inspect}"
         end
       end
@@ -113,8 +124,8 @@ module Mongo
       # @raise [Exceptions::InvalidConfig]
       def key_for(lockable)
         case key = @config[:key]
-        when Proc then key.call(lockable).to_s
-        when Symbol then lockable.__send__(key).to_s
+        when ::Proc then key.call(lockable).to_s
+        when ::Symbol then lockable.__send__(key).to_s
         else raise InvalidConfig, "unknown key type #{key.inspect}"
         end
       end
@@ -124,9 +135,9 @@ module Mongo
       # @raise [Exceptions::InvalidConfig]
       def scope_for(lockable)
         case scope = @config[:scope]
-        when Proc then scope.call(lockable).to_s
-        when Symbol then scope.to_s
-        when String then scope
+        when ::Proc then scope.call(lockable).to_s
+        when ::Symbol then scope.to_s
+        when ::String then scope
         else raise InvalidConfig, "unknown scope type #{scope.inspect}"
         end
       end

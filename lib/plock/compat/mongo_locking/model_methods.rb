@@ -14,6 +14,8 @@ module Mongo
         # @param opts [Hash{Symbol => Object}] besides, those of {Locking.configure} that say how to wait
         # @option opts [Symbol, Proc] :key (:id) a method of the instance, or what is called with it
         # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or what is called with the instance
+        # An option of another name is ignored, with a warning.
+        #
         # @return [self]
         # @raise [Exceptions::ArgumentError]
         def lockable!(opts = {})
@@ -33,8 +35,8 @@ module Mongo
         # @return [self]
         # @raise [Exceptions::ArgumentError]
         def locked_by!(*args, &parent)
-          opts = args.last.is_a?(Hash) ? args.pop : {}
-          @locker = Locker.child(**opts, parent: opts[:parent] || parent || args.first)
+          opts = args.last.is_a?(::Hash) ? args.pop : {}
+          @locker = Locker.child(name, **opts, parent: opts[:parent] || parent || args.first)
           self
         end
 
@@ -57,7 +59,7 @@ module Mongo
         raise Exceptions::ArgumentError, "#{self.class.name}#lock requires a block" unless block
 
         Locker.lock(self, opts, &block)
-      rescue StandardError
+      rescue ::StandardError
         Locking.error("#{self.class.name}#lock failed")
         raise
       end

@@ -11,7 +11,7 @@ module Mongo
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
       # What a document is called in its store: by its name, where other stores have only a digest of that, and the digest.
-      DOCUMENT = /\A(.*)\0:\h{64}(#{Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
+      DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
       # What a label does not show as it is.
       SPECIAL = %r{[/%]}
@@ -67,7 +67,7 @@ module Mongo
       # @return [String]
       def label
         text = [@scope, @key].map { |part| part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) } }.join("/")
-        "#{MARK}#{text}".b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
+        "#{MARK}#{text}".b.byteslice(0, LABEL_MAX_BYTES).force_encoding(::Encoding::UTF_8).scrub("?")
       end
 
       # @return [String]

@@ -29,7 +29,7 @@ module Mongo
           way = locker.parent
           steps = 0
           remembers_at = 1
-          while way && (parent = Symbol === way ? lockable.__send__(way) : way.call(lockable))
+          while way && (parent = ::Symbol === way ? lockable.__send__(way) : way.call(lockable))
             circular(from) if parent.eql?(passed) || steps == MOST
             steps += 1
             passed, remembers_at = parent, 2 * remembers_at if steps == remembers_at

@@ -22,7 +22,7 @@ module Mongo
       # @param documents [Documents]
       def initialize(documents)
         @documents = documents
-        @lock = Mutex.new
+        @lock = ::Mutex.new
         @begun = {}
       end
 
@@ -39,7 +39,7 @@ module Mongo
 
         unmoved = place.merge("expire_at" => expire_at, "refcount" => count)
         if begun?(place, expire_at, count) then finish(unmoved, found, document)
-        elsif expire_at < Time.now then start(place, unmoved)
+        elsif expire_at < ::Time.now then start(place, unmoved)
         end
       end
 
@@ -53,7 +53,7 @@ module Mongo
 
       # @return [nil]
       def start(place, unmoved)
-        nobodys = Time.now.utc + NOBODYS_S
+        nobodys = ::Time.now.utc + NOBODYS_S
         set = { "expire_at" => nobodys, "until" => nobodys, "owner" => "-" }
         begun = @documents.change(unmoved, { "$set" => set, "$unset" => { "holder" => "", "since" => "" } }) or return
         @lock.synchronize do

@@ -16,12 +16,6 @@ module Mongo
       # @return [Array<Time>] what has been written last, and where an answer is missing, what may have been
       def written = @written || []
 
-      # @param time [Time] that stands there already
-      # @return [void]
-      def found(time)
-        @written = [time]
-      end
-
       # Runs the block, which writes this time. Where it raises, that may have been written, or not.
       #
       # @param time [Time]

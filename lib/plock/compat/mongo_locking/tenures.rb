@@ -32,11 +32,11 @@ module Mongo
         private
 
         def own
-          pid, leases = Thread.current[:mongo_locking_tenures]
-          return leases if pid == Process.pid
+          pid, leases = ::Thread.current[:mongo_locking_tenures]
+          return leases if pid == ::Process.pid
 
-          Thread.current[:mongo_locking_tenures] = [Process.pid, {}]
-          Thread.current[:mongo_locking_tenures].last
+          ::Thread.current[:mongo_locking_tenures] = [::Process.pid, {}]
+          ::Thread.current[:mongo_locking_tenures].last
         end
 
         def begin_tenure(name, options)
@@ -61,7 +61,7 @@ module Mongo
             Locking.debug { "lock #{name} acquired" }
             yield
           ensure
-            Thread.handle_interrupt(mask) { own.delete(key) }
+            ::Thread.handle_interrupt(mask) { own.delete(key) }
           end
         end
 

@@ -16,7 +16,7 @@ class RemoteLock
       @store = store
       @key = key
       @profile = store.__send__(:profile)
-      @terms = Plock::Locking::Terms.new(@profile, nil, **options)
+      @terms = Plock::Locking::Terms.new(@profile, nil).with(**options)
       @lease = Plock::Lease.new(key, @terms)
     end
 

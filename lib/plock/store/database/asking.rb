@@ -57,9 +57,9 @@ module Plock
           failures = 0
           begin
             wait.positive? ? run_with_patience : try
-          rescue UnavailableError
+          rescue UnavailableError => e
             @failed = true
-            raise unless left.positive?
+            raise if !left.positive? || @site.reach.lost?(e, started)
 
             start_again
             sleep([FAILURE_S.begin * 2**(failures += 1), FAILURE_S.end, left].min * rand(0.5..1.0))

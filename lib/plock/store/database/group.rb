@@ -32,10 +32,11 @@ module Plock
         # @return [void]
         def leave
           given, others = @grants.partition { |grant| grant.fence && grant.ended.nil? }
-          given.each { |grant| grant.release(0.0) }
+          deadline = Clock.now + @site.release_timeout
+          given.each { |grant| give_back(grant, deadline) }
           others.each { |grant| settle(grant) } if @doubt
         rescue *Locking::Taking::STORE_FAILURES
-          @grants.each { |grant| settle_later(grant) } # what is released already is none the worse for it
+          others.each { |grant| settle_later(grant) } # what is released already is none the worse for it
         end
 
         private
@@ -68,6 +69,13 @@ module Plock
         def acquire(connection, grant)
           holder = @site.record(grant.label, grant.token)
           @tables.acquire(connection, grant.key, grant.token, @site.micros(@ttl), holder, @deadline)
+        end
+
+        # One that cannot be released keeps none of the others from it: else those would be taken for forgotten.
+        def give_back(grant, deadline)
+          grant.release(0.0, deadline)
+        rescue *Locking::Taking::STORE_FAILURES
+          settle_later(grant)
         end
 
         def settle(grant)

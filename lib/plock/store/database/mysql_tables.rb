@@ -54,6 +54,10 @@ module Plock
           "SELECT token, fence, expires_at, waiting, holder, #{now} FROM #{@leases} WHERE name = $1 FOR UPDATE"
         end
 
+        def keep_note_sql
+          "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) ON DUPLICATE KEY UPDATE name = VALUES(name)"
+        end
+
         def prune_leases_sql = "DELETE FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}"
       end
     end

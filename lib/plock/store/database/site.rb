@@ -31,14 +31,19 @@ module Plock
 
         attr_reader :connections, :tables, :keeper, :turns, :attempt_timeout, :release_timeout
 
+        # @return [Reach]
+        attr_reader :reach
+
         # @return [String, nil] on which this process can be called
         attr_reader :channel
 
-        def initialize(origin, pool_size:, attempt_timeout:, release_timeout:, connect_timeout:)
+        def initialize(origin, pool_size:, attempt_timeout:, release_timeout:, connect_timeout:,
+                       reach:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
           @attempt_timeout = attempt_timeout
           @release_timeout = release_timeout
+          @reach = reach
           @calls = @tables.respond_to?(:tell)
           @keeper = Keeper.new
           @turns = Turns.new
@@ -65,7 +70,7 @@ module Plock
         # @return [Object] the block's value
         # @raise [Error]
         def work(deadline, &block)
-          @connections.with(deadline, &block)
+          @connections.with(deadline, &block).tap { @reach.answered }
         rescue Connection::Again
           raise unless Clock.now < deadline
 

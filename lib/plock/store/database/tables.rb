@@ -30,6 +30,7 @@ module Plock
         end
 
         DAY = 86_400 * 1_000_000
+        NEVER = (2**63) - 1 # a moment that is always to come
         PRUNED_AT_ONCE = 500
         LISTED_AT_ONCE = 500
 
@@ -75,21 +76,19 @@ module Plock
           connection.run(shared ? share_left_sql : left_sql, *(shared ? [token] : [key, token]), deadline).rows.dig(0, 0)
         end
 
-        # @return [String, nil] what is noted of who holds it with this token
-        def holder(connection, key, token, shared, deadline)
-          of = shared ? "#{@claims} WHERE name = $1 AND token = $2 AND fence IS NOT NULL" : "#{@leases} WHERE name = $1 AND token = $2"
-          connection.run("SELECT holder FROM #{of}", key, token, deadline).rows.dig(0, 0)
-        end
-
-        # Somebody else has it from now on.
+        # Another owner has it from now on, with another fence.
         #
-        # @return [Integer, nil] how long it is still held
-        def adopt(connection, key, token, holder, shared, deadline)
-          answer =
-            if shared then connection.run(adopt_share_sql, token, holder, deadline)
-            else connection.run(adopt_sql, key, token, holder, deadline)
-            end
-          left(connection, key, token, shared, deadline) if answer.count.positive?
+        # @param claim [Integer, nil] the id, where the key can have several holders
+        # @return [void]
+        def hand_over(connection, key, claim, token, fence, expires_at, holder, deadline)
+          if claim
+            connection.run("UPDATE #{@claims} SET token = $2, fence = $3, expires_at = $4, holder = $5 WHERE id = $1",
+                           claim, token, fence, expires_at, holder, deadline)
+            connection.run("UPDATE #{@leases} SET fence = $2 WHERE name = $1", key, fence, deadline)
+          else
+            connection.run("UPDATE #{@leases} SET token = $2, fence = $3, expires_at = $4, holder = $5 WHERE name = $1",
+                           key, token, fence, expires_at, holder, deadline)
+          end
         end
 
         # The row of a key, and nobody else's until the transaction ends.
@@ -197,6 +196,20 @@ module Plock
                          prefix, prefix.length, after, deadline).rows.flatten
         end
 
+        # A note is a row of no lock: nobody ever holds it, and it never becomes old enough to be forgotten.
+        #
+        # @return [String, nil]
+        def note(connection, name, deadline)
+          connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).rows.dig(0, 0)
+        end
+
+        # @param replace [Boolean] even where there is one
+        # @return [void]
+        def keep_note(connection, name, note, replace, deadline)
+          connection.run(keep_note_sql, name, note, deadline)
+          connection.run("UPDATE #{@leases} SET holder = $2 WHERE name = $1", name, note, deadline) if replace
+        end
+
         # Forgets keys that have been free for a day, and places that nobody kept.
         #
         # @return [void]
@@ -237,10 +250,6 @@ module Plock
           @left_sql ||= "SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
         end
 
-        def adopt_sql
-          "UPDATE #{@leases} SET holder = $3 WHERE name = $1 AND token = $2 AND expires_at > #{now}"
-        end
-
         def occupy_sql
           "UPDATE #{@leases} SET token = $2, fence = $3, acquired_at = #{now}, expires_at = #{now} + $4, holder = $5, waiting = $6 " \
             "WHERE name = $1"
@@ -260,10 +269,6 @@ module Plock
           "SELECT expires_at - #{now} FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
         end
 
-        def adopt_share_sql
-          "UPDATE #{@claims} SET holder = $2 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-        end
-
         def lock_sql
           "INSERT INTO #{@leases} (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = excluded.name " \
             "RETURNING token, fence, expires_at, waiting, holder, #{now}"
@@ -279,6 +284,10 @@ module Plock
             AND b.id < c.id AND b.expires_at > #{now}), c.expires_at - #{now}
             FROM #{@claims} c JOIN #{@leases} l ON l.name = c.name WHERE c.name = $1 AND c.token = $2 AND c.fence IS NULL
           SQL
+        end
+
+        def keep_note_sql
+          "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) ON CONFLICT (name) DO NOTHING"
         end
 
         def prune_leases_sql

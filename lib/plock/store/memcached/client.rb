@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "dalli"
+require_relative "dalli"
 require_relative "../../errors"
 require_relative "../aside"
 
@@ -64,6 +64,10 @@ module Plock
 
         # @return [Boolean] was the key free?
         def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
+
+        # @param ttl [Integer] 0: it never ends by itself
+        # @return [void]
+        def set(key, value, ttl) = ask { @dalli.set(key, value, ttl, raw: true) }
 
         # @return [Integer] one more than last time, or the number that it begins with
         def count(key, first, ttl) = ask { @dalli.incr(key, 1, ttl, first) }

@@ -52,6 +52,39 @@ Support::Databases::NAMES.each do |name|
       expect([second.get, second.sequence, second.release]).to eq([true, 3, true])
     end
 
+    it "makes the row when it is made, as the original, and changes nothing of one that is there" do
+      locker
+      expect(row).to have_attributes(key: key, locked_by: nil, locked_until: nil, sequence: 0)
+      first = locker.tap(&:get)
+      expect { locker }.not_to(change { row.attributes })
+      expect([first.sequence, first.release]).to eq([1, true])
+      expect(model.where(key: key).count).to be(1)
+    end
+
+    it "makes one row where many are made at once" do
+      gate = Queue.new
+      threads = Array.new(4) { background { gate.pop && locker } }
+      4.times { gate.push(:go) }
+      threads.each(&:join)
+      expect(model.where(key: key).count).to be(1)
+    end
+
+    # Who keeps the gap that its row goes into would be a deadlock for whoever makes the same row and keeps it, too.
+    it "waits for another one that makes the same row, and keeps nothing locked meanwhile", if: %i[mysql2 trilogy].include?(name) do
+      connection = model.lease_connection
+      waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE #{connection.quote("%#{key}%")}"
+      look = -> { connection.uncached { connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits) } } # what is shown is kept for 0.1 s
+      made = model.transaction do
+        model.lock.find_by(key: key)
+        thread = background { locker.get }
+        eventually { look.call == 1 }
+        model.create!(key: key)
+        thread
+      end
+      expect(made.value).to be(true)
+      expect(model.where(key: key).count).to be(1)
+    end
+
     it "has what it was given" do
       expect(locker).to have_attributes(renew_every: 10.0, lock_for: 30.0, blocking: false, locked: false, key: key, model: model)
       expect(locker(blocking: true, lock_for: 5, renew_every: 1)).to have_attributes(renew_every: 1.0, lock_for: 5.0, blocking: true)

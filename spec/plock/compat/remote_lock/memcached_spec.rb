@@ -4,8 +4,10 @@ require "spec_helper"
 require "active_support"
 require "active_support/core_ext/numeric/time"
 require "connection_pool"
+require "fileutils"
 require "plock/compat/remote_lock"
 require "support/memcached"
+require "tmpdir"
 require_relative "behaviour"
 require_relative "original_process"
 
@@ -27,6 +29,20 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
       expect(RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }).to be :in
     end
     expect { described_class.new(5) }.to raise_error(ArgumentError, /a client of memcached.*got Integer/)
+  end
+
+  it "says what is missing where the gem dalli is not installed, whatever client is given" do
+    folder = Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+    output, status = ruby(<<~RUBY, env: { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "GEM_HOME" => folder, "GEM_PATH" => folder })
+      require "plock/compat/remote_lock"
+      [-> { RemoteLock::Adapters::Memcached.new("127.0.0.1:1") }, -> { require "plock/store/memcached" }].each do |call|
+        call.call
+      rescue LoadError => e
+        puts e.message
+      end
+    RUBY
+    expect([output.lines.size, status.success?]).to eq([2, true]), output
+    expect(output.lines).to all(include("plock talks to memcached through the gem dalli", 'Add `gem "dalli", "~> 4.0"` to the Gemfile', "memcache-client"))
   end
 
   # In a process of its own: it is older than Ruby's warnings.

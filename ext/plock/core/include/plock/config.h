@@ -7,6 +7,9 @@
 
 typedef struct plock_config plock_config;
 
+/* 366 days. */
+#define PLOCK_FENCE_TTL_MAX (366 * 86400 * PLOCK_SECOND)
+
 /* Reads redis://, rediss:// (TLS) or unix:// with user and password percent-decoded, a database, IPv6 literals in brackets
  * and options in the query. Where it is wrong, error names the part and never repeats its text.
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
@@ -18,7 +21,9 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *   connect_timeout 0.5               seconds for one connection: name, TCP, TLS, AUTH
  *   command_timeout 0.5               seconds for one command
  *   attempt_timeout 0.2               seconds that the first attempt of a call always has, whatever its patience
- *   release_timeout 0.5               seconds that giving a lease back may take
+ *   release_timeout 0.5               seconds that giving a lease back may take the caller
+ *   unavailable_timeout 1             seconds after which an acquire gives up that cannot reach the server at all
+ *   fence_ttl 3600                    seconds, 0 to PLOCK_FENCE_TTL_MAX, that a key's fence is kept after its lease
  *   pool_size 16                      connections at most, 1 to 1024
  *   ca_file, ca_path, cert, key       PEM files for TLS; verify: "peer" or "none"; server_name: the name to verify
  *   encoding                          "plain", or "marshal": the lock's value as Ruby's Marshal writes it

@@ -15,9 +15,11 @@ PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *co
 /* Gives up what is under way; the leases stay as they are. NULL is allowed. */
 void plock_group_free(plock_group *group);
 
-/* Each begins an operation and does no I/O. PLOCK_OK, or PLOCK_MISUSE as for one lease (plock/lease.h); patience has no wait: it is one attempt. A
- * release passes over those that are not held, but not over those whose owner was named (plock_lease_own), which it releases by that name; they cannot be
- * acquired so. What is released stays taken for `keep`. */
+/* Each begins an operation and does no I/O. PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE as for one lease (plock/lease.h).
+ * An acquire makes one attempt. It ends with attempt_timeout, and earlier if both patience->wait and what patience->asking leaves of
+ * attempt_timeout are shorter, but not before 20 ms.
+ * A release passes over those that are not held, but not over those whose owner was named (plock_lease_own), which it releases by that
+ * name; they cannot be acquired so. What is released stays taken for `keep`. */
 PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group, const plock_patience *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
 
@@ -31,6 +33,7 @@ plock_operation plock_group_operation(plock_group *group);
 
 size_t plock_group_free_ones(const plock_group *group);                 /* before the first that was not */
 bool plock_group_released(const plock_group *group, size_t index);      /* it was ours until the release */
+bool plock_group_passed_over(const plock_group *group, size_t index);   /* it was not held when the release began */
 const plock_error *plock_group_error(const plock_group *group);
 
 #endif

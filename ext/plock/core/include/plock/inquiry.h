@@ -10,6 +10,7 @@
 #include "plock/store.h"
 
 #define PLOCK_WAITERS_TOLD 24 /* in one answer */
+#define PLOCK_NOTE_MAX 160    /* bytes */
 
 typedef struct plock_inquiry plock_inquiry;
 
@@ -23,10 +24,13 @@ void plock_inquiry_free(plock_inquiry *inquiry);
  *           of a shared one: holders in all, waiters in all, and from the first-th on, so many times, of a holder ms left and "mode fence
  *           seconds:microseconds host pid thread channel label value" ("" where nothing is noted), of a waiter ticket and "share host …"
  *   scan    a cursor to go on from, 0 at the end, and keys
- *   break   1 if it was held */
+ *   break   1 if it was held
+ *   note    the note that is kept under the key, "" where there is none; the given one is kept where there is no other, or instead of it
+ *           with `replace`. An empty one only looks. PLOCK_OK, or PLOCK_MISUSE (longer than PLOCK_NOTE_MAX): then nothing is asked */
 void plock_inquiry_status(plock_inquiry *inquiry, int64_t first);
 void plock_inquiry_scan(plock_inquiry *inquiry, int64_t cursor);
 void plock_inquiry_break(plock_inquiry *inquiry);
+PLOCK_MUST_USE plock_status plock_inquiry_note(plock_inquiry *inquiry, const char *note, size_t length, bool replace);
 
 /* The question under way has less time than a command: it ends by the deadline. */
 void plock_inquiry_hurry(plock_inquiry *inquiry, plock_ns deadline);

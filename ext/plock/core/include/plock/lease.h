@@ -20,11 +20,17 @@ typedef struct plock_lease plock_lease;
 typedef struct plock_patience {
     plock_ns ttl;       /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;      /* how long to try; 0: one attempt, by an owner that was brought only that */
+    plock_ns asking;    /* for so long the caller has been asking, for several keys one after the other: the time that an attempt may take
+                         * in spite of patience (attempt_timeout) counts from there */
     plock_ns at_least;  /* how long the key is to stay taken, even if it is released before: up to PLOCK_TTL_MAX; the lease lasts as long */
     bool renews;        /* the native thread extends the lease as long as it is held … */
     plock_ns max_hold;  /* … and up to this span after it was acquired; 0: without a bound */
+    bool automatic;     /* with renews: nobody has asked for that, so nothing is done before the lease is older than most become, and its
+                         * loss is told only where it is watched */
     bool watched;       /* its loss is told (plock/notice.h); what renews is watched, too */
     bool insists;       /* also where a failure does not look as if it would pass: a wrong password, a missing permission */
+    bool endures;       /* also where the server is away for longer than unavailable_timeout; what
+                         * insists endures, too */
     bool shares;        /* with processes of the older Ruby implementation: they poll, and get a chance to */
     const char *label;  /* for people who ask who holds or waits: up to PLOCK_LABEL_MAX bytes without blanks, which live as long as
                          * the operation; NULL: none */
@@ -43,7 +49,8 @@ PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owne
 PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *share);
 
 /* Each begins an operation and does no I/O; plock_lease_step carries it out.
- * Return PLOCK_OK, or PLOCK_MISUSE where another operation is under way, the lease is (not) held or ttl is out of range. */
+ * Return PLOCK_OK; PLOCK_MISUSE where the lease is (not) held or ttl is out of range; PLOCK_IN_USE where it is held and another
+ * operation is under way, which plock/turn.h waits for. */
 PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience);
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
@@ -51,15 +58,21 @@ PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl)
 /* Begins to make a "w" an "r", without letting another "w" in. Returns as above. */
 PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
 
+/* A release that fails because the server cannot be reached goes on in the background until the lease would have ended by
+ * itself; one of an owner that was named (plock_lease_own) does not. Where it only found no connection of the pool in time,
+ * it ends with PLOCK_OK, and a failure in the background is told (PLOCK_UNRELEASED). */
+
 /* From now on for this long the key stays taken, even after a release (which then only says when it ends). */
 void plock_lease_keep_taken(plock_lease *lease, plock_ns span);
 
 /* Begins a release by owner (plock_lease_own) of something that this lease object did not acquire. Returns as above. */
 PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
 
-/* Begins to take over a lease that another process left (plock_lease_leave): the same owner, for ttl from now on.
- * Returns as above, and PLOCK_NO_MEMORY; done, PLOCK_OK or PLOCK_NOT_OWNER. Of the patience ttl, renews, max_hold and watched count. */
-PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *owner, size_t length, int64_t fence, const plock_patience *patience);
+/* Begins to take over a lease that another process left (plock_lease_leave) under this value (plock_lease_value), for ttl from now on.
+ * The lease gets another owner, a fresh token or the one of plock_lease_own, and a greater fence: a value can be adopted once.
+ * Returns as above, and PLOCK_NO_MEMORY; done, PLOCK_OK or PLOCK_NOT_OWNER. Of the patience ttl, renews, automatic, max_hold and watched count.
+ * Where the reply is lost, what a fresh token may have got is released in the background. */
+PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_patience *patience);
 
 /* Advances the operation. Returns
  *   PLOCK_AGAIN        not done: call again as *want says
@@ -78,6 +91,12 @@ void plock_lease_hurry(plock_lease *lease, plock_ns deadline);
  * background. Harmless where nothing is under way. */
 void plock_lease_cancel(plock_lease *lease);
 
+/* Releases what is held in the background, whatever is under way on it. */
+void plock_lease_let_go(plock_lease *lease);
+
+/* How long an operation may take, a release or another. */
+plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
+
 /* Leaves a lease to whoever knows its owner: freeing it does not release it, and nothing renews it. */
 void plock_lease_leave(plock_lease *lease);
 
@@ -90,6 +109,7 @@ void plock_lease_free(plock_lease *lease);
 
 /* Held as far as this process can tell without asking: acquired, not released, its time not over, not inherited by fork. */
 bool plock_lease_valid(const plock_lease *lease);
+bool plock_lease_held(const plock_lease *lease);      /* acquired here, and not released, left or found to be lost: its time may be over */
 bool plock_lease_lost(const plock_lease *lease);      /* it was held, and its time is over, or somebody took it away */
 bool plock_lease_contended(const plock_lease *lease); /* somebody else held it at first, or was before us */
 uint64_t plock_lease_id(const plock_lease *lease);    /* one in a process; by it notices name a lease */

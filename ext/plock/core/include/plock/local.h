@@ -13,7 +13,7 @@
  *   plock_local_close(store);
  *
  * A lease ends with its time, as everywhere, and besides with its process: the kernel knows when that dies, and whoever waits has the
- * lock at once. Only what is meant to outlive its process ends by its time alone: at_least, and a lease that was left to somebody else.
+ * lock at once. Only what is meant to outlive its process ends by its time alone: at_least, and a lease that was left, until it is adopted.
  *
  * Promised as long as nobody but plock writes to the file. One that was damaged, truncated or removed is noticed within a tenth of a
  * second by those who use it; in between whoever touches what was cut off is ended by the kernel (SIGBUS). */
@@ -32,6 +32,7 @@ typedef struct plock_local_lease plock_local_lease;
 #define PLOCK_LOCAL_KEYS_MIN 16
 #define PLOCK_LOCAL_KEYS_MAX 1048576
 #define PLOCK_LOCAL_LABEL_MAX 100     /* bytes */
+#define PLOCK_LOCAL_PATIENCE PLOCK_SECOND /* for which an operation without patience of its own may find a process in the way */
 #define PLOCK_LOCAL_AT_ONCE_MAX 64    /* keys in one plock_local_acquire_all */
 
 /* Opens the file, and makes it where there is none. path: absolute, or NULL: `locks` in $XDG_RUNTIME_DIR/plock, else in a folder of the
@@ -64,7 +65,7 @@ typedef struct plock_local_terms {
     plock_ns wait;     /* how long to try; 0: one attempt */
     plock_ns at_least; /* how long the key is to stay taken whatever becomes of this process */
     plock_ns max_hold; /* no renewal after that; 0: without a bound */
-    bool renews, watched; /* as in plock_patience */
+    bool renews, automatic, watched; /* as in plock_patience */
     char mode;            /* 0: alone. Else only such as have the same are inside together, … */
     unsigned limit;       /* … and no more than so many; 0: without a bound. 65535 at most */
     const char *label;    /* PLOCK_LOCAL_LABEL_MAX bytes at most, of any kind */
@@ -76,17 +77,19 @@ typedef struct plock_local_terms {
 /* A wish for one key; nothing is held. PLOCK_OK, PLOCK_MISUSE (empty) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_local_lease_new(plock_local_lease **lease, plock_local *store, const char *key, size_t length);
 
-/* Each begins an operation; plock_local_lease_step carries it out. PLOCK_OK, or PLOCK_MISUSE where another one is under way, the lease
- * is (not) held, or a span is out of range. */
+/* Each begins an operation; plock_local_lease_step carries it out. PLOCK_OK; PLOCK_MISUSE where the lease is (not) held, or a span is out
+ * of range; PLOCK_IN_USE where it is held and another operation is under way (plock/turn.h). */
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_local_terms *terms);
 PLOCK_MUST_USE plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep); /* the key stays taken for so long */
 PLOCK_MUST_USE plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock_local_lease_downgrade(plock_local_lease *lease); /* from 'w' to 'r', letting no other 'w' in */
-PLOCK_MUST_USE plock_status plock_local_lease_leave(plock_local_lease *lease);     /* to whoever knows owner and fence: it ends by its time */
+PLOCK_MUST_USE plock_status plock_local_lease_leave(plock_local_lease *lease);     /* to whoever knows the owner: it ends by its time */
 
-/* Takes over what was left by plock_local_lease_leave: the same owner and fence, and the same end where the terms' ttl is 0. Of the terms
- * at_least, max_hold, renews, watched and owner count besides. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
-PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_local_lease *lease, int64_t fence, const plock_local_terms *terms);
+/* Takes over what this owner left by plock_local_lease_leave. It keeps its end where the terms' ttl is 0, and gets
+ * another owner, a fresh token or the terms', and a greater fence: it can be adopted once. From now on it ends with this process; but its
+ * at_least goes on to count: the ttl is no shorter than what is left of that, and the terms' at_least may lengthen it. Of the terms
+ * max_hold, renews, automatic and watched count besides. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_local_lease *lease, const char *left, size_t length, const plock_local_terms *terms);
 
 /* Releases what this owner holds, whoever acquired it. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
 PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_local_lease *lease, const char *owner, size_t length);
@@ -101,6 +104,9 @@ plock_operation plock_local_lease_operation(plock_local_lease *lease);
 
 /* Gives up the operation under way; an acquire leaves nothing behind. */
 void plock_local_lease_cancel(plock_local_lease *lease);
+
+/* Releases what is held, in the background if need be, whatever is under way on it. keeps: as long as it was to be kept at least. */
+void plock_local_lease_let_go(plock_local_lease *lease, bool keeps);
 
 /* The operation under way ends by the deadline. */
 void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline);
@@ -117,6 +123,7 @@ void plock_local_lease_forget(plock_local_lease *lease);
 void plock_local_lease_free(plock_local_lease *lease);
 void plock_local_lease_abandon(plock_local_lease *lease);
 
+bool plock_local_lease_held(const plock_local_lease *lease); /* acquired here, and neither released nor left: its time may be over */
 bool plock_local_lease_valid(const plock_local_lease *lease);
 bool plock_local_lease_lost(const plock_local_lease *lease);
 bool plock_local_lease_contended(const plock_local_lease *lease);

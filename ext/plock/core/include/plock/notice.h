@@ -11,7 +11,8 @@
 typedef enum plock_notice_kind {
     PLOCK_LOST,     /* a watched lease is not ours any more */
     PLOCK_RENEWED,  /* and how long that took */
-    PLOCK_ABANDONED /* one that was held has been freed, and is released */
+    PLOCK_ABANDONED, /* one that was held has been freed, and is released */
+    PLOCK_UNRELEASED /* one whose release went on in the background could not be released: it ends with its time */
 } plock_notice_kind;
 
 typedef struct plock_notice {

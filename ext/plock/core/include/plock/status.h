@@ -20,6 +20,7 @@
     X(NOT_OWNER, LOST, FINAL, PERHAPS, KEEPS, "the lease is not ours any more")                                       \
     X(NO_MEMORY, MEMORY, FINAL, PERHAPS, DROPS, "out of memory")                                                      \
     X(MISUSE, MISUSE, FINAL, PERHAPS, KEEPS, "called in the wrong state or with a value out of range")                \
+    X(IN_USE, UNAVAILABLE, FINAL, NEVER, KEEPS, "another operation on the lease is still under way")                  \
     X(STORE_FULL, FULL, RETRY, NEVER, KEEPS, "the store has no room for another key")                                 \
     X(BAD_CONFIG, CONFIGURATION, FINAL, NEVER, KEEPS, "the configuration is not usable")                              \
     X(CRYPTO, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the cryptographic library failed")                                 \
@@ -42,6 +43,10 @@
     X(NOPERM, PERMISSION, FINAL, PERHAPS, KEEPS, "the user lacks a permission on the server")                         \
     X(OOM, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is out of memory")                                           \
     X(MOVED, UNSUPPORTED, FINAL, NEVER, KEEPS, "the key lives on another cluster node, and clusters are not supported yet")\
+    X(CLUSTER, UNSUPPORTED, FINAL, NEVER, DROPS, "this is a node of a Redis Cluster, which plock does not support: "    \
+      "name a server that stands alone (cluster-enabled no)")                                                         \
+    X(SENTINEL, UNSUPPORTED, FINAL, NEVER, DROPS, "this is a Redis Sentinel, which keeps no locks: name the primary "  \
+      "that it watches (SENTINEL get-master-addr-by-name tells its address)")                                         \
     X(CROSSSLOT, UNSUPPORTED, FINAL, NEVER, KEEPS, "the keys do not live in one slot of the cluster")                 \
     X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster is down")                                           \
     X(NOSCRIPT, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server forgot a script although it had just been loaded")      \
@@ -91,6 +96,9 @@ plock_kind plock_status_kind(plock_status status);
 
 /* Is this failure worth another attempt before the deadline? The one place that decides it. */
 bool plock_status_retries(plock_status status);
+
+/* Is it a sign that the server cannot be reached at all? The one place that decides it. */
+bool plock_status_unreachable(plock_status status);
 
 /* May a command that had left, and ended like this, have changed something on the server? The one place that decides it. */
 bool plock_status_leaves_doubt(plock_status status);

@@ -23,8 +23,11 @@ bool plock_store_disconnected(const plock_store *store);
 /* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
 void plock_store_close(plock_store *store);
 
-/* Waits until what goes on in the background (releases that nobody waits for) is done, at most until the deadline, and
- * ends the native thread. For the end of the process. */
+/* Waits until what goes on in the background (releases that nobody waits for) is done, at most until the deadline. For a
+ * fork whose parent ends at once. */
+void plock_settle(plock_ns deadline);
+
+/* The same, and ends the native thread. For the end of the process. */
 void plock_drain(plock_ns deadline);
 
 #endif

@@ -11,17 +11,22 @@
 typedef struct plock__nook plock__nook;
 
 typedef struct plock_want {
-    int fd;         /* -1: no descriptor, only the deadline */
+    int fd;         /* -1: no descriptor */
     short events;   /* POLLIN or POLLOUT */
     plock_ns deadline;
+    /* Until it is rung: only with fd -1. An event loop polls its descriptor, and then hushes
+     * it. */
+    plock_waker *waker;
     bool helps; /* it waits for what the native thread does, and may do that itself meanwhile: plock_await */
-    const plock__nook *nook; /* where plock_await may sleep instead of at the descriptor; NULL: nowhere */
+    /* Where plock_await may sleep besides, with the waker; NULL: nowhere. */
+    const plock__nook *nook;
 } plock_want;
 
-/* Waits for it in poll(2): PLOCK_OK when it is ready or its time has come, PLOCK_INTERRUPTED on a signal or when the waker is rung
- * (NULL: there is none). A thread that waits in line listens to the server itself meanwhile, so that its turn costs no change of
- * threads; it must hold no lock that
- * another one might need to go on, such as an interpreter's. */
+/* Waits for it: PLOCK_OK when it is ready or its time has come, PLOCK_INTERRUPTED on a signal
+ * or when the waker `interrupt` is rung (NULL: there is none). Only a want with a descriptor is
+ * waited for in poll(2), and needs one for the interrupt. A thread that waits in line listens
+ * to the server itself meanwhile, so that its turn costs no change of threads; it must hold no
+ * lock that another one might need to go on, such as an interpreter's. */
 plock_status plock_await(const plock_want *want, plock_waker *interrupt);
 
 /* For who waits for a want that helps in another way. */

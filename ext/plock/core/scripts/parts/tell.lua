@@ -1,5 +1,6 @@
--- How one who waits, or holds, is told something: on the channel of his process, which his record names ('host pid thread channel
--- label value').
+-- How a waiter or a holder is told something: by a message on its process's channel, which its record names.
+
+-- include record
 
 -- What stands where a turn is reserved for this value: as long as the value, so that whatever reads values can read it, and
 -- like none, for no token has colons.
@@ -17,8 +18,8 @@ local function stands_for(holder)
   return string.find(holder, '%x([:.])%x%x%x%x%1%x%x%x%x%1%x')
 end
 
--- Tells the one who left this record, and returns its value where its process heard.
+-- Tells the owner of this record, and returns its value if its process heard the message.
 local function tell(record, kind, lock)
-  local channel, value = string.match(record, '^%S+ %S+ %S+ (%S+) %S+ (.*)$')
-  return redis.call('PUBLISH', 'plock:1:wake:' .. channel, kind .. ' ' .. value .. ' ' .. lock) > 0 and value
+  local channel, value = read_record(record)
+  return channel and redis.call('PUBLISH', 'plock:1:wake:' .. channel, kind .. ' ' .. value .. ' ' .. lock) > 0 and value
 end

@@ -49,10 +49,12 @@ class RemoteLock
 
       # In one request: whoever waits is called by it, and would have to wait for the second one, too.
       def free_with(key, turn)
-        turn.releasing
+        since = turn.releasing
         ours, its = turns.__send__(:lock_release_with, key, uid, turn.hold)
-        turn.released(its)
+        turn.released(its, since)
         ours
+      ensure
+        turn.release_over
       end
     end
   end

@@ -1,0 +1,22 @@
+-- Takes over a share that its owner has left, as adopt.lua does. KEYS: lock, companion. ARGV: value that was left, ttl ms, new value, its
+-- record, fence_ttl ms. The fence; a request that comes twice gets the same one. 0: it was not that owner's any more.
+local lock, companion, old, ttl, value, record, fence_ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- include parts/now
+-- include parts/share
+-- include parts/relabel
+local ends, note = tonumber(call('ZSCORE', lock, value) or 0), call('HGET', companion, value)
+if ends > now and value ~= old and note then
+  if ends < now + ttl then call('ZADD', lock, now + ttl, value) end
+  keep(lock, companion)
+  return string.match(note, '^%a (%d+)')
+end
+note = call('HGET', companion, old)
+if tonumber(call('ZSCORE', lock, old) or 0) <= now or not note then return 0 end
+local fence, last = t[1] .. string.sub('00000' .. t[2], -6), call('HGET', companion, 'fence')
+if last and last >= fence then fence = string.format('%.0f', last + 1) end
+remove(lock, companion, old)
+local noted = string.sub(note, 1, 1) .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. relabel(record, note, '^%a %d+ %S+ ')
+put(lock, companion, value, ttl, noted)
+call('HSET', companion, 'fence', fence)
+keep(lock, companion)
+return fence

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # A store of which no server is asked anything beyond locks: in a file of this host, in a database, in memcached, or in memory.
+      class Elsewhere
+        # @return [Locking]
+        attr_reader :store
+
+        # @param store [Locking]
+        def initialize(store)
+          @store = store
+        end
+
+        # @return [nil] what a server would tell
+        def number(_section, _name)
+          nil
+        end
+      end
+
+      # What is left to the reader.
+      class Unseen < Check
+        NAME = "server"
+        LEFT_OUT = "its version, persistence, failover, eviction, rights, encryption and clock"
+        private_constant :LEFT_OUT
+
+        def look
+          if server.store.is_a?(Testing::MemoryStore)
+            return danger("locks in this process's memory exclude no other process", "outside of tests, use a store that processes share")
+          end
+
+          Finding.new(NAME, :unknown, "not looked at here: #{LEFT_OUT}",
+                      "see what the README says of this store, and how its server is set up")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Plock
+  module CLI
+    module Doctor
+      # Whether names of keys can be guessed from what is stored, and whether all who use the
+      # namespace hash them alike.
+      class Secret < Check
+        NAME = "secret"
+
+        REMEDY = "correct the secret that is wrong; or stop all processes, run plock secret --replace (in Rails bin/rails " \
+                 "plock:secret[replace]), and start them"
+
+        def look
+          others = other
+          return differ(others) if others
+
+          unless profile.secret?
+            return advice("keys are hashed without a secret: who can read the store can guess them",
+                          "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as " \
+                          "openssl rand -hex 32 makes them")
+          end
+          return fine("keys are hashed with a secret") if store.can?(:compares_secrets)
+
+          advice("keys are hashed with a secret, which this store cannot compare with that of others",
+                 "see that all processes have the same one")
+        rescue Error => e
+          Finding.new(NAME, :unknown, "could not be compared with that of others: #{e.message}", "see what is said of the server")
+        end
+
+        private
+
+        def store = server.store
+
+        def profile = store.__send__(:profile)
+
+        # @return [Locking::Fingerprint, nil]
+        def other
+          return unless store.can?(:compares_secrets)
+
+          kept = store.__send__(:kept_fingerprint)
+          kept unless profile.agrees?(kept)
+        end
+
+        def differ(others)
+          danger("others use another secret in #{profile.described} (#{others}) than this process (#{profile.described_secret}): " \
+                 "they would lock different keys", REMEDY)
+        end
+      end
+    end
+  end
+end

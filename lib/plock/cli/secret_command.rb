@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "command"
+require_relative "description"
+
+module Plock
+  module CLI
+    # `plock secret`
+    class SecretCommand < Command
+      NAME = "secret"
+      USAGE = "[options]"
+      DESCRIPTION = <<~TEXT
+        Compares the secret here with the one that others use in the same namespace. The store keeps a fingerprint of it, from which the
+        secret cannot be told. With --replace the secret here is the right one from then on. Processes with the old one do not see what
+        is locked with the new one: stop all, replace it, and start them.
+        Exit status: 0 where they are the same, nothing is kept, or it was replaced; 1 where they are not, or the answer was no.
+      TEXT
+
+      private
+
+      def define(options)
+        options.on("--replace", "let this secret be the right one from now on; asks before") { @replace = true }
+        options.on("-y", "--yes", "do not ask") { @yes = true }
+        options.on("--force", "even while keys of the namespace are held") { @force = true }
+        json_option(options)
+      end
+
+      def take(operands)
+        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
+        raise usage("--#{@force ? "force" : "yes"} is of no use without --replace") if (@force || @yes) && !@replace
+      end
+
+      def call
+        raise Failure.new("#{store.url} keeps no fingerprint of the secret", ExitStatus::UNAVAILABLE) unless store.can?(:compares_secrets)
+
+        kept = store.__send__(:kept_fingerprint)
+        replaced = @replace && agreed?(kept) && replace
+        kept = store.__send__(:kept_fingerprint) if replaced
+        same = profile.agrees?(kept)
+        @json ? print_json(kept, same) : print_text(kept)
+        same && (!@replace || replaced) ? ExitStatus::OK : ExitStatus::DIFFERENT
+      end
+
+      def profile = store.__send__(:profile)
+
+      def agreed?(kept)
+        return true if @yes || profile.agrees?(kept)
+        raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes") unless $stdin.tty?
+
+        $stderr.puts(here, there(kept))
+        $stderr.print("Processes with the other secret lock other keys from now on. Have all been stopped? [y/N] ")
+        answer = $stdin.gets
+        $stderr.puts unless answer
+        answer.to_s.strip.match?(/\Ay(es)?\z/i)
+      end
+
+      def replace
+        store.replace_secret(force: @force ? true : false)
+        true
+      rescue ConfigurationError => e
+        raise unless e.code == :held
+
+        raise Failure.new("#{e.message}; --force replaces it all the same", ExitStatus::DIFFERENT)
+      end
+
+      def print_text(kept)
+        $stdout.puts(here, kept ? there(kept) : "there: nothing is kept yet")
+      end
+
+      def here
+        "here:  #{profile.described_secret}, in #{profile.described} of #{store.url}"
+      end
+
+      def there(kept)
+        "there: #{Description.printable(kept.to_s)}"
+      end
+
+      def print_json(kept, same)
+        there = kept && { fingerprint: kept.value, since: kept.since.utc.strftime("%FT%TZ"), host: kept.host, pid: kept.pid }
+        $stdout.puts(json(store: store.url, namespace: profile.namespace, fingerprint: profile.fingerprint, from: profile.secret_origin,
+                          kept: there, same: same))
+      end
+    end
+  end
+end

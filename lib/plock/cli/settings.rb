@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require_relative "settings_file"
+require_relative "../locking/profile"
+
+module Plock
+  module CLI
+    # Which store is meant, and how its keys are named: what an option says, else an environment
+    # variable, else the application's config/plock.yml. Each is asked for by itself, so that a
+    # namespace from the file goes with a store from the environment.
+    class Settings
+      HERE = "local:" # excludes the processes of this host
+      DEFAULT = "by default"
+      PRODUCTION = "production"
+      private_constant :HERE, :DEFAULT, :PRODUCTION
+
+      # @param url [String, nil] what --store says
+      # @param namespace [String, nil] what --namespace says
+      # @param config [String, nil] what --config says
+      # @raise [UsageError]
+      def initialize(url, namespace, config)
+        @file = SettingsFile.find(config)
+        @told = @file ? @file.settings : {}
+        @url, @url_from = first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
+        @namespace, @namespace_from = first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
+        @secret, @secret_from = first(:secret, nil, nil, Locking::Profile::SECRET_VARIABLE)
+        refuse_store_of_application if from_file?(@url_from) || @url_from == DEFAULT
+        refuse_default_in_production if @url_from == DEFAULT
+        warn_of_another(:url, @url, @url_from, Configuration::URL_VARIABLE, "--store")
+        warn_of_another(:namespace, @namespace, @namespace_from, Configuration::NAMESPACE_VARIABLE, "--namespace")
+      end
+
+      # @return [String]
+      attr_reader :url
+
+      # @return [Hash{Symbol => Object}] for {Store.open}
+      def options
+        settings = { namespace: @namespace, secret: @secret, secret_origin: @secret_from }
+        settings = @told.fetch(:options, {}).merge(settings) if options_meant?
+        settings
+      end
+
+      # @return [Hash{Symbol => Hash}] what was found, and where
+      def origins
+        { store: { from: @url_from }, namespace: { name: @namespace, from: @namespace_from }, secret: { from: @secret_from } }
+      end
+
+      private
+
+      # @return [Array(Object, String), nil] the value, and where it was found
+      def first(name, option, switch, variable)
+        return [option, switch] if option
+
+        value = Configuration.from_environment(variable)
+        return [value, variable] if value
+
+        [@told[name].to_s, @file.to_s] if @told[name]
+      end
+
+      def from_file?(place)
+        !@file.nil? && place == @file.to_s
+      end
+
+      # They belong to the file's own store, or to the one that the environment names in its
+      # place.
+      def options_meant?
+        from_file?(@url_from) || (@told[:url].nil? && @url_from != "--store")
+      end
+
+      def refuse_store_of_application
+        return unless @told[:store]
+
+        raise UsageError, "#{@file} says store: #{@told[:store]}, which only the application can open: in Rails bin/rails plock:doctor looks " \
+                          "at it, and bin/rails runner can lock in it; --store names another one"
+      end
+
+      # As the file's application does, which finds no store either: it may know an address that cron does not.
+      def refuse_default_in_production
+        variable = SettingsFile.environment_variable
+        return unless @file && variable && ENV.fetch(variable) == PRODUCTION
+
+        raise UsageError, "#{@file} has no url, and #{variable} says #{PRODUCTION}: set #{Configuration::URL_VARIABLE} or pass --store, to " \
+                          "redis://…, or to local: where all processes run on this one host"
+      end
+
+      # Rails goes by the file.
+      def warn_of_another(name, value, from, variable, switch)
+        return if from != variable || @told[name].nil? || @told[name].to_s == value
+
+        CLI.complain("#{from} is used, and not the #{name} in #{@file}, by which the application goes; #{switch} says that this is meant")
+      end
+    end
+  end
+end

@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require_relative "failure"
+require_relative "../configuration"
+require_relative "../settings"
+
+module Plock
+  module CLI
+    # An application's config/plock.yml, read as Rails reads it, without the application: what
+    # stands in it for one environment, and what is `shared`.
+    #
+    # A file that was found, not named, may be run as ERB, and says what is locked where. So it
+    # has to belong to this user or to root, and not everybody may be able to write to it.
+    class SettingsFile
+      PLACE = "config/plock.yml"
+      NONE = "none"
+      VARIABLES = ["PLOCK_ENV", *Configuration::ENVIRONMENT_VARIABLES].freeze
+      SHARED = "shared"
+      WAY_OUT = "--config #{NONE} leaves the file alone"
+      EVERYBODY_WRITES = 0o002
+      private_constant :PLACE, :SHARED, :WAY_OUT, :EVERYBODY_WRITES
+
+      # @param named [String, nil] what --config says
+      # @return [SettingsFile, nil] nil: there is none, or it is to be left alone
+      # @raise [UsageError]
+      def self.find(named)
+        return if named == NONE
+        return new(File.expand_path(named)) if named
+
+        path = above(Dir.pwd) or return
+        new(path).tap(&:check_owner)
+      rescue Errno::ENOENT # the working directory is gone
+        nil
+      end
+
+      # @return [String, nil] the one that names the environment
+      def self.environment_variable
+        VARIABLES.find { |name| !ENV.fetch(name, "").empty? }
+      end
+
+      # @return [String, nil]
+      def self.above(folder)
+        loop do
+          path = File.join(folder, PLACE)
+          return path if File.exist?(path) || File.symlink?(path)
+          return if folder == File.dirname(folder)
+
+          folder = File.dirname(folder)
+        end
+      end
+      private_class_method :above
+
+      # @return [String]
+      attr_reader :path
+
+      def initialize(path)
+        @path = path
+      end
+
+      # @return [Hash{Symbol => Object}] see {Settings}
+      # @raise [UsageError]
+      def settings
+        @settings ||= Plock::Settings.check(merge(section(SHARED), own_section), @path)
+      rescue ConfigurationError => e
+        raise UsageError, e.message
+      end
+
+      # @return [String] for messages
+      def to_s
+        @environment ? "#{@path} (#{@environment})" : @path
+      end
+
+      # @raise [UsageError]
+      def check_owner
+        stat = File.stat(@path)
+        refuse("it belongs to another user; name it by --config to trust it") unless stat.owned? || stat.uid.zero?
+        refuse("everybody can write to it; name it by --config to trust it") if stat.mode.anybits?(EVERYBODY_WRITES)
+      rescue SystemCallError => e
+        refuse(e.message)
+      end
+
+      private
+
+      # What there is for the environment. Where others have a section and this one has none, that
+      # is a mistake: an empty one is none.
+      def own_section
+        names = sections.keys - [SHARED]
+        return {} if names.empty?
+
+        variable = SettingsFile.environment_variable
+        refuse("which environment? Set PLOCK_ENV or RAILS_ENV to one of #{names.join(", ")}") unless variable
+        @environment = ENV.fetch(variable)
+        return section(@environment) if sections.key?(@environment)
+
+        refuse("it has nothing for #{@environment}, as #{variable} says; it has #{names.join(", ")}. An empty section is enough")
+      end
+
+      def section(name)
+        settings = sections[name] || {}
+        refuse("#{name} must have names and values") unless settings.is_a?(Hash)
+        settings.to_h { |key, value| [key.to_s.to_sym, value] }
+      end
+
+      def merge(settings, others)
+        settings.merge(others) { |_, one, other| one.is_a?(Hash) && other.is_a?(Hash) ? merge(one, other) : other }
+      end
+
+      def sections
+        @sections ||= parse.tap do |parsed|
+          refuse("it must have a section for each environment") unless parsed.is_a?(Hash)
+          outside = parsed.find { |_, settings| !settings.nil? && !settings.is_a?(Hash) }
+          refuse("#{outside.first} stands outside of a section; sections are shared and the environments") if outside
+        end.transform_keys(&:to_s)
+      end
+
+      def parse
+        require "psych"
+        Psych.safe_load(evaluate(File.read(@path, encoding: Encoding::UTF_8)), aliases: true, permitted_classes: [Symbol], filename: @path) || {}
+      rescue SystemCallError => e
+        refuse(e.message)
+      rescue Psych::Exception, ArgumentError => e
+        refuse("it is no YAML: #{e.message.sub("(#{@path}): ", "")}")
+      end
+
+      def evaluate(text)
+        return text unless text.include?("<%")
+
+        require "erb"
+        erb = ERB.new(text)
+        erb.filename = @path
+        erb.result
+      rescue StandardError, ScriptError => e # what stands in the file is the application's
+        refuse("its ERB raised #{e.class} (#{e.message.lines.first.to_s.strip}); the command does not load the application: let the file read " \
+               "environment variables")
+      end
+
+      def refuse(why)
+        raise UsageError, "#{@path} cannot be used: #{why}; #{WAY_OUT}"
+      end
+    end
+  end
+end

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require_relative "../background"
+require_relative "../clock"
+require_relative "../dispatcher"
+require_relative "../lost_hold"
+
+module Plock
+  class Lease
+    # How a lease goes over to another process, and on in a daemon ({Daemon}).
+    #
+    # @api private
+    module HandOver
+      LEAST_SPAN = 0.001
+
+      # Seconds until the store is asked again to release what a daemon could not take over.
+      AGAIN_S = 0.1
+      private_constant :LEAST_SPAN, :AGAIN_S
+
+      # Leaves the key to whoever is given the result.
+      #
+      # @return [String, false, nil] for the store; false: it is lost; nil: another thread has released it, or handed it over
+      def hand_on
+        handed = @hold.dump
+        @given_away = true if handed
+        handed
+      end
+
+      # Has the key again, in this process. Where it was lost meanwhile, so is the lease. What counts from the acquire goes on counting.
+      #
+      # @param store [Locking]
+      # @param handed [String, false] what {#hand_on} returned
+      # @return [void]
+      # @raise [Error] the store could not be asked; the lease is not valid here, and is released in the background
+      def go_on(store, handed)
+        @since ||= @hold.acquired_at
+        has = handed && store.__send__(:adopt_hold, handed, @terms.renew, left_to_renew, @terms.watch?) { |hold| @hold = hold }
+        @given_away = false
+        @releaser = nil # another thread of the parent
+        has ? (watch if @terms.watch?) : lose_on_the_way
+      rescue *Locking::Taking::STORE_FAILURES
+        release_later(store, handed)
+        raise
+      end
+
+      # @return [Boolean] was it lost on the way into this process, a daemon, which has no hold of it?
+      def lost_on_the_way?
+        @hold.is_a?(LostHold)
+      end
+
+      private
+
+      # The store may be back a moment later, and nobody else knows of it.
+      def release_later(store, handed)
+        over = @hold.valid_until
+        Background.launch("plock release") do
+          until Clock.now >= over
+            begin
+              break store.__send__(:adopt_hold, handed, false, nil, false)&.release(left_to_keep)
+            rescue *Locking::Taking::STORE_FAILURES
+              sleep(AGAIN_S)
+            end
+          end
+        end
+      end
+
+      # Whatever was about to tell of it was the parent's.
+      def lose_on_the_way
+        Dispatcher.start
+        @hold = LostHold.new(@hold)
+        @lost = true
+        lose
+      end
+
+      # Seconds, or nil: for ever. Never zero, which stores take for that.
+      def left_to_renew
+        @terms.max_hold && [@terms.max_hold - held_for, LEAST_SPAN].max
+      end
+    end
+  end
+end

@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "fingerprint"
+
+module Plock
+  module Locking
+    # Processes that hash the keys of one namespace with different secrets lock different keys,
+    # and each of them runs. So a store keeps a {Fingerprint} of the secret for each namespace.
+    # The first process notes it, later ones compare theirs, each store once, when it is first
+    # used.
+    #
+    # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`, which returns
+    # the note that is kept under the name, nil where there is none. An empty note is never kept.
+    module Agreement
+      # Before the namespace, where there is one.
+      NOTE = "plock:1:secret"
+      LOOK = ""
+      private_constant :NOTE, :LOOK
+
+      # Makes this store's secret the one of its namespace, where another one was used before.
+      # Stop all processes that use the namespace first: what they lock, processes with this
+      # secret do not see.
+      #
+      # @param force [Boolean] even while keys of the namespace are held, or in a store that
+      #   cannot list what is held
+      # @return [Boolean] was it another one before?
+      # @raise [ConfigurationError] keys of the namespace are held
+      # @raise [UnsupportedError] the store keeps no fingerprints, or cannot list what is held
+      # @raise [Error] the store could not be asked
+      def replace_secret(force: false)
+        raise UnsupportedError.new("#{url} keeps no fingerprint of the secret", code: :unsupported) unless can?(:compares_secrets)
+
+        refuse_while_held unless force
+        before = kept_fingerprint
+        keep_note(note_name, Fingerprint.note(profile.fingerprint), true)
+        @agreed = true
+        before.nil? || before.value != profile.fingerprint
+      end
+
+      private
+
+      # Costs one request, the first time.
+      #
+      # @return [void]
+      # @raise [ConfigurationError] others use another secret
+      # @raise [Error] the store could not be asked
+      def agree
+        return @agreed = true unless can?(:compares_secrets)
+
+        note = keep_note(note_name, Fingerprint.note(profile.fingerprint), false)
+        return if note.nil? # the store cannot keep one at the moment
+
+        kept = Fingerprint.read(note)
+        raise other_secret(kept) unless kept&.value == profile.fingerprint
+
+        @agreed = true
+      end
+
+      # @return [Fingerprint, nil] what the store keeps; nil: nothing, or nothing that can be read
+      def kept_fingerprint
+        note = keep_note(note_name, LOOK, false)
+        note && Fingerprint.read(note)
+      end
+
+      def note_name
+        profile.namespace ? "#{NOTE}:#{profile.namespace}" : NOTE
+      end
+
+      # @param kept [Fingerprint, nil]
+      # @return [ConfigurationError]
+      def other_secret(kept)
+        ConfigurationError.new(<<~TEXT.tr("\n", " ").strip, code: :other_secret)
+          #{own_secret} is not the one that others use in #{profile.described} of #{url} (#{kept || "unreadable"}): they would
+          lock different keys, and both run. #{suspicion(kept)} `plock doctor` shows both. Correct the wrong one. To change the
+          secret on purpose, stop all processes, run `plock secret --replace`, and start them.
+        TEXT
+      end
+
+      def own_secret
+        return "no secret" unless profile.secret?
+
+        "the secret of this process (#{profile.described_secret})"
+      end
+
+      def suspicion(kept)
+        if !profile.secret? then "Probably this process lacks the secret: set #{Profile::SECRET_VARIABLE} as the others have it."
+        elsif kept&.none? then "Probably a process without the secret, such as a cron line, came first."
+        else "Probably one of the two is out of date."
+        end
+      end
+
+      def refuse_while_held
+        unless can?(:list)
+          raise UnsupportedError.new("#{url} cannot list what is held: stop all processes, and replace the secret by force", code: :unsupported)
+        end
+
+        held = each_held.first or return
+        raise ConfigurationError.new("#{profile.described} of #{url} is in use (#{held.store_key} is #{held}): stop all processes before the " \
+                                     "secret is replaced", code: :held)
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+module Plock
+  module Locking
+    # What a store keeps for each namespace to recognise the secret that keys are hashed with: a
+    # digest of a fixed text and the namespace, made with the secret and cut short. The secret
+    # cannot be told from it. No secret has a fingerprint of its own.
+    #
+    # @api private
+    class Fingerprint
+      NONE = "none"
+      DIGITS = 16
+      TEXT = "plock: the fingerprint of a secret\0"
+      VERSION = "1"
+
+      # "version fingerprint, seconds since 1970, host, pid"
+      NOTE = /\A1 (\h{#{DIGITS}}|#{NONE}) (\d{1,12}) (\S{1,80}) (\d{1,20})\z/
+
+      HOST_MAX = 80
+      private_constant :DIGITS, :TEXT, :VERSION, :NOTE, :HOST_MAX
+
+      # @param secret [String, nil]
+      # @param namespace [String, nil]
+      # @return [String]
+      def self.of(secret, namespace)
+        secret ? Plock.digest("#{TEXT}#{namespace}", secret)[0, DIGITS] : NONE
+      end
+
+      # @param value [String] as {of} returns it
+      # @return [String] the note of this process, to be kept in a store
+      def self.note(value)
+        host = Plock.__send__(:host_name).scrub("?").gsub(/\s/, "?")[0, HOST_MAX]
+        [VERSION, value, Process.clock_gettime(Process::CLOCK_REALTIME, :second), host.empty? ? "?" : host, Process.pid].join(" ")
+      end
+
+      # @param note [String] as a store keeps it
+      # @return [Fingerprint, nil] nil: no version of plock that is known here has written it
+      def self.read(note)
+        NOTE.match(note)&.captures&.then { |value, since, host, pid| new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10)) }
+      end
+
+      # @return [String]
+      attr_reader :value
+      # @return [Time] when it was noted
+      attr_reader :since
+      # @return [String] where
+      attr_reader :host
+      # @return [Integer] by which process
+      attr_reader :pid
+
+      def initialize(value, since, host, pid)
+        @value = value
+        @since = since
+        @host = host
+        @pid = pid
+        freeze
+      end
+
+      # @return [Boolean] does it stand for keys that are hashed without a secret?
+      def none?
+        @value == NONE
+      end
+
+      # @return [String]
+      def to_s
+        "#{none? ? "no secret" : "fingerprint #{value}"}, noted #{since.utc.strftime("%F %T UTC")} by host #{host} pid #{pid}"
+      end
+    end
+  end
+end

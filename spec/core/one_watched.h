@@ -1,0 +1,45 @@
+/* What the tests of leases that are watched begin and end with: a store, and one lease of it. Included once by each of them. */
+#ifndef ONE_WATCHED_H
+#define ONE_WATCHED_H
+
+#include "fake_watch.h"
+#include "test.h"
+
+static plock_store *store;
+static plock_lease *lease;
+static plock_ns began;
+
+static inline void begin(void) {
+    store = fake_watching_store();
+    lease = fake_lease(store);
+    began = plock_now();
+}
+
+static inline void end(void) {
+    fake_no_notice();
+    fake_end(lease, store);
+}
+
+/* Waits for that many renewals in all. */
+static inline void renewals(unsigned count) {
+    fake_await("EVALSHA extend", count);
+}
+
+/* Lets time pass in steps in which the native thread may have something to do. */
+static inline void pass(plock_ns span, plock_ns by) {
+    for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
+}
+
+/* The lease waits in line behind another one, and is granted when that is gone, before its own thread sees it. */
+static inline void grant_unseen(plock_lease *first, const plock_patience *patience) {
+    atomic_store(&fake_to_acquire, FAKE_QUEUED);
+    CHECK_STATUS(plock_lease_acquire(lease, patience), PLOCK_OK);
+    fake_carry_on(lease);
+    fake_await("EVALSHA acquire", 2);
+    plock_lease_free(first);
+    atomic_store(&fake_to_acquire, NULL);
+    fake_call("=", 1);
+    fake_await("EVALSHA acquire", 3);
+}
+
+#endif

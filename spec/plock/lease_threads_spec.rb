@@ -1,0 +1,351 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/bad_days"
+require "support/reactor"
+
+# A lease does one thing after the other, whichever threads ask for it. The gate holds the reply to one of them back, until another
+# thread has asked for the next.
+RSpec.describe "A lease that several threads use" do
+  include Support::BadDays
+
+  let(:gate) { proxy }
+  let(:timeouts) { { command_timeout: 5, release_timeout: 5, attempt_timeout: 5, connect_timeout: 5 } }
+  let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
+  let(:key) { unique_key }
+
+  # Runs the call on another thread, and holds its reply back until the block has begun what it yields; then all goes on.
+  def while_under_way(call, request = /EVALSHA/)
+    gate.forget
+    gate.hold(:reply)
+    thread = background { call.call }
+    gate.await(:request, request)
+    yield
+  ensure
+    gate.clear
+    thread&.join
+  end
+
+  # Wakes a thread that sleeps in its block, so that it ends the block while the call is under way.
+  def end_beside(call, sleeper)
+    while_under_way(call) do
+      sleeper.run
+      eventually { sleeper.stop? }
+    end
+    sleeper.join
+  end
+
+  # A call on a thread of its own that has come to wait for the one that is under way.
+  def waiting(&call)
+    thread = background(&call)
+    eventually { thread.stop? }
+    thread
+  end
+
+  def ways_to_hold(inside = nil)
+    { "a lock" => -> (**options) { store.acquire(key, **options, &inside) },
+      "a semaphore" => -> (**options) { store.semaphore(key, permits: 2).acquire(**options, &inside) },
+      "a lock that is read" => -> (**options) { store.read_write_lock(key).read(**options, &inside) },
+      "a lock that is written" => -> (**options) { store.read_write_lock(key).write(**options, &inside) } }
+  end
+
+  def take(kind, **options) = ways_to_hold.fetch(kind).call(ttl: 60, **options)
+
+  # What is left of any kind of lock of this key.
+  def held = store.each_lock.to_a
+
+  ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|
+    it "releases #{kind} after the extension that is under way" do
+      lease = take(kind)
+      release = nil
+      extension = -> { lease.extend(ttl: 30) }
+      heard = warnings do
+        while_under_way(extension) { release = waiting { lease.release } }
+        expect(release.value).to be(true)
+      end
+      expect([heard, lease.lost?, held]).to eq([[], false, []])
+    end
+
+    it "extends #{kind} for two threads, one after the other" do
+      lease = take(kind)
+      second = nil
+      while_under_way(-> { lease.extend(ttl: 30) }) { second = waiting { lease.extend(ttl: 20) } }
+      expect(second.value).to be(lease)
+      expect(lease).to have_attributes(valid?: true, ttl: 20.0)
+      expect(lease.release).to be(true)
+    end
+  end
+
+  it "releases at the end of the block, and says nothing of a loss, while another thread extends it" do
+    heard = warnings do
+      under_way = nil
+      done = background do
+        store.acquire(key, ttl: 60) do |lease|
+          under_way = lease
+          sleep
+        end
+      end
+      eventually { done.stop? && under_way }
+      end_beside(-> { under_way.extend }, done)
+    end
+    expect([heard, held]).to eq([[], []])
+  end
+
+  it "leaves no key behind, and warns of nothing, with a heartbeat that extends while blocks end" do
+    lost = Queue.new
+    direct = open_store(namespace: SecureRandom.hex(8))
+    heard = warnings do
+      300.times do |n|
+        beat = nil
+        direct.acquire("beat #{n}", ttl: 30, on_lost: lost.method(:push)) do |lease|
+          begun = Queue.new
+          beat = background do
+            loop { lease.extend(ttl: 30) && begun << true }
+          rescue Plock::LeaseLost => e
+            e.message
+          end
+          begun.pop
+        end
+        expect(beat.value).to match(/is released/)
+      end
+    end
+    Plock::Dispatcher.flush
+    expect([heard, lost.size, direct.each_lock.to_a]).to eq([[], 0, []])
+  end
+
+  describe "that another thread is just releasing" do
+    # The block has not come to its end as long as the release of a lease of it, which the block makes known, is under way. Then the key
+    # is free, or stays taken for so many seconds at most.
+    def expect_to_await_release(kept: 0)
+      known = Queue.new
+      leave = Queue.new
+      inside = nil
+      done = background { yield ->(lease) { (known << lease) && leave.pop } }
+      lease = known.pop
+      heard = warnings do
+        while_under_way(-> { inside = lease.release }) do
+          leave << true
+          expect(done.join(0.05)).to be_nil
+        end
+        done.join
+      end
+      expect([inside, heard]).to eq([true, []])
+      eventually(kept) { held.empty? }
+    end
+
+    ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|
+      it "has its block wait for that, where it is of #{kind}" do
+        expect_to_await_release { |inside| ways_to_hold(inside).fetch(kind).call(ttl: 60) }
+      end
+    end
+
+    it "has its block wait for that, where it is of acquire_all" do
+      expect_to_await_release { |inside| store.acquire_all([key], ttl: 60) { |leases| inside.call(leases.first) } }
+    end
+
+    it "has its block wait for that, where it is of once" do
+      expect_to_await_release(kept: 1) { |inside| store.once(key, within: 0.5) { |lease| lease.extend(ttl: 60) && inside.call(lease) } }
+    end
+
+    it "has a monitor wait for that" do
+      monitor = Plock::Monitor.new(key, store: store, ttl: 60, renew: false)
+      expect_to_await_release do |inside|
+        monitor.synchronize { inside.call(Thread.current[:plock_monitors][monitor].lease) }
+      end
+    end
+
+    it "has another release wait for that" do
+      lease = take("a lock")
+      second = nil
+      while_under_way(-> { lease.release }) do
+        second = background { lease.release }
+        expect(second.join(0.05)).to be_nil
+      end
+      expect([second.value, held]).to eq([false, []])
+    end
+  end
+
+  it "does not wait for itself where a signal's handler releases what it interrupts the release of" do
+    lease = take("a lock")
+    handled = nil
+    lease.hold.define_singleton_method(:release) do |keep|
+      handler = handled.nil? ? lease : nil
+      handled ||= :begun
+      handled = handler.release if handler
+      super(keep)
+    end
+    expect([handled, lease.release, handled, held]).to eq([nil, false, true, []])
+  end
+
+  it "downgrades after the extension that is under way, and releases after the downgrade" do
+    lease = take("a lock that is written")
+    downgrade = release = nil
+    while_under_way(-> { lease.extend(ttl: 30) }) { downgrade = waiting { lease.downgrade } }
+    expect(downgrade.value.mode).to be(:read)
+    lease.release
+
+    lease = take("a lock that is written")
+    while_under_way(-> { lease.downgrade }) { release = waiting { lease.release } }
+    expect([release.value, held]).to eq([true, []])
+  end
+
+  it "is handed over after the extension that is under way, which does not call that a loss" do
+    lease = take("a lock")
+    dump = nil
+    while_under_way(-> { lease.extend(ttl: 30) }) { dump = waiting { lease.dump } }
+    dump = dump.value
+    expect(lease).to have_attributes(valid?: false, lost?: false)
+    expect(store.adopt(dump).release).to be(true)
+  end
+
+  it "tells an extension that comes after the release that it is released, and calls nothing a loss" do
+    lost = Queue.new
+    lease = take("a lock", on_lost: lost.method(:push))
+    late = nil
+    while_under_way(-> { lease.extend(ttl: 30) }) do
+      release = waiting { lease.release }
+      late = waiting { lease.extend(ttl: 20) }
+      release
+    end
+    expect { late.value }.to raise_error(Plock::LeaseLost, /is released/)
+    Plock::Dispatcher.flush
+    expect([lost.size, lease.lost?, held]).to eq([0, false, []])
+  end
+
+  it "serves in the order in which they asked" do
+    lease = take("a lock")
+    done = Queue.new
+    threads = []
+    while_under_way(-> { lease.extend(ttl: 30) }) do
+      3.times { |n| threads << waiting { lease.extend(ttl: 10 + n) && done << n } }
+    end
+    threads.each(&:join)
+    expect(Array.new(3) { done.pop }).to eq([0, 1, 2])
+    lease.release
+  end
+
+  # To more than a renewal asks for, which may be under way: a shorter extension would wait for it.
+  it "is renewed and extended and released at the same time" do
+    lost = Queue.new
+    lease = take("a lock", renew: true, on_lost: lost.method(:push))
+    release = nil
+    while_under_way(-> { lease.extend(ttl: 61) }, /\r\n61000\r\n/) { release = waiting { lease.release } }
+    expect(release.value).to be(true)
+    Plock::Dispatcher.flush
+    expect([lost.size, held]).to eq([0, []])
+  end
+
+  it "releases all of several, whichever of them is extended at the moment" do
+    leases = nil
+    heard = warnings do
+      done = background do
+        store.acquire_all([key, "#{key}:2", "#{key}:3"], ttl: 60) do |all|
+          leases = all
+          sleep
+        end
+      end
+      eventually { done.stop? && leases }
+      while_under_way(-> { leases[1].extend }) do
+        done.run
+        eventually { done.stop? }
+      end
+      done.join
+    end
+    expect([heard, leases.map(&:lost?), held]).to eq([[], [false] * 3, []])
+  end
+
+  it "is given back by a monitor while another thread extends it" do
+    monitor = Plock::Monitor.new(key, store: store, ttl: 60, renew: false)
+    heard = warnings do
+      lease = nil
+      done = background do
+        monitor.synchronize do
+          lease = Thread.current[:plock_monitors][monitor].lease
+          sleep
+        end
+      end
+      eventually { done.stop? && lease }
+      end_beside(-> { lease.extend }, done)
+    end
+    expect([heard, held]).to eq([[], []])
+  end
+
+  it "is given back by Store#hold while another thread extends it" do
+    hold = nil
+    done = background do
+      store.hold(key, 60_000, 0.0, nil) do |held|
+        hold = held
+        sleep
+      end
+    end
+    eventually { done.stop? && hold }
+    end_beside(-> { hold.extend(30) }, done)
+    expect(held?(key)).to be(false)
+  end
+
+  it "waits without the GVL, and lets Timeout, kill and raise end the wait of an extension" do
+    lease = take("a lock")
+    while_under_way(-> { lease.extend(ttl: 30) }) do
+      expect { Timeout.timeout(0.05) { lease.extend(ttl: 20) } }.to raise_error(Timeout::Error)
+      killed = waiting { lease.extend(ttl: 20) }
+      killed.kill.join
+      raised = waiting { lease.extend(ttl: 20) }
+      raised.raise(IOError, "stop")
+      expect { raised.value }.to raise_error(IOError, "stop")
+    end
+    expect(lease).to have_attributes(valid?: true, ttl: 30.0)
+    expect(lease.release).to be(true)
+  end
+
+  it "releases though it is interrupted while it waits for the extension that is under way" do
+    lease = take("a lock")
+    release = nil
+    while_under_way(-> { lease.extend(ttl: 30) }) do
+      release = waiting { lease.release }
+      release.kill
+    end
+    release.join
+    expect(held).to eq([])
+  end
+
+  it "serves fibers of one thread under a scheduler", :fibers do
+    lease = take("a lock")
+    released = nil
+    gate.forget
+    gate.hold(:reply)
+    opener = background { gate.await(:request, /EVALSHA/) && sleep(0.05) && gate.clear }
+    Async do |task|
+      task.async { lease.extend(ttl: 30) }
+      task.async { released = lease.release }
+    end
+    opener.join
+    expect([released, held]).to eq([true, []])
+  end
+
+  describe "where the store is silent" do
+    let(:timeouts) { { command_timeout: 5, release_timeout: 0.2, attempt_timeout: 5, connect_timeout: 5 } }
+
+    it "waits no longer than release_timeout, says so, and is released in the background" do
+      lease = take("a lock").extend(ttl: 50) # else it is only told that the server does not know the script
+      gate.forget
+      gate.hold(:reply, connections: 1)
+      extension = background { lease.extend(ttl: 30) }
+      gate.await(:request, /EVALSHA/)
+      expect { lease.release }.to raise_error(Plock::UnavailableError, /still under way/) { |e| expect(e.code).to eq(:in_use) }
+      expect(lease).to have_attributes(valid?: false, lost?: false)
+      eventually { held.empty? }
+      gate.clear
+      extension.join
+      expect(lease.lost?).to be(false)
+    end
+  end
+
+  it "does nothing to the parent's in a forked child, though an operation is under way there", :many_children do
+    lease = take("a lock")
+    while_under_way(-> { lease.extend(ttl: 30) }) do
+      answers = in_child { [lease.release, (lease.extend rescue $!.class.name), lease.valid?] }
+      expect(answers).to eq([false, "Plock::LeaseLost", false])
+    end
+    expect(lease.release).to be(true)
+  end
+end

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/in_ruby"
+
+# An extension that is interrupted, or whose answer is lost, may have been carried out, or may be yet.
+RSpec.describe Plock::Store::Grant do
+  # A store that carries out what it is asked, or does not answer.
+  let(:store) do
+    Class.new do
+      attr_reader :spans, :tended
+      attr_accessor :failure
+
+      def initialize
+        @spans = []
+        @tended = []
+      end
+
+      def prolong(_grant, span)
+        @spans << span
+        raise failure if failure
+
+        true
+      end
+
+      def still?(_grant) = true
+
+      def tend(grant) = @tended << grant.due_at
+
+      def forget(_grant) = nil
+
+      def give_back(*) = true
+    end.new
+  end
+  let(:now) { Plock::Clock.now }
+
+  def grant(**options) = described_class.new(store, "k", "t", **options).given(1, now, 30.0)
+
+  def fail_to_extend(grant, ttl)
+    store.failure = Plock::UnavailableError.new("silent", code: :silent)
+    expect { grant.extend(ttl) }.to raise_error(Plock::UnavailableError)
+    store.failure = nil
+  end
+
+  it "ends by the shorter of the two spans where an extension is in doubt" do
+    lease = grant
+    fail_to_extend(lease, 1.0)
+    expect(lease).to have_attributes(valid?: true, ttl: 30.0, valid_until: be_between(now, now + 1.0))
+    fail_to_extend(lease, 60.0)
+    expect(lease.valid_until).to be <= now + 1.0
+  end
+
+  it "is watched by the keeper until then, so that its loss is told in time" do
+    lease = grant(watch: true)
+    fail_to_extend(lease, 1.0)
+    expect([store.tended.last, lease.due_at]).to all(be <= now + 1.0)
+  end
+
+  it "is renewed in time, and for no more than what the server may make of it" do
+    lease = grant(watch: true, renew: true)
+    fail_to_extend(lease, 1.0)
+    expect(lease.due_at).to be <= now + 0.5
+    2.times do
+      lease.tend
+      expect(store.spans.last).to eq(1.0)
+      expect(lease).to have_attributes(ttl: 30.0, valid_until: be_between(Plock::Clock.now, Plock::Clock.now + 1.0))
+      expect(lease.due_at).to be <= Plock::Clock.now + 0.5
+    end
+    expect(lease.extend(20.0)).to be(true) # this is certain
+    lease.tend
+    expect(store.spans.last).to eq(20.0)
+  end
+
+  it "is renewed as ever where the extension that is in doubt was longer" do
+    lease = grant(watch: true, renew: true)
+    fail_to_extend(lease, 60.0)
+    lease.tend
+    expect(store.spans.last).to eq(30.0)
+  end
+
+  it "is in doubt where an interrupt comes, too" do
+    lease = grant(watch: true)
+    store.failure = Interrupt
+    expect { lease.extend(1.0) }.to raise_error(Interrupt)
+    expect([lease.valid_until, lease.due_at]).to all(be <= now + 1.0)
+  end
+
+  it "answers nil, which is no loss, to what comes after its end" do
+    lease = grant
+    expect(lease.release(0.0)).to be(true)
+    expect([lease.extend(1.0), lease.release(0.0), lease.leave, lease.lost?]).to eq([nil, nil, nil, false])
+    lost = grant
+    lost.lose
+    expect([lost.extend(1.0), lost.release(0.0), lost.leave, lost.lost?]).to eq([false, false, false, true])
+  end
+end

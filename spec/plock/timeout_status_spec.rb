@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+# A caller that waited in vain is not among the waiters: neither in its own error, nor for anybody who asks right after it.
+RSpec.describe "The status after waiting in vain" do
+  tries = 40
+
+  let(:key) { "in-vain:#{SecureRandom.hex(8)}" }
+
+  # How many waited, by the error and by the status right after it.
+  def waiting_after
+    yield
+  rescue Plock::TimeoutError => e
+    [e.status.waiters.size, store.status(e.status).waiters.size]
+  end
+
+  # What is held, and how it is asked for in vain.
+  kinds = {
+    "acquire" => [->(wait) { store.acquire(key, wait: wait) }, 1],
+    "acquire_all" => [->(wait) { store.acquire_all([key, "#{key}:2"], wait: wait) }, 1],
+    "a semaphore" => [->(wait) { store.semaphore(key, permits: 2).acquire(wait: wait) }, 2],
+    "write" => [->(wait) { in_thread { store.read_write_lock(key).write(wait: wait) } }, 1]
+  }
+
+  def in_thread(&block) = Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
+
+  # Nothing but a leave has two keys here.
+  leave = /EVALSHA\r\n\$40\r\n(\h{40})\r\n\$1\r\n2\r\n/
+
+  { "acquire" => ->(store, key) { store.acquire(key, wait: 0.2) },
+    "acquire_all" => ->(store, key) { store.acquire_all([key, "#{key}:2"], wait: 0.2) } }.each do |name, take|
+    it "is of others only where the leave has yet to arrive: #{name}" do
+      gate = proxy(shared_redis)
+      store = open_store(gate.url, attempt_timeout: 10, command_timeout: 10, release_timeout: 10)
+      discard(open_store.acquire(key), :release)
+      in_vain = -> { take.call(store, key) }
+      expect(&in_vain).to raise_error(Plock::TimeoutError)
+      gate.hold(:request, after: gate.seen(:request)[leave, 1], connections: 1)
+      expect(&in_vain).to raise_error(Plock::TimeoutError) { |error| expect(error.status.waiters).to be_empty }
+      expect(open_store.status(key).waiters.size).to be(1) # it is there still, and others see it
+      gate.clear
+      eventually { open_store.status(key).waiters.empty? }
+    end
+  end
+
+  { "Redis" => -> { open_store(proxy(shared_redis).url) },
+    "a local store" => -> { open_store("local:#{Dir.mktmpdir("plock-").tap { |dir| discard(-> { FileUtils.remove_entry(dir) }, :call) }}/locks") },
+    "a store in memory" => -> { open_store("memory:") } }.each do |name, opened|
+    context "on #{name}" do
+      let(:store, &opened)
+
+      kinds.each do |kind, (take, permits)|
+        it "is of others only: #{kind}" do
+          leases = Array.new(permits) { instance_exec(1, &take) }.flatten
+          leases.each { |lease| discard(lease, :release) }
+          expect(Array.new(tries) { waiting_after { instance_exec(0.003, &take) } }).to all(eq([0, 0]))
+        end
+      end
+
+      it "counts another thread as long as that waits" do
+        lease = discard(store.acquire(key), :release)
+        other = background { store.acquire(key, wait: 60, &:itself) }
+        eventually { store.status(key).waiters.size == 1 }
+        expect(Array.new(5) { waiting_after { store.acquire(key, wait: 0.003) } }).to all(eq([1, 1]))
+        other.kill.join
+        eventually { store.status(key).waiters.empty? }
+        lease.release
+      end
+    end
+  end
+end

@@ -1,0 +1,270 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/scripts"
+
+# The queue of those who wait, where what stands in it is not as a healthy day has it: records of dead processes, many of them, or none
+# although somebody waits.
+RSpec.describe "The wait queue" do
+  let(:server) { redis_server }
+  let(:store) { open_store(server.url) }
+  let(:key) { unique_key }
+  let(:lock) { Plock.store_key("plock:v1:", key) }
+  let(:scripts) { Support::Scripts.new(server.client, lock) }
+  let(:queue) { scripts.keys.last }
+
+  # Many more than one call of a script goes through.
+  many = 5_000
+
+  # Records whose processes are gone, before all others. share: of a lock with several holders, "r " for example.
+  def ghosts(count, lock: self.lock, share: nil)
+    queue = "plock:1:{#{lock}}:queue"
+    Array.new(count) { |n| [1_600_000_000_000_000 + n, "#{share}host 1 1 #{format("%016x", n)} - #{SecureRandom.uuid}"] }
+         .each_slice(1_000) { |slice| server.call("ZADD", queue, *slice.flatten) }
+    server.call("PEXPIRE", queue, 600_000)
+  end
+
+  def length(lock = self.lock) = server.call("ZCARD", "plock:1:{#{lock}}:queue")
+
+  def contender(**options) = discard(Support::Contender.new(scripts, **options).listen(server), :close)
+
+  # How many commands the server carries out meanwhile, those within scripts too.
+  def commands
+    server.call("CONFIG", "RESETSTAT")
+    yield
+    server.call("INFO", "commandstats").scan(/:calls=(\d+)/).sum { |(calls)| Integer(calls, 10) }
+  end
+
+  def acquiring = ->(from, &served) { from.acquire(key, ttl: 60, wait: 30, &served) }
+
+  # Threads that wait, each in line before the next comes. What they did is told in order.
+  def line_up(count, told, way, at: queue)
+    before = server.call("ZCARD", at)
+    Array.new(count) do |number|
+      waiter = background { way.call(store) { told << number } }
+      eventually(5, "a waiter is not in line") { server.call("ZCARD", at) == before + number + 1 }
+      waiter
+    end
+  end
+
+  describe "tells values apart that end alike:" do
+    let(:ending) { SecureRandom.uuid.sub(/.\z/, "5") }
+
+    it "an owner called 5 does not go before a waiter whose token ends in 5" do
+      waiter = contender(value: ending)
+      server.call("ZADD", queue, 1_700_000_000_000_000, waiter.record)
+      expect(store.lock_acquire(lock, "5", 10)).to be false
+      expect(waiter.hears).to eq "="
+      expect(waiter.queue).to be true
+    end
+
+    it "nor does it count as one who will tell when it releases" do
+      server.call("SET", scripts.keys[1], "1700000000000000 1700000000:0 #{contender(value: "job 5").record}")
+      server.call("SET", lock, "5", "PX", 60_000)
+      answer = scripts.call("acquire", ending, 1_000, contender(value: ending).record, 1_000, "0", "0")
+      expect(answer[4]).to eq 0
+    end
+
+    it "breaking the lock of 5 is not told to the owner job 5" do
+      other = contender(value: "job 5")
+      server.call("SET", scripts.keys[1], "1700000000000000 1700000000:0 #{other.record}")
+      server.call("SET", lock, "5", "PX", 60_000)
+      expect(store.break(key)).to be_truthy
+      expect(other.hears(within: 0.2)).to be_nil
+    end
+
+    it "breaking the lock of an owner with blanks is told to that owner" do
+      owner = contender(value: "job 5")
+      expect(owner.ask).to be true
+      expect(store.break(key)).to be_truthy
+      expect(owner.hears).to eq "!5" # so many bytes of what follows are the value
+    end
+
+    it "an undo takes back its own acquire, not one whose record ends alike" do
+      owner = contender
+      expect(owner.ask).to be true
+      expect(owner.undo(owner.record.delete_prefix("ho"))).to eq 0
+      expect(owner.undo).to eq 1
+    end
+  end
+
+  describe "of dead processes" do
+    it "is passed over in parts, each of bounded work" do
+      calls = { "acquire" => ->(one) { one.ask }, "acquire, with a place" => ->(one) { one.queue }, "release" => ->(one) { one.release },
+                "leave" => ->(one) { one.leave }, "undo" => ->(one) { one.undo }, "break" => ->(_) { scripts.call("break") } }
+      calls.each do |name, call|
+        server.call("DEL", *scripts.keys)
+        one = contender
+        expect(one.ask).to be true unless name.start_with?("acquire")
+        server.call("SET", lock, one.value.tr("-", ":"), "PX", 60_000) if name == "leave" # it has been called
+        ghosts(many)
+        answer = nil
+        expect([name, commands { answer = call.call(one) }]).to match [name, be < 400]
+        expect([name, answer]).to eq [name, name.start_with?("acquire") ? 0 : 3] # ask again
+        expect([name, length]).to match [name, be < many]
+      end
+    end
+
+    it "is passed over in parts, each of bounded work, by locks with several holders" do
+      shared = "#{lock}#{Plock::Locking::Kind::READ_WRITE.suffix}"
+      scripts = Support::Scripts.new(server.client, shared)
+      calls = { ask: 0, queue: 0, release: 1, leave: 0, downgrade: 1 }
+      calls.each do |name, expected|
+        server.call("DEL", *scripts.keys)
+        one = discard(Support::Sharer.new(scripts, "w").listen(server), :close)
+        expect(one.ask).to be true unless %i[ask queue].include?(name)
+        ghosts(many, lock: shared, share: name == :downgrade ? "r " : "w ")
+        answer = nil
+        expect([name, commands { answer = one.public_send(name) }]).to match [name, be < 400]
+        expect([name, answer]).to eq [name, expected]
+        expect([name, length(shared)]).to match [name, be < many] unless name == :leave # somebody else is inside
+      end
+    end
+
+    it "costs who leaves no more than a short one does" do
+      server.call("SET", lock, "somebody", "PX", 60_000)
+      leaving, *others = Array.new(3) { contender.tap(&:queue) }
+      ghosts(many)
+      server.call("ZADD", queue, 1_500_000_000_000_000, leaving.record)
+      expect(commands { leaving.leave }).to be < 400
+      expect(others.size).to eq 2
+    end
+
+    it "is passed over by whoever tries to acquire" do
+      ghosts(many)
+      expect(store.try_acquire(key) { :entered }).to be :entered
+      expect(length).to eq 0
+    end
+
+    it "does not keep try_acquire_all out, nor acquire_all" do
+      keys = Array.new(3) { |n| "#{key}:#{n}" }
+      %i[try_acquire_all acquire_all].each do |way|
+        keys.each { |name| ghosts(many / 5, lock: Plock.store_key("plock:v1:", name)) }
+        expect(store.public_send(way, keys, wait: 0) { :entered }).to be :entered
+      end
+    end
+
+    it "does not keep out semaphores, read-write locks, once or Monitor" do
+      ways = { ":semaphore" => ["s2 ", -> { store.semaphore(key, permits: 2).try_acquire { :entered } }],
+               ":read_write" => ["w ", -> { store.read_write_lock(key).try_read { :entered } }],
+               ":once" => [nil, -> { store.once(key, within: 60) { :entered }.value }],
+               "" => [nil, -> { Plock::Monitor.new(key, store: store).then { |monitor| monitor.try_enter && (monitor.exit || :entered) } }] }
+      ways.each do |kind, (share, way)|
+        suffix = Plock::Locking::Kind::ALL.map(&:suffix).find { |other| other.delete("-_") == kind.delete("-_") }
+        ghosts(many / 5, lock: "#{lock}#{suffix}", share: share)
+        expect([kind, way.call]).to eq [kind, :entered]
+      end
+    end
+
+    it "is handed over to the first who lives, behind them all" do
+      lease = store.acquire(key, ttl: 60)
+      ghosts(many)
+      told = Thread::Queue.new
+      line = line_up(3, told, acquiring)
+      start = monotonic
+      lease.release
+      line.each { |waiter| waiter.join(20) }
+      expect(monotonic - start).to be < 2
+      expect(Array.new(told.size) { told.pop }).to eq [0, 1, 2]
+      expect(length).to eq 0
+    end
+
+    it "does not hide one who lives from try_acquire_all: it is that one's turn" do
+      waiter = contender
+      server.call("SET", lock, "somebody", "PX", 60_000)
+      waiter.queue
+      ghosts(many)
+      server.call("DEL", lock)
+      expect(store.try_acquire_all([key, "#{key}:2"])).to be_nil
+      expect(waiter.hears).to eq "="
+      expect(waiter.queue).to be true
+    end
+  end
+
+  describe "forgets those who give up" do
+    let(:hasty) { open_store(server.url, release_timeout: 0.001) }
+
+    it "together, also where the server is away for longer than a release may take" do
+      lease = store.acquire(key, ttl: 60)
+      waiters = Array.new(100) { background { hasty.acquire(key, wait: 2) } }
+      eventually(10, "not all are in line") { length == 100 }
+      server.stop_process
+      waiters.each { |waiter| expect { waiter.value }.to raise_error(Plock::Error) }
+      server.continue_process
+      eventually(10, "records stay") { length.zero? }
+      expect(lease.release).to be true
+    end
+  end
+
+  describe "that is lost" do
+    def served_in(seconds)
+      start = monotonic
+      yield
+      expect(monotonic - start).to be < seconds
+    end
+
+    { "by FLUSHALL" => %w[FLUSHALL], "by being evicted" => nil }.each do |how, command|
+      it "#{how} is made anew by those who wait, in their order" do
+        lease = store.acquire(key, ttl: 60)
+        told = Thread::Queue.new
+        line = line_up(20, told, acquiring)
+        server.call(*(command || ["DEL", queue]))
+        lease.release unless command # nor is there a holder who could tell
+        served_in(6) { expect(line.map { |waiter| waiter.join(20) }).to all be_a(Thread) }
+        expect(Array.new(told.size) { told.pop }).to eq [*0...20]
+        warnings { lease.release } if command
+      end
+    end
+
+    it "is made anew while the holder goes on, and is in order again when it releases" do
+      lease = store.acquire(key, ttl: 60)
+      told = Thread::Queue.new
+      line = line_up(20, told, acquiring)
+      server.call("DEL", queue)
+      eventually(3, "they do not come back") { length == 20 }
+      served_in(2) do
+        lease.release
+        line.each { |waiter| waiter.join(20) }
+      end
+      expect(Array.new(told.size) { told.pop }).to eq [*0...20]
+    end
+
+    it "is made anew where several can hold the lock" do
+      ways = { semaphore: ->(from, &served) { from.semaphore(key, permits: 1).acquire(ttl: 60, wait: 30, &served) },
+               read_write: ->(from, &served) { from.read_write_lock(key).write(ttl: 60, wait: 30, &served) } }
+      ways.each do |kind, way|
+        at = "plock:1:{#{lock}#{Plock::Locking::Kind::ALL.find { |other| other.name == kind }.suffix}}:queue"
+        go = Thread::Queue.new
+        holder = background { way.call(store) { go.pop } }
+        eventually(5) { server.call("EXISTS", at.delete_prefix("plock:1:{").delete_suffix("}:queue")) == 1 }
+        told = Thread::Queue.new
+        line = line_up(10, told, way, at: at)
+        server.call("DEL", at)
+        eventually(3, "they do not come back") { server.call("ZCARD", at) == 10 }
+        go << :on
+        [holder, *line].each { |thread| thread.join(20) }
+        expect([kind, Array.new(told.size) { told.pop }]).to eq [kind, [*0...10]]
+      end
+    end
+
+    it "is made anew by processes that have one who waits each", :many_children do
+      [server, key]
+      lease = store.acquire(key, ttl: 60)
+      waiters = Array.new(6) do |number|
+        child { Plock::Store.open(server.url).acquire(key, ttl: 60, wait: 30) { :served } }.tap { eventually(5) { length == number + 1 } }
+      end
+      server.call("FLUSHALL")
+      served_in(6) { expect(waiters.map(&:result)).to eq [:served] * 6 }
+      warnings { lease.release }
+    end
+  end
+
+  it "is looked at once a second by each process, however many wait there" do
+    store.acquire(key, ttl: 60) do
+      line_up(20, Thread::Queue.new, acquiring)
+      server.call("CONFIG", "RESETSTAT")
+      sleep 3.2
+      expect(Integer(server.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1], 10)).to be_between(2, 4)
+    end
+  end
+end

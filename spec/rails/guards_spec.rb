@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require_relative "rails_context"
+
+# Where the Gemfile says `gem "plock"`, and nothing is required.
+RSpec.describe "Plock::Guard in an application of Rails" do
+  include_context "with an application of Rails"
+
+  before do
+    app.use("active_job", gems: %w[activejob sidekiq]) # after plock
+    app.configure("config.plock.url = 'memory:'")
+    app.configure("config.active_job.queue_adapter = :inline")
+    app.write("app/jobs/import.rb", <<~RUBY)
+      class Import
+        include Sidekiq::Job
+        include Plock::Guard
+        guard_with key: ->(name) { name }, on_conflict: :retry
+
+        def perform(name) = puts("import \#{Plock.status(name).held?}")
+      end
+    RUBY
+    app.write("app/jobs/export.rb", <<~RUBY)
+      class Export < ActiveJob::Base
+        include Plock::Guard
+        guard_with key: ->(name) { name }, on_conflict: :retry, store: -> { Plock::Store.open("memory:exports") }
+
+        def perform(name) = puts("export \#{Plock::Store.open("memory:exports").status(name).held?} \#{Plock.status(name).held?}")
+      end
+    RUBY
+  end
+
+  it "guards jobs of both kinds" do
+    app.write("config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN")
+    expect(told(<<~RUBY)).to eq("import true\nexport true false\nPlock::Guard::Conflict\n")
+      Import.perform_inline("k")
+      Export.perform_later("k")
+      begin
+        Plock.acquire("k") { Import.perform_inline("k") }
+      rescue Plock::Guard::Conflict => e
+        puts e.class
+      end
+    RUBY
+  end
+
+  it "is in place before a class of jobs is loaded" do
+    expect(told("puts Sidekiq.default_configuration.server_middleware.exists?(Plock::Sidekiq::ServerMiddleware)")).to eq("true\n")
+  end
+
+  it "stops no application that has an older Sidekiq, and no guards" do
+    app.write("config/initializers/older.rb", "Sidekiq.send(:remove_const, :VERSION); Sidekiq::VERSION = '7.2.4'")
+    expect(told("puts Plock.acquire('k') { :ran }, ActiveJob::Base")).to eq("ran\nActiveJob::Base\n")
+    expect(app.runner("Import").first).to match(/guard_with: Import is not a class of jobs that plock can guard/)
+  end
+end

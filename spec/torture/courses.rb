@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require_relative "ways"
+
+module Torture
+  # One kind of round: how the workers reach the server, what their lanes do, and what is done to
+  # them. The seed of a round decides which of COURSES it takes.
+  #   pack       { blow => how many of them in a pack }, plan.rb
+  #   pause      the longest time between two blows, in seconds
+  #   roads      how a worker reaches the server, in turn by slot; arena.rb
+  #   pools      pool_size, in turn by slot
+  #   weights    { name of a way => weight }
+  #   ttls, waits, lengths, deeds    of a lane's calls, with weights
+  #   rest       the longest pause of a lane between two calls, in seconds
+  #   look       seconds between two looks at the server
+  #   files      descriptors that a worker may have open, nil: as many as there are
+  #   margin     how late a call may come back, in nanoseconds
+  Course = Struct.new(
+    :name, :pack, :pause, :workers, :threads, :fibers, :roads, :pools, :weights, :ttls, :waits,
+    :lengths, :deeds, :rest, :interrupted, :look, :files, :margin, keyword_init: true
+  ) do
+    def self.of(seed) = COURSES.fetch(NAMES[seed.even? ? 0 : 1 + ((seed / 2) % (NAMES.size - 1))])
+
+    def road(slot) = roads[slot % roads.size]
+    def pool(slot) = pools[slot % pools.size]
+    def relayed?(slot) = road(slot).end_with?("relay")
+
+    # Until the next of the moments at which all waiters give up together; in seconds.
+    def to_exodus
+      every = Torture.ns(EXODUS_EVERY)
+      (every - (Clock.now % every)).fdiv(SECOND)
+    end
+
+    def exodus? = name == :exodus
+
+    # A lease may outlast the round: a key that is left behind stays until the end, and is found.
+    def long_leases? = ttls.keys.min > LONG_LEASE
+  end
+
+  LONG_LEASE = 5.0
+  EXODUS_EVERY = 2.5
+
+  LONG_TTLS = { 30.0 => 2, 60.0 => 1 }.freeze
+  PATIENT = { 0.0 => 1, 0.3 => 1, 1.5 => 3, 3.0 => 6 }.freeze
+  SHORT = { none: 20, short: 72, medium: 7 }.freeze
+
+  ROUGH = Course.new(
+    name: :rough, pause: 0.4, workers: 8, threads: 3, fibers: 3,
+    pack: { kill: 4, stop: 6, cut: 4, cut_pubsub: 5, flush: 3, restart: 1, flushall: 1, evict: 1,
+            dark: 2, calm: 1 },
+    roads: %i[unix tcp tls relay unix tls tcp tls_relay], pools: [16, 16, 16, 16, 2, 16, 1, 16],
+    weights: WAYS.to_h { |way| [way.name, way.weight] },
+    ttls: { 0.25 => 2, 0.5 => 2, 1.0 => 1 },
+    waits: { 0.0 => 2, 0.05 => 2, 0.3 => 2, 1.0 => 4, 3.0 => 6 },
+    lengths: { **SHORT, edge: 0.2, overrun: 0.25, renewed: 0.3 },
+    deeds: { nil => 93, compact: 0.2, fork: 0.4, leave: 0.3, oops: 2, heartbeat: 2, pair: 1,
+             handover: 0.4 },
+    rest: 0.12, interrupted: 0.03, look: 0.004, margin: 50 * MILLISECOND
+  )
+
+  # Common to the courses that leave the workers' processes alone. Leases are long, so that a key
+  # that is not given back stays away.
+  QUIET = ROUGH.to_h.merge(
+    pack: { calm: 1 }, ttls: LONG_TTLS, waits: PATIENT, lengths: SHORT,
+    deeds: { nil => 96, oops: 2 }
+  ).freeze
+
+  COURSES = [
+    ROUGH,
+    # Fewer connections than busy threads, on a server that is well.
+    Course.new(**QUIET, name: :pools, pools: [2, 16, 1], roads: %i[unix tcp tls], workers: 3,
+               threads: 25, weights: { wide: 60, acquire: 6, read: 4, write: 1 },
+               lengths: { none: 90, short: 10 }, rest: 0.0),
+    # Two threads on one lease, and two processes at one dump.
+    Course.new(**QUIET, name: :pairs, deeds: { nil => 40, heartbeat: 25, pair: 25, handover: 10 }),
+    # Many readers are called at a time, most of them over TLS.
+    Course.new(**QUIET, name: :crowd, workers: 3, threads: 60, roads: %i[tls tls tcp],
+               weights: { read: 60, write: 2 }, rest: 0.05, waits: { 3.0 => 1 },
+               deeds: { nil => 90, downgrade: 5 }, lengths: { short: 30, medium: 10 }, look: 0.02),
+    # The server forgets, while many wait.
+    Course.new(**QUIET, name: :oblivion, pack: { flushall: 3, evict: 4, calm: 4 },
+               lengths: { short: 60, medium: 40 }, rest: 0.02, waits: { 1.5 => 1, 6.0 => 4 },
+               roads: %i[unix tcp tls]),
+    # Whole seconds in which some workers reach nothing.
+    Course.new(**QUIET, name: :dark, pack: { dark: 5, calm: 1 }, pause: 0.6, rest: 0.05,
+               roads: %i[relay tls_relay unix]),
+    # All who wait give up at the same moment, behind one who stays; with few descriptors for each.
+    Course.new(**QUIET, name: :exodus, workers: 3, threads: 400, fibers: 0,
+               weights: { acquire: 1 }, deeds: { nil => 1 }, interrupted: 0.0, look: 0.25,
+               files: 256, margin: SECOND)
+  ].each(&:freeze).to_h { |course| [course.name, course] }.freeze
+  NAMES = COURSES.keys.freeze
+end
