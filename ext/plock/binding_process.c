@@ -78,9 +78,9 @@ static void close_all_but(int one, int other) {
     close_range_of(high + 1L, INT32_MAX);
 }
 
-/* The group that was told last; 0: none is to be killed. */
-static pid_t hear(int from) {
-    pid_t group = 0, told = 0;
+/* The group that was told last, or else the first one; 0: none is to be killed. */
+static pid_t hear(int from, pid_t group) {
+    pid_t told = 0;
     for (;;) {
         const ssize_t got = read(from, &told, sizeof told);
         if (got == (ssize_t)sizeof told) group = told;
@@ -89,25 +89,26 @@ static pid_t hear(int from) {
 }
 
 /* Every signal is blocked: only SIGKILL ends it early. */
-static void watch(int from, int kept) {
+static void watch(int from, int kept, pid_t first) {
 #ifdef __linux__
     (void)prctl(PR_SET_NAME, "lease-watchdog"); /* another name than the one it guards: who kills that by name kills not this, too */
 #endif
     (void)setsid();
     if (chdir("/") || fcntl(from, F_SETFL, 0)) _exit(1); /* Ruby's pipes do not block */
     close_all_but(from, kept < 0 ? from : kept);
-    const pid_t group = hear(from);
+    const pid_t group = hear(from, first);
     if (group > 0)
         for (int i = 0; i < PAUSES && kill(-group, SIGKILL) == 0; i++) (void)nanosleep(&PAUSE, NULL);
     _exit(0);
 }
 
-/* start_watchdog(from, kept) -> its pid. What is written to the pipe is the number of a process group, as the system has it in
- * memory; when the pipe ends, because whoever wrote to it ended in whatever way, it kills the group that was written last,
- * and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until nobody of that group is left. */
-static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept) {
+/* start_watchdog(from, kept, group) -> its pid. What is written to the pipe is the number of a process group, as the system has
+ * it in memory; when the pipe ends, because whoever wrote to it ended in whatever way, it kills the group that was written last,
+ * or `group` where nothing was written, and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until nobody of that group is left. */
+static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
+    const pid_t first = NUM2PIDT(group);
     /* Whose it is may close it in each child. Our copy stays open: where locks are the process's own, to close it would give them up. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
@@ -115,7 +116,7 @@ static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept) {
     (void)sigfillset(&all);
     int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* what comes in between is not for Ruby's handlers in the child */
     const pid_t pid = failed ? -1 : fork();
-    if (pid == 0) watch(reads, keeps);
+    if (pid == 0) watch(reads, keeps, first);
     if (pid < 0 && !failed) failed = errno;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was right when it was taken away */
     if (pid < 0) rb_syserr_fail(failed, "fork");
@@ -128,5 +129,5 @@ void binding_init_process(void) {
     rb_define_module_function(module, "hand_terminal", hand_terminal, 2);
     rb_define_module_function(module, "ended?", child_ended, 1);
     rb_define_module_function(module, "die_with_parent", die_with_parent, 0);
-    rb_define_module_function(module, "start_watchdog", start_watchdog, 2);
+    rb_define_module_function(module, "start_watchdog", start_watchdog, 3);
 }

@@ -10,7 +10,7 @@ RSpec.describe "A call that waits" do
   def cpu_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
   Support::WAYS_TO_WAIT.each do |name, way|
-    it "#{name} lets other threads run, and costs no processor time" do
+    it "#{name} lets other threads run, and costs no processor time", :timing do
       thread = waiting(way)
       before = cpu_time
       eventually(30) { (@turn = @turn.to_i + 1) >= turns }

@@ -46,7 +46,6 @@ module Plock
 
         @pipe.close
         start
-        tell(@group)
       end
 
       # @return [void]
@@ -57,9 +56,10 @@ module Plock
 
       private
 
+      # It knows the group from its first moment: this process may be killed before it could tell it.
       def start
         reader, @pipe = IO.pipe
-        @pid = Processes.start_watchdog(reader.fileno, @holding)
+        @pid = Processes.start_watchdog(reader.fileno, @holding, @group)
         reader.close
       end
 

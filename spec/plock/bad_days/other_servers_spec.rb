@@ -12,7 +12,7 @@ RSpec.describe "A server that cannot keep locks" do
   def cluster
     redis_server(:cluster).tap do |server|
       server.call("CLUSTER", "ADDSLOTS", *0..16_383)
-      eventually { server.call("CLUSTER", "INFO").include?("cluster_state:ok") }
+      eventually(30) { server.call("CLUSTER", "INFO").include?("cluster_state:ok") }
     end
   end
 

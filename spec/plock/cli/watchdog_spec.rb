@@ -44,6 +44,16 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
+  # As it happens to one that takes another's place: who started it may be killed before it could write.
+  it "kills the group that it was started with, though nothing was told" do
+    group = sleeper
+    ears, mouth = IO.pipe
+    dog = Plock::Processes.start_watchdog(ears.fileno, nil, group)
+    [ears, mouth].each(&:close)
+    expect(killed?(group)).to be true
+    Process.wait(dog)
+  end
+
   it "kills the group when its process ends without a word" do
     group, = guarded { exit!(0) }
     expect(killed?(group)).to be true
