@@ -12,6 +12,9 @@ module Torture
   ATTEMPT_TIMEOUT = 0.2
   RELEASE_TIMEOUT = 0.5
 
+  # What the journals of processors begin with; those of workers begin with a digit.
+  PROCESSOR = "processor"
+
   # The one clock of all processes, that goes on while they are stopped.
   module Clock
     ID = defined?(Process::CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC

@@ -3,6 +3,7 @@
 require "fileutils"
 require_relative "chronicle"
 require_relative "onlooker"
+require_relative "pulse"
 require_relative "worker"
 require_relative "../support/backstage"
 
@@ -36,11 +37,13 @@ module Torture
     def run
       @arena = Arena.new(@course)
       @ends, @ending = IO.pipe
+      pulses = Pulse.processors.map { |processor| pulse(processor) }
       @slots.each_index { |slot| start(slot) }
       onlooker = Onlooker.new(@arena, @adapter, chronicle, @course.look)
       deal_blows
       finish
       onlooker.stop
+      pulses.each { |pid| Process.wait(pid) && Support::Backstage.forget(pid) }
       inspect_remains
     ensure
       @slots.compact.each { |life| end_by_force(life) }
@@ -59,6 +62,16 @@ module Torture
       pid = Process.fork { become(worker) }
       Support::Backstage.watch(pid)
       @slots[slot] = chronicle.born(name, slot, pid)
+    end
+
+    def pulse(processor)
+      pid = Process.fork do
+        @ending.close
+        Pulse.new(processor, @folder, @ends).run
+        Process.exit!(0)
+      end
+      Support::Backstage.watch(pid)
+      pid
     end
 
     def become(worker)

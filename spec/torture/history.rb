@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "chronicle"
+require_relative "delays"
 
 module Torture
   # One call, as the lane that made it wrote it down; times on Clock, spans in nanoseconds. Nil: it did not come to that.
@@ -26,20 +27,17 @@ module Torture
   end
 
   # All that is known of a run.
-  #   gaps  worker => [[from, to, excused], ...] of its heart
-  History = Struct.new(:calls, :chronicle, :gaps, :findings, :counts, keyword_init: true) do
+  History = Struct.new(:calls, :chronicle, :delays, :findings, :counts, keyword_init: true) do
     def life(call) = chronicle.lives[call.life]
 
     # What of the time from..to the worker was kept from running by its own work or that of others on this machine.
     def excused(call, from, to)
-      gaps.fetch(call.life, []).sum { |began, ended, credit| began < to && from < ended ? credit : 0 }
+      delays.of(call.life, from, to)
     end
 
     # Was all of the worker kept from running for long at a stretch?
     def stalled?(call, from, to)
-      gaps.fetch(call.life, []).any? do |began, ended, credit|
-        began < to && from < ended && credit > History::STALL
-      end
+      delays.stalled?(call.life, from, to)
     end
 
     # How much of from..to the server, or this machine, was too busy to answer a look.
@@ -82,6 +80,5 @@ module Torture
     end
   end
 
-  History::STALL = SECOND / 10
   History::RECOVERY = SECOND / 4 # after which connections have been made again
 end

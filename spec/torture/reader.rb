@@ -15,7 +15,7 @@ module Torture
       @folder = folder
       @chronicle = chronicle
       @calls = []
-      @gaps = Hash.new { |hash, life| hash[life] = [] }
+      @delays = Delays.new
       @findings = chronicle.findings.dup
       @counts = chronicle.counts.dup
     end
@@ -25,7 +25,7 @@ module Torture
       read_notes
       @calls.each { |call| look_up(call) }
       @chronicle.lives.each_value { |life| look_into(life) if life.hung }
-      History.new(calls: @calls, chronicle: @chronicle, gaps: @gaps, findings: @findings, counts: @counts)
+      History.new(calls: @calls, chronicle: @chronicle, delays: @delays, findings: @findings, counts: @counts)
     end
 
     private
@@ -41,7 +41,7 @@ module Torture
 
     def queued(call, seen)
       patient = call.asked + QUEUED_BY
-      patient += @gaps[call.life].sum { |from, to, excused| call.asked < to && from < patient ? excused : 0 }
+      patient += @delays.of(call.life, call.asked, patient)
       patient = nil if (call.entered || call.ended || 0) <= patient
       [seen, patient].compact.min
     end
@@ -68,7 +68,7 @@ module Torture
       when :handed then calls.fetch(numbers[1]).handed = true
       when :adopts then calls.each_value { |call| call.adopts = numbers[1] }
       when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
-      when :gap then @gaps[life] << numbers[0, 3]
+      when :gap then @delays.add(life, *numbers[0, 3])
       when :inventory then take_stock(life, *numbers[0, 2])
       when :compact then @counts[:compact] += 1
       when :child then fork_ended(calls.values.first, numbers[1])

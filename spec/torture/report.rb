@@ -33,7 +33,16 @@ module Torture
       blows = @course.pack.to_h { |kind,| [kind, kind.to_s.tr("_", " ")] }
       ["seed #{@seed}, course #{@course.name}: #{@witness.counts[:calls]} calls: #{list(OUTCOMES)}",
        "  blows: #{list(blows)}; inside blocks: #{list(INSIDE)}",
-       "  looked at: #{list(LOOKED_AT)}"]
+       "  looked at: #{list(LOOKED_AT)}",
+       "  stood still: #{delays}"]
+    end
+
+    # For how long at most, and which processor.
+    def delays
+      longest = @witness.history.delays.processors
+      return "no processor" if longest.empty?
+
+      longest.sort.map { |name, span| "#{name} for #{ms(span)} ms" }.join(", ")
     end
 
     def list(names) = names.map { |what, name| "#{@witness.counts[what]} #{name}" }.join(", ")

@@ -24,7 +24,9 @@ RSpec.describe Torture do
     end
 
     def finds(*calls, gaps: {})
-      history = Torture::History.new(calls: calls, chronicle: chronicle, gaps: gaps, findings: [], counts: {})
+      delays = Torture::Delays.new
+      gaps.each { |name, spans| spans.each { |span| delays.add(name, *span) } }
+      history = Torture::History.new(calls: calls, chronicle: chronicle, delays: delays, findings: [], counts: {})
       described_class.new(history).judge.kinds
     end
 
@@ -76,6 +78,13 @@ RSpec.describe Torture do
       chronicle.lives["1"].stops << [500 * ms, 2_000 * ms]
       expect(finds(call("1", ended: 2_049))).to be_empty
       expect(finds(call("1", ended: 2_051))).to eq [:budget]
+    end
+
+    it "grants what one of the processors stood still for, but not twice what the worker saw of it" do
+      both = { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]], "processor1" => [[1_005 * ms, 1_130 * ms, 115 * ms]] }
+      expect(finds(call("1", ended: 1_160), gaps: both)).to be_empty
+      expect(finds(call("1", ended: 1_170), gaps: both)).to eq [:budget]
+      expect(finds(call("1", ended: 1_170), gaps: { "2" => [[1_000 * ms, 1_170 * ms, 170 * ms]] })).to eq [:budget]
     end
 
     it "does not grant what the process was busy for before, nor where it only waited" do
