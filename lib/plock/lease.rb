@@ -49,12 +49,16 @@ module Plock
       @alarm = alarm
       @news = [:lost] # whoever takes it out, in one step, tells of the loss
       @given_away = @released = @lost = false
-      @hold = @since = @releaser = @waited_with = nil
+      @hold = @since = @releaser = @waited_with = @place = nil
     end
 
     # @api private
     # @return [Object, nil] the store's own object for this lease
     attr_accessor :hold
+
+    # @api private
+    # @return [Object, nil] by which {Locking::OwnShares} knows it
+    attr_accessor :place
 
     # @api private
     # @return [String, nil] the token that its caller waited with in vain, where the store says so
@@ -310,7 +314,7 @@ module Plock
     # @api private
     # @return [Float] seconds that its key is to stay taken
     def left_to_keep
-      @terms.used && @terms.at_least.positive? ? [@terms.at_least - held_for, 0.0].max : 0.0
+      @terms.left_to_keep
     end
 
     # @api private

@@ -17,6 +17,25 @@ RSpec.describe Plock::Once do
     expect(gate.seen(:request)).to include("\r\n60001\r\n")
   end
 
+  it "begins the window with the block, however late the answer came that let it in" do
+    gate = proxy(shared_redis)
+    own = open_store(gate.url, attempt_timeout: 5)
+    [nil, IOError].each do |error|
+      began = lease = nil
+      gate.delay(:reply, 0.1)
+      once = lambda do
+        own.once("#{key}:#{error}", within: 60, on_error: :keep) do |given|
+          began, lease = Plock::Clock.now, given
+          gate.clear
+          raise error if error
+        end
+      end
+      error ? expect(&once).to(raise_error(error)) : once.call
+      left = shared_redis.call("PTTL", lease.store_key) / 1_000.0
+      expect(Plock::Clock.now + left - began).to be >= 60
+    end
+  end
+
   it "runs the block in one of many processes", :many_children do
     processes = Array.new(6) do
       child do |parent|

@@ -142,7 +142,7 @@ module Plock
         leases = @leases.reject(&:over?)
         return if leases.empty?
 
-        keep = @terms.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
+        keep = @terms.left_to_keep
         since = leases.map(&:releasing)
         ours = give_up(leases, keep, nil)
         leases.each_index do |index|
