@@ -38,6 +38,10 @@ RSpec.describe Plock::ReadWriteLock do
     place = own.instance_variable_get(:@places).fetch(:lock)
     own.instance_variable_get(:@leases)[place] = other
     expect(own.find(:lock)).to be_nil
+    allow(other).to receive(:object_id).and_return(one.object_id) # as one that was made where the other had been may have
+    expect(own.find(:lock)).to be_nil
+    own.instance_variable_get(:@leases)[place] = Object.new
+    expect(own.find(:lock)).to be_nil
   end
 
   it "lets processes read together, and one write alone" do

@@ -6,13 +6,12 @@ module Plock
     # a parent's.
     #
     # They are known weakly: a lease that nobody has any more is to be collected. A WeakMap can then have another object in its place, after
-    # GC.compact on Ruby 3.1, as the torture test has seen. So each place has the object_id, which no other object ever has.
+    # GC.compact on Ruby 3.1, as the torture test has seen, even one with the same object_id. So a lease knows its place, too.
     #
     # @api private
     class OwnShares
       SWEEP_AT_LEAST = 16
-      Place = Struct.new(:id)
-      private_constant :SWEEP_AT_LEAST, :Place
+      private_constant :SWEEP_AT_LEAST
 
       # @return [OwnShares] of the fiber that calls
       def self.here
@@ -37,7 +36,7 @@ module Plock
       # @return [void]
       def add(lock, lease)
         sweep if @places.size >= @sweep_at
-        place = Place.new(lease.object_id)
+        place = lease.place = Object.new
         @leases[place] = lease
         @places[lock] = place
       end
@@ -48,7 +47,7 @@ module Plock
         return if place.nil?
 
         lease = @leases[place]
-        lease if lease.object_id == place.id
+        lease if Lease === lease && lease.place.equal?(place)
       end
 
       # Nobody says when a lease is over.
