@@ -213,6 +213,24 @@ RSpec.describe "A lease that several threads use" do
     expect([lost.size, lease.lost?, held]).to eq([0, false, []])
   end
 
+  # An extension that is not answered takes its second, too.
+  it "releases within its budget, though it has to wait for an extension first" do
+    store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
+    lease = store.acquire(key, ttl: 60)
+    gate.hold(:reply)
+    extension = background do
+      lease.extend
+    rescue Plock::UnavailableError
+      nil
+    end
+    gate.await(:request, /EVALSHA/, times: 2)
+    took = elapsed { expect { lease.release }.to raise_error(Plock::UnavailableError) }
+    expect(took).to be_between(0.5, 1.4)
+    gate.clear
+    extension.join
+    eventually { !store.status(key).held? }
+  end
+
   it "serves in the order in which they asked" do
     lease = take("a lock")
     done = Queue.new

@@ -50,10 +50,15 @@ static void cancel(void *of) {
     if (waited && turn->give_up) turn->give_up(turn->context);
 }
 
+/* One budget for the wait and for what is waited for. One that need not wait has its own. */
+static plock_ns latest_end(const plock_lease_use *turn) {
+    return turn->deadline && turn->deadline < turn->hurried ? turn->deadline : turn->hurried;
+}
+
 static plock_status wait(plock_lease_use *turn, plock_want *want) {
     const plock_ns now = plock_now(), again = plock_after(now, turn->pause);
     if (!turn->deadline) turn->deadline = plock_after(now, turn->patience);
-    const plock_ns deadline = turn->hurried < turn->deadline ? turn->hurried : turn->deadline;
+    const plock_ns deadline = latest_end(turn);
     *want = (plock_want){.fd = -1, .deadline = again < deadline ? again : deadline};
     if (turn->pause < LONGEST_PAUSE) turn->pause *= 2;
     if (now < deadline) return PLOCK_AGAIN;
@@ -70,7 +75,8 @@ static plock_status step(void *of, plock_want *want) {
     turn->begun = status == PLOCK_OK;
     leave(turn);
     if (status) return status;
-    if (turn->hurried != PLOCK_NEVER) turn->operation.hurry(turn->operation.of, turn->hurried);
+    const plock_ns latest = latest_end(turn);
+    if (latest != PLOCK_NEVER) turn->operation.hurry(turn->operation.of, latest);
     return turn->operation.step(turn->operation.of, want);
 }
 

@@ -27,7 +27,7 @@ typedef struct plock_lease_use {
     void (*give_up)(void *context);       /* it is given up before it has begun; NULL: nothing is to be done then */
     void *context;
     plock_operation operation;            /* what has begun */
-    plock_ns patience;                    /* within which it has begun: else PLOCK_IN_USE */
+    plock_ns patience;                    /* within which it has begun, else PLOCK_IN_USE; where it has to wait, it ends within it, too */
 
     plock_ns deadline, hurried, pause;
     unsigned generation;
