@@ -16,7 +16,8 @@ module Plock
         # @yield on the other thread
         # @return [Array(Object), nil] the block's value; nil: it took longer
         def run(seconds, &block)
-          thread = Background.launch(&block)
+          thread = nil
+          uninterrupted { thread = Background.launch(&block) }
           [thread.value] if thread.join(seconds)
         ensure
           thread&.kill
@@ -27,7 +28,8 @@ module Plock
         # @yield on the other thread
         # @return [Object] the block's value
         def wait(&block)
-          thread = Background.launch(&block)
+          thread = nil
+          uninterrupted { thread = Background.launch(&block) }
           thread.value
         ensure
           thread.kill.join if thread&.alive?
@@ -40,6 +42,11 @@ module Plock
         def start(&block)
           Background.launch(&block)
         end
+
+        private
+
+        # Between a thread's beginning and its name's: nobody could give it up.
+        def uninterrupted(&block) = Thread.handle_interrupt(Object => :never, &block)
       end
     end
   end

@@ -46,8 +46,10 @@ class Locker
 
         date(asked_at)
         held = true
+        thread = nil
         # What a transaction of the caller's has taken, nobody can take from it; and another connection would wait for its end.
-        thread = Plock::Background.launch("plock locker") { renew_again_and_again } unless @rows.in_transaction?
+        renews = !@rows.in_transaction?
+        Thread.handle_interrupt(Object => :never) { thread = Plock::Background.launch("plock locker") { renew_again_and_again } if renews }
         @alarm.hearing(&block)
         done = true
       ensure
