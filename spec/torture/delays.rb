@@ -4,7 +4,7 @@ require_relative "basics"
 
 module Torture
   # How long workers were kept from running, and not by the lock: a heart says it of its worker, a pulse of its processor.
-  # What both saw is one delay, so that the longer one counts.
+  # What both saw at the same time is one delay, and counts once.
   class Delays
     STALL = SECOND / 10
 
@@ -18,11 +18,15 @@ module Torture
 
     # How much of from..to the worker was kept from running.
     def of(worker, from, to)
-      credits(worker, from, to).map(&:sum).max
+      counted_to = 0
+      spans(worker, from, to).map { |_, ended, credit| [ended - credit, ended] }.sort.sum do |began, ended|
+        began, counted_to = [began, counted_to].max, [ended, counted_to].max
+        [ended - began, 0].max
+      end
     end
 
     # Was all of the worker kept from running for long at a stretch?
-    def stalled?(worker, from, to) = credits(worker, from, to).flatten.any? { |credit| credit > STALL }
+    def stalled?(worker, from, to) = spans(worker, from, to).any? { |_, _, credit| credit > STALL }
 
     # Each processor's longest delay, in nanoseconds.
     def processors = @spans.slice(*names).transform_values { |spans| spans.map(&:last).max }
@@ -31,10 +35,8 @@ module Torture
 
     def names = @spans.keys.grep(/\A#{PROCESSOR}/o)
 
-    def credits(worker, from, to)
-      [worker, *names].map do |name|
-        @spans.fetch(name, []).filter_map { |began, ended, credit| credit if began < to && from < ended }
-      end
+    def spans(worker, from, to)
+      [worker, *names].flat_map { |name| @spans.fetch(name, []).select { |began, ended,| began < to && from < ended } }
     end
   end
 end

@@ -50,7 +50,7 @@ module Torture
       life = life(call) or return []
       { stopped: life.stops, cut: life.cuts, down: chronicle.downs,
         dark: chronicle.darks.fetch(life.slot, []) }.flat_map do |what, spans|
-        spans.filter_map { |began, over| [what, began, over] if began < to && from < over + History::RECOVERY }
+        spans.filter_map { |began, over| [what, began, over] if began < to && from < recovered(call, over) }
       end
     end
 
@@ -75,10 +75,13 @@ module Torture
 
     private
 
+    # When connections have been made again. An attempt that met a stall is given up, and made again after a pause.
+    def recovered(call, over) = over + (stalled?(call, over, over + SECOND) ? SECOND : History::RECOVERY)
+
     def disturbances_of(life)
       [*life.stops, *life.cuts, *([[life.died - 1, life.died]] if life.killed)]
     end
   end
 
-  History::RECOVERY = SECOND / 4 # after which connections have been made again
+  History::RECOVERY = SECOND / 4
 end

@@ -68,7 +68,7 @@ module Torture
 
     def suffered(call, start)
       to = call.ended || call.entered || call.asked
-      blows = @witness.history.suffered(call, call.asked, to)
+      blows = @witness.history.suffered(call, call.asked - SECOND, to)
       blows.map { |what, from, over| ", #{what} #{ms(from - start)}..#{ms(over - start)}" }.join
     end
 

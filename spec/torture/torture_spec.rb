@@ -83,6 +83,9 @@ RSpec.describe Torture do
     it "grants what one of the processors stood still for, but not twice what the worker saw of it" do
       both = { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]], "processor1" => [[1_005 * ms, 1_130 * ms, 115 * ms]] }
       expect(finds(call("1", ended: 1_160), gaps: both)).to be_empty
+      both["processor0"] = [[1_130 * ms, 1_140 * ms, 10 * ms]]
+      expect(finds(call("1", ended: 1_170), gaps: both)).to be_empty
+      both.delete("processor0")
       expect(finds(call("1", ended: 1_170), gaps: both)).to eq [:budget]
       expect(finds(call("1", ended: 1_170), gaps: { "2" => [[1_000 * ms, 1_170 * ms, 170 * ms]] })).to eq [:budget]
     end
