@@ -49,7 +49,7 @@ module Plock
       @alarm = alarm
       @news = [:lost] # whoever takes it out, in one step, tells of the loss
       @given_away = @released = @lost = false
-      @hold = @since = @releaser = @waited_with = @place = nil
+      @hold = @since = @releaser = @waited_with = @place = @given_after = nil
     end
 
     # @api private
@@ -59,6 +59,14 @@ module Plock
     # @api private
     # @return [Object, nil] by which {Locking::OwnShares} knows it
     attr_accessor :place
+
+    # @api private
+    # Its caller gets it now, and `at_least:` counts from here: what came before may have taken its time.
+    #
+    # @return [void]
+    def given
+      @given_after = held_for
+    end
 
     # @api private
     # @return [String, nil] the token that its caller waited with in vain, where the store says so
@@ -314,7 +322,7 @@ module Plock
     # @api private
     # @return [Float] seconds that its key is to stay taken
     def left_to_keep
-      @terms.left_to_keep
+      @terms.used && @terms.at_least.positive? ? [@terms.at_least + @given_after - held_for, 0.0].max : 0.0
     end
 
     # @api private

@@ -97,6 +97,13 @@ module Plock
         @leases.each(&:watch)
       end
 
+      # Its caller gets them now: as {Lease#given} has it.
+      #
+      # @return [void]
+      def given
+        @leases.each(&:given)
+      end
+
       # Gives back what nobody has seen yet, so that nobody is told of it either.
       #
       # @return [void]
@@ -142,7 +149,7 @@ module Plock
         leases = @leases.reject(&:over?)
         return if leases.empty?
 
-        keep = @terms.left_to_keep
+        keep = @terms.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
         since = leases.map(&:releasing)
         ours = give_up(leases, keep, nil)
         leases.each_index do |index|

@@ -119,7 +119,7 @@ module Plock
           (own = OwnHolds.here).add(self, taken) # here, and removed behind the release: in between somebody waits for each microsecond
           yield
           taken.watch if terms.watch?
-          terms.given_at = Clock.now if terms.at_least.positive?
+          taken.given if terms.at_least.positive?
           terms.used = true # last, since an interrupt before it means that the block has not run
           block.call(given)
         ensure
@@ -139,7 +139,7 @@ module Plock
         begin
           yield
           taken.watch if terms.watch?
-          terms.given_at = Clock.now if terms.at_least.positive?
+          taken.given if terms.at_least.positive?
           kept = terms.used = true
           given
         ensure

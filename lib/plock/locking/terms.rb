@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
 require_relative "../events"
 require_relative "arguments"
 
@@ -26,9 +25,6 @@ module Plock
       # @return [Boolean] has anybody been given what was asked for? Before that, `at_least:` does not count.
       attr_accessor :used
 
-      # @return [Float, nil] when it was given: `at_least:` counts from there, for what came before may have taken its time
-      attr_writer :given_at
-
       # @param profile [Profile] what counts where a call says nothing
       # @param block [Proc, nil] what is to run with it
       # @param share [Share, nil]
@@ -37,12 +33,6 @@ module Plock
         @block = !block.nil?
         @share = share
         @used = false
-        @given_at = nil
-      end
-
-      # @return [Float] seconds that a key is to stay taken that is released now
-      def left_to_keep
-        @used && @at_least.positive? ? [@at_least - (Clock.now - @given_at), 0.0].max : 0.0
       end
 
       # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each acquire.
