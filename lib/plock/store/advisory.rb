@@ -199,13 +199,13 @@ module Plock
         return [nil, nil, nil, host, nil, nil, nil, mode] unless grant
 
         left = [(grant.kept_until || grant.valid_until || Clock.now) - Clock.now, 0.0].max
-        [left, grant.fence, grant.since, *grant.owner, grant.share ? grant.share.mode : mode]
+        [left, grant.fence, grant.since, *grant.owner, mode || grant.share&.mode]
       end
 
       def waiter(grant, host, mode)
         return [host, nil, nil, nil, nil, mode] unless grant
 
-        [*grant.owner, grant.since, grant.share&.mode]
+        [*grant.owner, grant.since, mode || grant.share&.mode]
       end
 
       def break_hold(key, _shared)

@@ -34,3 +34,16 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
     end
   end
 end
+
+RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROGRAMS do
+  let(:store) { discard(described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT), :close) }
+
+  # Readers that are let in may look before the thread that downgrades has read the answer.
+  it "knows from the database that a writer reads now" do
+    lock = store.read_write_lock("downgraded")
+    lock.write(ttl: 60) do |lease|
+      grant = lease.hold.instance_variable_get(:@grant)
+      expect { store.downgrade(grant) }.to change { lock.status.holders.map(&:mode) }.from([:write]).to([:read])
+    end
+  end
+end
