@@ -61,7 +61,7 @@ module Torture
     end
 
     def moments(call, start)
-      moments = %i[asked queued entered left ended valid_until].filter_map { |name| [name, call[name]] if call[name] }
+      moments = %i[asked queued waited entered left ended valid_until].filter_map { |name| [name, call[name]] if call[name] }
       list = moments.sort_by(&:last).map { |name, at| "#{name} #{ms(at - start)}" }
       "wait #{ms(call.wait)}, ttl #{ms(call.ttl)}: #{list.join(", ")} (#{call.outcome || "died"})"
     end
