@@ -12,7 +12,7 @@ module Torture
       @spans = Hash.new { |hash, name| hash[name] = [] }
     end
 
-    # @param name [String] a worker, or a processor: Pulse.name
+    # @param name [String] a worker; or PROCESSOR and its number
     # @param credit [Integer] how much of from..to it was kept from running
     def add(name, from, to, credit) = @spans[name] << [from, to, credit]
 
@@ -33,7 +33,7 @@ module Torture
 
     private
 
-    def names = @spans.keys.grep(/\A#{PROCESSOR}/o)
+    def names = @spans.keys.select { |name| name.start_with?(PROCESSOR) }
 
     def spans(worker, from, to)
       [worker, *names].flat_map { |name| @spans.fetch(name, []).select { |began, ended,| began < to && from < ended } }

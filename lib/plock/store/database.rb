@@ -59,9 +59,8 @@ module Plock
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives
-      # up
-      #   that cannot reach the database at all, however long its patience
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
+      #   the database at all, however long its patience
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right

@@ -42,14 +42,12 @@ module Plock
       #   servers and options are taken over. Where a server is down, its keys are not looked for on another.
       # @param pool_size [Integer] connections at most, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives
-      # up
-      #   that cannot reach memcached at all, however long its patience
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
+      #   memcached at all, however long its patience
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
-      def initialize(source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil,
-                     **options)
+      def initialize(source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil, **options)
         @profile = profile || Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
 

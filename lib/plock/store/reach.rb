@@ -4,9 +4,8 @@ require_relative "../clock"
 
 module Plock
   class Store
-    # Since when a server could not be reached, as far as the calls of this process know. A call
-    # gives
-    # up as soon as that has lasted for as long as it endures.
+    # Since when a server could not be reached, as far as the calls of this process know. A call gives up as soon as that has lasted
+    # for as long as it endures.
     #
     # @api private
     class Reach
