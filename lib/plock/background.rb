@@ -14,13 +14,21 @@ module Plock
       # @param reports [Boolean] does Ruby say what ended it? What does is SystemExit as a rule, which Ruby hands to the main thread,
       #   or what the one hears who asks for the thread's value.
       # @yield on the thread
-      # @return [Thread]
+      # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
+      # @raise [ThreadError] the system has none left
       def launch(name = nil, reports: false, &block)
         Thread.new do
           Thread.current.name = name
           Thread.current.report_on_exception = reports
           Thread.handle_interrupt(Object => :immediate, &block)
         end
+      rescue ThreadError
+        raise unless over?
+      end
+
+      # @return [Boolean] has the main thread ended, and the process with it, but for what the other threads still do on their way?
+      def over?
+        !Thread.main.alive?
       end
 
       # A thread that others depend on goes on, whatever the block raises.
@@ -30,7 +38,17 @@ module Plock
       def guard(what)
         yield
       rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
+        raise if killed?
+
         complain(what, e)
+      end
+
+      # An exception out of an `ensure` takes the place of the kill that ran it. Whoever rescued that one would revive the thread, and Ruby
+      # kills none twice: the process would never end.
+      #
+      # @return [Boolean] has this thread been killed?
+      def killed?
+        Thread.current.status == "aborting"
       end
 
       private

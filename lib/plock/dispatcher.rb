@@ -64,11 +64,11 @@ module Plock
         Plock.wake_notices
       end
 
-      # Waits until everything that was noticed so far has been told.
+      # Waits until everything that was noticed so far has been told. At the end of the process nobody is told any more.
       #
       # @return [void]
       def flush
-        return if Thread.current.equal?(@thread)
+        return if Thread.current.equal?(@thread) || Background.over?
 
         start
         told = Thread::Queue.new

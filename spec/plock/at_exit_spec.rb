@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/bad_days"
+require "support/databases"
 
 RSpec.describe "At exit" do
   include Support::BadDays
@@ -108,6 +109,51 @@ RSpec.describe "At exit" do
     RUBY
     expect(status.exitstatus).to eq(7)
     expect(output).not_to match(/plock|Plock/)
+  end
+
+  # What an `ensure` raises takes the place of the kill that ran it.
+  it "a thread of plock's own ends with the process, whatever it raises on its way" do
+    expect(program(<<~RUBY)).to match(["", be_success])
+      inside = Queue.new
+      Plock::Background.launch do
+        loop do
+          Plock::Background.guard("a notice") do
+            inside << 1
+            sleep
+          ensure
+            raise "on the way"
+          end
+        end
+      end
+      inside.pop
+    RUBY
+  end
+
+  # What this has to find: the thread that hears notices has ended, and Ruby begins no other.
+  { "on Redis" => "Plock::Store.open(url)", "in a file" => 'Plock::Store.open("local:#{folder}/locks")',
+    "in memory" => 'Plock::Store.open("memory:")', "in a database" => "in_sqlite" }.each do |where, opened|
+    it "a lock #{where} serves a thread that ends with the process" do
+      database = Support::Databases.model(:sqlite).connection_db_config.database
+      expect(program(<<~RUBY)).to match(["entered\n", be_success])
+        def in_sqlite
+          require "plock/store/database"
+          ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: #{database.inspect})
+          Plock::Store::Database.new(ActiveRecord::Base)
+        end
+        folder = "#{Dir.mktmpdir(nil, Support::Backstage.folder)}"
+        store = #{opened}
+        inside = Queue.new
+        Thread.new do
+          inside << 1
+          sleep
+        ensure
+          Thread.pass while Thread.main.alive? # all threads have been told to end
+          store.acquire(key, ttl: 5, renew: true, on_lost: -> {}) { puts "entered" }
+          Plock::Dispatcher.flush
+        end
+        inside.pop
+      RUBY
+    end
   end
 
   it "exit! and SIGKILL leave the lock to its ttl" do

@@ -58,6 +58,8 @@ module Plock
             begin
               break store.__send__(:adopt_hold, handed, false, nil, false)&.release(left_to_keep)
             rescue *Locking::Taking::STORE_FAILURES
+              raise if Background.killed?
+
               sleep(AGAIN_S)
             end
           end

@@ -5,7 +5,8 @@ require_relative "../background"
 module Plock
   class Store
     # Runs what might take too long on a thread of its own: there it can be given up, also by whoever cannot be interrupted himself;
-    # and what waits in ways that a Fiber scheduler does not know can be waited for by a fiber.
+    # and what waits in ways that a Fiber scheduler does not know can be waited for by a fiber. Where the process is ending, it runs
+    # on the caller's thread, for there is no other.
     #
     # @api private
     module Aside
@@ -18,6 +19,8 @@ module Plock
         def run(seconds, &block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }
+          return [yield] unless thread
+
           [thread.value] if thread.join(seconds)
         ensure
           thread&.kill
@@ -30,7 +33,7 @@ module Plock
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }
-          thread.value
+          thread ? thread.value : yield
         ensure
           thread.kill.join if thread&.alive?
         end
@@ -40,7 +43,7 @@ module Plock
         # @yield on the other thread
         # @return [void]
         def start(&block)
-          Background.launch(&block)
+          Background.launch(&block) || yield
         end
 
         private

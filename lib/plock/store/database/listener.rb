@@ -42,6 +42,8 @@ module Plock
           @lock.synchronize do
             @stopping = false
             @thread = Background.launch("plock listener") { run } unless @thread&.alive?
+            return false unless @thread
+
             until @hearing || @deaf || (left = deadline - Clock.now) <= 0
               @moved.wait(@lock, left)
             end
@@ -62,6 +64,8 @@ module Plock
             begin
               listen { failures = 0 }
             rescue Error => e
+              raise if Background.killed?
+
               now_hearing(false, deaf: @deaf)
               Log.failure(Plock.logger, "the listener of a store in a database", e) if (failures += 1) == RETRIES_S.size
               sleep(RETRIES_S[[failures, RETRIES_S.size].min - 1])
