@@ -122,6 +122,19 @@ static void a_lock_that_becomes_free_is_acquired_at_once(void) {
     end();
 }
 
+/* However short it rested: a claim that fails gives the turn away. */
+static void a_claim_leaves_on_no_connection_that_the_server_has_closed(void) {
+    char ticket[FAKE_COMMAND_ROOM];
+    begin_in_line(grant_the_third, 10 * PLOCK_SECOND);
+    const unsigned before = fake_connections();
+    for (unsigned i = 0; i < before; i++) fake_peers[i].looks_dead = true;
+    fake_call("=", 1);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    CHECK_INT(fake_connections(), before + 1);
+    CHECK_TEXT(fake_ticket(2, ticket), FAKE_TICKET);
+    end();
+}
+
 static const char *claim_in_silence(const char *command, unsigned nth) {
     return nth >= 2 && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_SILENCE : fake_refuses(command, nth);
 }
@@ -489,6 +502,7 @@ int main(void) {
     RUN(who_is_leaving_can_be_given_up);
     RUN(a_lock_that_is_held_is_looked_at_once_a_second);
     RUN(a_lock_that_becomes_free_is_acquired_at_once);
+    RUN(a_claim_leaves_on_no_connection_that_the_server_has_closed);
     RUN(a_claim_that_is_not_answered_is_undone_behind_it);
     RUN(it_is_looked_at_again_when_the_holders_time_is_over);
     RUN(any_time_left_is_understood);

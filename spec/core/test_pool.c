@@ -171,6 +171,19 @@ static void one_that_rested_is_looked_at_before_it_is_used(void) {
     end();
 }
 
+static void who_is_careful_looks_at_one_that_was_just_put_down(void) {
+    begin(2);
+    give(get());
+    fake_peers[0].looks_dead = true;
+    plock_turn careful = {.careful = true};
+    plock_connection *connection;
+    CHECK_STATUS(take(&connection, &careful), PLOCK_OK);
+    CHECK(!connection); /* room for a new one */
+    CHECK(fake_peers[0].destroyed);
+    plock__pool_give_room(&store->pool);
+    end();
+}
+
 static void all_that_rested_may_have_been_closed(void) {
     begin(5);
     plock_connection *connections[5];
@@ -381,6 +394,7 @@ int main(void) {
     RUN(what_is_not_in_order_is_closed_when_it_comes_back);
     RUN(a_connection_with_bytes_that_nobody_asked_for_is_closed);
     RUN(one_that_rested_is_looked_at_before_it_is_used);
+    RUN(who_is_careful_looks_at_one_that_was_just_put_down);
     RUN(all_that_rested_may_have_been_closed);
     RUN(distrust_closes_the_idle_now_and_the_others_later);
     RUN(a_store_that_was_disconnected_connects_again);

@@ -72,7 +72,10 @@ static bool is_urgent(plock_script_id script) {
 }
 
 static plock_status take_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
-    if (!exchange->turn.waits) exchange->turn.urgent = is_urgent(exchange->request.script);
+    if (!exchange->turn.waits) {
+        exchange->turn.urgent = is_urgent(exchange->request.script);
+        exchange->turn.careful = exchange->request.irreplaceable;
+    }
     plock_pool *pool = &exchange->store->pool;
     plock_status status = plock__pool_take(pool, &exchange->connection, &exchange->turn, want);
     if (status) return status;

@@ -93,7 +93,7 @@ static void discard(plock_pool *pool, plock_connection *connection) {
     plock__connection_free(connection);
 }
 
-static plock_connection *pop_idle(plock_pool *pool) {
+static plock_connection *pop_idle(plock_pool *pool, bool careful) {
     for (;;) {
         plock__enter();
         plock_connection *connection = pool->idle;
@@ -101,8 +101,8 @@ static plock_connection *pop_idle(plock_pool *pool) {
         plock__leave();
         if (!connection) return NULL;
         connection->next_idle = NULL;
-        const bool rested = plock_now() - connection->idle_since >= RESTED;
-        if (connection->generation == plock__generation() && (!rested || connection->transport->does->alive(connection->transport)))
+        const bool look = careful || plock_now() - connection->idle_since >= RESTED;
+        if (connection->generation == plock__generation() && (!look || connection->transport->does->alive(connection->transport)))
             return connection;
         discard(pool, connection);
     }
@@ -157,7 +157,7 @@ static plock_status look(plock_connection **connection, plock_turn *turn, plock_
 plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                               plock_want *want) {
     while (!turn->waits) {
-        *connection = pop_idle(pool);
+        *connection = pop_idle(pool, turn->careful);
         if (*connection || take_room(pool)) {
             if (turn->bell) put_bell_away(turn);
             return PLOCK_OK;

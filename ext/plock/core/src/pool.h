@@ -19,6 +19,7 @@ typedef struct plock_turn {
     bool waits;                   /* it has a place, or was served and has not looked; for its own thread */
     bool served;                  /* under the lock */
     bool urgent;                  /* it goes before those that are not: say so before plock__pool_take */
+    bool careful;                 /* a connection is looked at however short it rested; the same */
     unsigned generation;          /* of the process that queues */
     plock_connection *connection; /* served: this one, or NULL: there is room for a new one */
     plock_job *job;               /* the native thread queues, for this job … */

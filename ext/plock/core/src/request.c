@@ -55,10 +55,10 @@ plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again)
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket, plock_ns window) {
     const plock_text number = write_number(s->ticket, sizeof s->ticket, ticket);
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 6,
+        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 6, .irreplaceable = ticket,
                                .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
                                          write_fence_ttl(s), share_of(s), number}};
-    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 6,
+    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 6, .irreplaceable = ticket,
                            .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
                                      write_noted_for(s, ttl), number, write_window(s, window)}};
 }
