@@ -217,13 +217,14 @@ RSpec.describe "A lease that several threads use" do
   it "releases within its budget, though it has to wait for an extension first" do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
     lease = store.acquire(key, ttl: 60)
+    gate.forget
     gate.hold(:reply)
     extension = background do
       lease.extend
     rescue Plock::UnavailableError
       nil
     end
-    gate.await(:request, /EVALSHA/, times: 2)
+    gate.await(:request, /EVALSHA/)
     took = elapsed { expect { lease.release }.to raise_error(Plock::UnavailableError) }
     expect(took).to be_between(0.5, 1.4)
     gate.clear
