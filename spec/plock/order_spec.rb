@@ -101,6 +101,29 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
+  # As a server does that closes what is idle, or is told to. Its claim leaves on another one.
+  { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
+    [0, 0.05].each do |pause|
+      it "survives that the first one's connection was closed #{(pause * 1000).round} ms before its turn (#{kind})" do
+        server = redis_server(kind)
+        holder, *others = Array.new(3) { open_store(server.url, **options) }
+        lease = holder.acquire(key, ttl: 30)
+        clients = -> { server.call("CLIENT", "LIST", "TYPE", "normal").scan(/^id=(\d+)/).flatten }
+        before = clients.call
+        served = Queue.new
+        others.each_with_index do |store, number|
+          background { store.acquire(key, ttl: 5, wait: 20) { served << number } }
+          eventually { holder.status(key).waiters.size == number + 1 }
+          (clients.call - before).each { |id| @first ||= id }
+        end
+        server.call("CLIENT", "KILL", "ID", @first)
+        sleep(pause)
+        lease.release
+        expect([served.pop, served.pop]).to eq([0, 1])
+      end
+    end
+  end
+
   it "passes over two frozen waiters of one process after two seconds" do
     [server, key]
     holder = take

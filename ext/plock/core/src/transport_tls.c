@@ -270,11 +270,21 @@ static size_t pending(const plock_transport *transport) {
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* Bytes may wait legitimately here (a session ticket), so only the end of the stream tells. */
+/* What waits may be a session ticket, or the alert with which a server says that it hangs up. OpenSSL tells them apart, and takes tickets
+ * off the socket. */
 static bool alive(plock_transport *transport) {
+    tls_transport *t = of(transport);
     char byte;
-    const ssize_t n = recv(plock__socket_descriptor(of(transport)->socket), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+    size_t got;
+    if (SSL_pending(t->ssl) || SSL_get_shutdown(t->ssl)) return false;
+    const ssize_t n = recv(plock__socket_descriptor(t->socket), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n <= 0) return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    ERR_clear_error();
+    const int result = SSL_peek_ex(t->ssl, &byte, 1, &got);
+    const bool rests = result != 1 && SSL_get_error(t->ssl, result) == SSL_ERROR_WANT_READ;
+    ERR_clear_error();
+    (void)leave(PLOCK_OK);
+    return rests;
 }
 
 static void abandon(plock_transport *transport) {
