@@ -304,6 +304,30 @@ static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     end();
 }
 
+/* Else who comes anew would keep others from a turn that is reserved for a second. */
+static void a_claim_gets_its_connection_before_who_asks_anew(void) {
+    begin("redis://h?pool_size=1");
+    plock_turn turn = {0};
+    plock_connection *connection = NULL;
+    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &want), PLOCK_OK); /* the room for it */
+    plock_request claim = ACQUIRE;
+    claim.irreplaceable = true;
+    plock_exchange other;
+    plock__exchange_begin(&other, store, &ACQUIRE, PLOCK_NEVER);
+    const plock_value *nothing;
+    CHECK_STATUS(plock__exchange_step(&other, &nothing, &want, &error), PLOCK_AGAIN);
+    start(&claim);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    fake_peers[0].answers[0] = FAKE_HELD;
+    plock__pool_give_room(&store->pool);
+    CHECK_STATUS(plock__exchange_step(&other, &nothing, &want, &error), PLOCK_AGAIN);
+    CHECK(!plock__exchange_left(&other));
+    CHECK_STATUS(step(), PLOCK_OK);
+    plock__exchange_finish(&exchange);
+    plock__exchange_cancel(&other, NULL);
+    end();
+}
+
 static void giving_up_twice_or_nothing_is_harmless(void) {
     begin("redis://h");
     start(&ACQUIRE);
@@ -333,6 +357,7 @@ int main(void) {
     RUN(an_answer_that_is_there_counts_even_at_the_deadline);
     RUN(giving_up_sends_the_undo_after_the_request);
     RUN(no_undo_follows_a_request_that_has_not_left_whole);
+    RUN(a_claim_gets_its_connection_before_who_asks_anew);
     RUN(giving_up_twice_or_nothing_is_harmless);
     return test_end("exchange");
 }

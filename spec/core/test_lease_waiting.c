@@ -2,6 +2,9 @@
 #include "fake_native.h"
 #include "test.h"
 
+#include "pool.h"
+#include "store.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +135,31 @@ static void a_claim_leaves_on_no_connection_that_the_server_has_closed(void) {
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK_INT(fake_connections(), before + 1);
     CHECK_TEXT(fake_ticket(2, ticket), FAKE_TICKET);
+    end();
+}
+
+enum { CONNECTIONS_MAX = 32 };
+
+/* The server has said who has it, and is well: no failure is to be told. */
+static void who_finds_no_connection_at_last_was_refused_all_the_same(void) {
+    plock_connection *held[CONNECTIONS_MAX];
+    unsigned count = 0;
+    plock_turn turn = {0};
+    plock_want want;
+    begin_in_line(fake_refuses, 3 * PLOCK_SECOND);
+    while (count < CONNECTIONS_MAX && !plock__pool_take(&store->pool, &held[count], &turn, &want)) count++;
+    plock__pool_leave(&store->pool, &turn);
+    plock_status status = PLOCK_AGAIN;
+    for (unsigned i = 0; i < 40 && (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED); i++) {
+        fake_native_pass(100 * PLOCK_MILLISECOND);
+        status = plock_lease_step(lease, &want);
+    }
+    CHECK_STATUS(status, PLOCK_TIMED_OUT);
+    CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
+    while (count-- > 0) {
+        if (held[count]) plock__pool_give(&store->pool, held[count], true);
+        else plock__pool_give_room(&store->pool);
+    }
     end();
 }
 
@@ -503,6 +531,7 @@ int main(void) {
     RUN(a_lock_that_is_held_is_looked_at_once_a_second);
     RUN(a_lock_that_becomes_free_is_acquired_at_once);
     RUN(a_claim_leaves_on_no_connection_that_the_server_has_closed);
+    RUN(who_finds_no_connection_at_last_was_refused_all_the_same);
     RUN(a_claim_that_is_not_answered_is_undone_behind_it);
     RUN(it_is_looked_at_again_when_the_holders_time_is_over);
     RUN(any_time_left_is_understood);

@@ -204,7 +204,10 @@ static plock_status failed(plock_lease *lease, plock_status status) {
         lease->phase = TO_TRY;
         return PLOCK_AGAIN;
     }
-    if ((!plock_status_retries(status) && !lease->insists) || brought || now >= lease->patience_ends) return plock__lease_finish(lease, status);
+    const bool late = now >= lease->patience_ends;
+    /* The server had refused it, and is well: what was missing at last was a connection to ask again on. */
+    if (late && status == PLOCK_SATURATED && lease->patient && lease->contended) return plock__lease_finish(lease, plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT));
+    if ((!plock_status_retries(status) && !lease->insists) || brought || late) return plock__lease_finish(lease, status);
     const plock_ns at = gives_up_at(lease);
     lease->outage = plock_status_unreachable(status) ? status : PLOCK_OK;
     if (lease->outage && now >= at) return plock__lease_finish(lease, given_up(lease, status));

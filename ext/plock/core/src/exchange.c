@@ -54,10 +54,11 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
 
 /* --- the steps; each moves the state on, or says why not --- */
 
-/* A request for a lease that is held goes before one for a lease that is still to be had: its time runs, and other callers
- * wait for it. */
-static bool is_urgent(plock_script_id script) {
-    switch (script) {
+/* A request for a lease that is held, or for a turn that is reserved, goes before one for a lease that is still to be had: its time
+ * runs, and other callers wait for it. */
+static bool is_urgent(const plock_request *request) {
+    if (request->irreplaceable) return true;
+    switch (request->script) {
     case PLOCK__RELEASE:
     case PLOCK__RELEASE_ALL:
     case PLOCK__UNDO:
@@ -73,7 +74,7 @@ static bool is_urgent(plock_script_id script) {
 
 static plock_status take_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
     if (!exchange->turn.waits) {
-        exchange->turn.urgent = is_urgent(exchange->request.script);
+        exchange->turn.urgent = is_urgent(&exchange->request);
         exchange->turn.careful = exchange->request.irreplaceable;
     }
     plock_pool *pool = &exchange->store->pool;

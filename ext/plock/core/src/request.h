@@ -16,7 +16,7 @@ typedef struct plock_request {
     unsigned keys, arguments;
     plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments … */
     const plock_text *list;                                   /* … or these instead; NULL: there is no list */
-    bool irreplaceable; /* a turn is lost with it: it leaves on no connection that is known to be closed */
+    bool irreplaceable; /* a turn may be lost with it: it goes before others, and on no connection that is known to be closed */
 } plock_request;
 
 /* A place in the queue of a lock. */
