@@ -75,8 +75,8 @@ module Torture
 
     private
 
-    # When connections have been made again. An attempt that met a stall is given up, and made again after a pause.
-    def recovered(call, over) = over + (stalled?(call, over, over + SECOND) ? SECOND : History::RECOVERY)
+    # When connections have been made again.
+    def recovered(call, over) = over + History::RECOVERY + excused(call, over, over + History::RECOVERY)
 
     def disturbances_of(life)
       [*life.stops, *life.cuts, *([[life.died - 1, life.died]] if life.killed)]

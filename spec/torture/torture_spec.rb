@@ -97,6 +97,9 @@ RSpec.describe Torture do
 
     it "sees an interrupt that comes through too late, and patience that is cut short" do
       expect(finds(call("1", interrupt: 100, outcome: :interrupted, ended: 160))).to eq [:budget]
+      chronicle.lives["1"].stops << [20 * ms, 50 * ms]
+      expect(finds(call("1", interrupt: 100, outcome: :interrupted, ended: 179))).to be_empty
+      expect(finds(call("1", interrupt: 100, outcome: :interrupted, ended: 181))).to eq [:budget]
       expect(finds(call("1", ended: 900))).to eq [:impatience]
     end
 

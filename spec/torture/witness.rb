@@ -180,10 +180,19 @@ module Torture
 
     # Patience and a margin; and where the worker was stopped, or had other things to do, that much later.
     def late_by(call, from, to, budget)
-      stops = history.life(call)&.stops || [] # of a child that was forked nothing is known
-      stops = stops.select { |began, over| began < to && from < over }
-      due = [from + budget, *stops.map(&:last)].max
+      due = [from + budget, *stops(call, from, to).map(&:last)].max
       to - due - @margin - history.excused(call, due, to)
+    end
+
+    # Of a child that was forked nothing is known.
+    def stops(call, from, to)
+      (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
+    end
+
+    # When the interrupt comes: a thread that sleeps so long may sleep on for what its process was stopped for (ppoll(2) begins again with
+    # the time that was left).
+    def interrupted_after(call, came_back)
+      call.interrupt + stops(call, call.asked, came_back).sum { |began, over| [over, came_back].min - [began, call.asked].max }
     end
 
     def budget(call)
@@ -192,7 +201,7 @@ module Torture
 
       counts[:budgets] += 1
       budget = [call.wait, AT_LEAST].max
-      budget = [budget, call.interrupt].min if call.interrupt
+      budget = [budget, interrupted_after(call, came_back)].min if call.interrupt
       late = late_by(call, call.asked, came_back, budget)
       find(:budget, "#{call} (#{call.outcome}): #{ms(late)} later than its #{ms(budget)} and the margin", call) if late.positive?
     end
