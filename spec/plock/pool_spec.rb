@@ -110,7 +110,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
       end
     end
 
-    it "belongs to no thread in a child of a fork" do
+    it "belongs to no thread in a child of a fork", :many_children do
       first, second = line_up(2)
       expect(in_child { hold(:entered) }).to eq(:entered)
       gate.clear
