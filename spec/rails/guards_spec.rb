@@ -49,7 +49,14 @@ RSpec.describe "Plock::Guard in an application of Rails" do
 
   it "stops no application that has an older Sidekiq, and no guards" do
     app.write("config/initializers/older.rb", "Sidekiq.send(:remove_const, :VERSION); Sidekiq::VERSION = '7.2.4'")
-    expect(told("puts Plock.acquire('k') { :ran }, ActiveJob::Base")).to eq("ran\nActiveJob::Base\n")
     expect(app.runner("Import").first).to match(/guard_with: Import is not a class of jobs that plock can guard/)
+    app.remove("app/jobs")
+    expect(told("puts Plock.acquire('k') { :ran }, ActiveJob::Base")).to eq("ran\nActiveJob::Base\n")
+  end
+
+  it "guards jobs whose classes are all loaded at the start, as in production" do
+    app.configure("config.eager_load = true")
+    app.write("config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN")
+    expect(told("Import.perform_inline('k')")).to eq("import true\n")
   end
 end

@@ -52,7 +52,7 @@ module Support
       @folder = folder
       @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
                "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "PLOCK_NAMESPACE" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
-               "XDG_RUNTIME_DIR" => folder }
+               "XDG_RUNTIME_DIR" => folder, "CI" => nil } # where CI is set, Rails loads every class at the start of a test
     end
 
     def make
@@ -116,7 +116,8 @@ module Support
       Backstage.forget(pid) if pid
     end
 
-    def remove = FileUtils.rm_rf(folder)
+    # The whole application, or a part of it.
+    def remove(name = ".") = FileUtils.rm_rf(File.expand_path(name, folder))
 
     private
 
