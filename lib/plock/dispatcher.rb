@@ -40,6 +40,8 @@ module Plock
           start_afresh unless @pid == Process.pid
           @thread = Background.launch("plock notices") { run } unless @thread&.alive?
         end
+      rescue ThreadError
+        Background.launch { start } # for a signal handler, which may lock nothing
       end
 
       # Has the lease told of what happens to its hold.

@@ -11,6 +11,23 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(ran.size) { ran.pop }).to eq([0, 1, 2].map { |number| [number, "plock notices"] })
   end
 
+  # Where no mutex can be locked. A lease without a block is the first thing that this process does.
+  it "begins in a signal handler, too" do
+    program = <<~RUBY
+      require "plock"
+      store = Plock::Store.open(ARGV[0])
+      done = Queue.new
+      trap(:USR1) { done << (store.acquire("k", ttl: 5).release rescue $!) }
+      Process.kill(:USR1, Process.pid)
+      puts done.pop.inspect
+      Plock::Dispatcher.post(-> { puts "told" })
+      Plock::Dispatcher.flush
+    RUBY
+    [shared_redis.unix_url, "local:#{Support::Backstage.folder}/in-a-handler/locks"].each do |url|
+      expect(ruby(program, url)).to match(["true\ntold\n", be_success])
+    end
+  end
+
   it "survives what is posted" do
     heard = warnings do
       described_class.start
