@@ -38,6 +38,23 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       end
     end
 
+    it "a server that is silent holds up no process that ends while a thread of it is in a block" do
+      server = discard(Support::Memcached.new.start, :stop)
+      output, status = ruby(<<~RUBY, server.address, key, server.pid.to_s, within: 10)
+        require "plock/store/memcached"
+        store = Plock::Store::Memcached.new(ARGV[0])
+        inside = Queue.new
+        Thread.new { store.acquire(ARGV[1]) { inside << 1; sleep } }
+        inside.pop
+        Dalli.logger.level = Logger::FATAL
+        Process.kill(:STOP, Integer(ARGV[2]))
+      RUBY
+      expect(status).to be_success
+      expect(output).to match(/could not be released .*UnavailableError/)
+    ensure
+      Process.kill(:CONT, server.pid) if server
+    end
+
     it "who waits behind another does not begin to count when the other has given up", :timing do
       line.refuse
       within(2.0) do

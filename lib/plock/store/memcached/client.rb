@@ -30,7 +30,18 @@ module Plock
         # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not every Fiber scheduler knows.
         ASIDE = !IO.method_defined?(:timeout=)
 
-        private_constant :Strings, :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE
+        # A connection on which nothing waits longer for an answer than this. Where a server stops in the middle of a line, that does not help.
+        module InTime
+          attr_accessor :patience
+
+          def gets(...)
+            raise Errno::ETIMEDOUT, "no answer within #{patience} s" unless wait_readable(patience)
+
+            super
+          end
+        end
+
+        private_constant :Strings, :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE, :InTime
 
         # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
@@ -104,6 +115,10 @@ module Plock
           @dalli.__send__(:ring).servers.map(&:sock).grep(BasicSocket)
         end
 
+        def limit_answers
+          sockets.each { |socket| socket.extend(InTime).patience = @timeout }
+        end
+
         # Interrupts wait for the answer: Dalli would take some of them for failures of the server.
         def ask(&block)
           @busy = true
@@ -119,8 +134,10 @@ module Plock
           raise ProtocolError.new("#{e.class}: #{e.message}", code: :server_error)
         end
 
-        # Whoever has waited long enough leaves a connection behind that is not used any more.
+        # Whoever has waited long enough leaves a connection behind that is not used any more. When the process is ending there is no other
+        # thread.
         def ask_aside(&block)
+          limit_answers if Background.over?
           answer = Aside.run(@timeout, &block)
           raise UnavailableError.new("memcached has not answered within #{@timeout} s", code: :timed_out) unless answer
 
