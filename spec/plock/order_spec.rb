@@ -124,6 +124,29 @@ RSpec.describe "The order among processes" do
     end
   end
 
+  %i[request reply].each do |way|
+    it "lets one go before the first whose connection dies with the #{way} of its claim, and has that one be first again" do
+      gate = proxy(server)
+      holder = open_store(server.url)
+      waiting = open_store(gate.url)
+      waiting.acquire(unique_key) { nil } # its scripts are known
+      lease = holder.acquire(key, ttl: 30)
+      served = Queue.new
+      4.times do |number|
+        background do
+          waiting.acquire(key, ttl: 5, wait: 20) do
+            served << number
+            eventually { holder.status(key).waiters.size == 3 } if number == 1 # the one whom it went before is back
+          end
+        end
+        eventually { holder.status(key).waiters.size == number + 1 }
+      end
+      gate.cut(way, connections: 1)
+      lease.release
+      expect(Array.new(4) { served.pop }).to eq([1, 0, 2, 3])
+    end
+  end
+
   it "passes over two frozen waiters of one process after two seconds" do
     [server, key]
     holder = take
