@@ -17,7 +17,8 @@ module Plock
     @lock = Mutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
-    @thread = @pid = @surroundings = nil
+    @pid = Process.pid # to which they belong
+    @thread = @surroundings = nil
 
     class << self
       # What everything is told within: is given a block, and calls it. An application that loads code anew, or keeps things for each
@@ -40,8 +41,9 @@ module Plock
           start_afresh unless @pid == Process.pid
           @thread = Background.launch("plock notices") { run } unless @thread&.alive?
         end
-      rescue ThreadError
-        Background.launch { start } # for a signal handler, which may lock nothing
+      rescue ThreadError # in a signal handler, which may lock nothing
+        start_afresh unless @pid == Process.pid
+        Background.launch { start }
       end
 
       # Has the lease told of what happens to its hold.

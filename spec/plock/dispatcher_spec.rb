@@ -17,14 +17,14 @@ RSpec.describe Plock::Dispatcher do
       require "plock"
       store = Plock::Store.open(ARGV[0])
       done = Queue.new
-      trap(:USR1) { done << (store.acquire("k", ttl: 5).release rescue $!) }
+      trap(:USR1) { done << (store.acquire("k", ttl: 30, on_lost: ->(_) { done << "lost" }) rescue $!) }
       Process.kill(:USR1, Process.pid)
-      puts done.pop.inspect
-      Plock::Dispatcher.post(-> { puts "told" })
-      Plock::Dispatcher.flush
+      puts done.pop.class
+      store.break("k")
+      puts done.pop
     RUBY
     [shared_redis.unix_url, "local:#{Support::Backstage.folder}/in-a-handler/locks"].each do |url|
-      expect(ruby(program, url)).to match(["true\ntold\n", be_success])
+      expect(ruby(program, url)).to match(["Plock::Lease\nlost\n", be_success])
     end
   end
 
