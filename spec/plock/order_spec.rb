@@ -136,7 +136,7 @@ RSpec.describe "The order among processes" do
         background do
           waiting.acquire(key, ttl: 5, wait: 20) do
             served << number
-            eventually { holder.status(key).waiters.size == 3 } if number == 1 # the one whom it went before is back
+            eventually { holder.status(key).waiters.size == 3 } if number == 1 # the first is back in line
           end
         end
         eventually { holder.status(key).waiters.size == number + 1 }

@@ -117,7 +117,7 @@ module Support
     end
 
     # The whole application, or a part of it.
-    def remove(name = ".") = FileUtils.rm_rf(File.expand_path(name, folder))
+    def remove(name = "") = FileUtils.rm_rf(path(name))
 
     private
 
