@@ -116,7 +116,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     if (!status && lease->automatic) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
-        status = plock__local_go_in(lease->map, lease->deadline, want, &lease->error);
+        status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         if (status) break;
         const plock_status answer = claim(lease, &wish, lease->bell, now);
@@ -161,7 +161,7 @@ static plock_status outcome(plock_local_lease *lease) {
 static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
+    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
     if (status) return status;
     const bool let_in = plock__local_still(lease, PLOCK__HELD), waits = plock__local_still(lease, PLOCK__WAITING);
     if (waits) {
@@ -185,22 +185,27 @@ static bool takes_his_turn(plock_local_lease *lease) {
     return lease->held;
 }
 
-/* He asks as if he had just come, but for his patience. */
-static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
+/* Whatever is left of his claim, in a file that is still in its place. */
+static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want *want) {
     plock__local_map *map = lease->map;
-    const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status) return fail(lease, status);
+    const plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
+    if (status) return status;
     if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_claim(map, lease->claim, now);
     }
-    lease->queued = false;
-    status = plock__local_leave(map, &lease->error);
-    if (!status && plock__local_start_over(lease)) status = plock__local_check(map, now, &lease->error);
-    if (status) return fail(lease, status);
-    *want = (plock_want){.fd = -1};
+    return plock__local_leave(map, &lease->error);
+}
+
+/* He asks as if he had just come, but for his patience; where the file is missing, in the one that is made anew. */
+static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
+    const plock_ns now = plock_now();
+    const plock_status status = end_claim(lease, now, want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status && status != PLOCK_DISCONNECTED) return fail(lease, status);
+    const bool ready = plock__local_start_over(lease);
+    if (ready) lease->queued = false;
+    *want = (plock_want){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
 
@@ -229,8 +234,9 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     if (!patient) status = leave_line(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK && takes_his_turn(lease)) return holds(lease);
-    if (atomic_load(&lease->map->harmed)) return fail(lease, lost_place(lease));
-    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && atomic_load(&lease->map->gone))) return begin_anew(lease, want);
+    const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
+    if (loss && loss != PLOCK_DISCONNECTED) return fail(lease, loss);
+    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && loss)) return begin_anew(lease, want);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }
 

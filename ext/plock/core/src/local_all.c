@@ -93,7 +93,7 @@ static plock_status acquire(party *p, size_t *refused, plock_want *want, plock_e
     plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
     if (!status) status = prepare(p, wishes, rooms, error);
     const plock_ns now = plock_now();
-    if (!status) status = plock__local_go_in(p->map, plock_after(p->leases[0]->began_at, PATIENCE), want, error);
+    if (!status) status = plock__local_go_in(p->map, now, plock_after(p->leases[0]->began_at, PATIENCE), want, error);
     if (!status) {
         *refused = first_taken(p, now);
         const plock_status taken = *refused < p->count ? PLOCK_REFUSED : take(p, wishes, now, error);

@@ -27,8 +27,9 @@ void plock__local_before_look(void (*happens)(void)) {
 #define BEFORE_LOOK() ((void)0)
 #endif
 
-/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that. */
-static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND;
+/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
+ * told that he has lost his lease is to hear of it within a second. */
+static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
 
 typedef struct death_watch death_watch;
 
@@ -121,11 +122,19 @@ static bool watch_process(plock__local_attendant *attendant, uint64_t process) {
 
 /* --- leases --- */
 
+/* With the lock held. */
+static void attend_by(plock__local_attendant *attendant, plock_ns at) {
+    if (at >= attendant->looks_at) return;
+    attendant->looks_at = at;
+    plock__worker_prod(&attendant->job);
+}
+
 void plock__local_register(plock_local_lease *lease) {
     if (lease->registered) return;
     lease->registered = true;
     lease->next = lease->map->registered;
     lease->map->registered = lease;
+    if (lease->map->attendant) attend_by(lease->map->attendant, plock_now() + IN_ANY_CASE);
 }
 
 void plock__local_unregister(plock_local_lease *lease) {
@@ -193,9 +202,7 @@ void plock__local_taken_away(plock_local_lease *lease) {
 static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
     const plock_ns latest = plock_now() + IN_ANY_CASE;
     lease->look_at = look_at < latest ? look_at : latest;
-    if (lease->look_at >= attendant->looks_at) return;
-    attendant->looks_at = lease->look_at;
-    plock__worker_prod(&attendant->job);
+    attend_by(attendant, lease->look_at);
 }
 
 /* A lease that has to look, retained, and the place in line that it looks for: by the time it does, it may have left that, and have another
@@ -281,8 +288,7 @@ static void look(plock__local_attendant *attendant, const looker *who) {
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
     plock_error ignored = {.status = PLOCK_OK};
     bool waits = true;
-    plock_status status = plock__local_check(map, now, &ignored);
-    if (status == PLOCK_OK) status = plock__local_enter(map, &ignored);
+    plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_OK) {
         waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
         status = plock__local_leave(map, &ignored);
@@ -300,10 +306,10 @@ static bool needed(const plock__local_attendant *attendant) {
 }
 
 /* Whoever rings does so before what he rings for. So one waits here until he has left the section, or is found dead in it. */
-static bool can_look(plock__local_attendant *attendant) {
+static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;
-    const plock_status status = plock__local_enter(attendant->map, &ignored);
+    const plock_status status = plock__local_enter(attendant->map, now, &ignored);
     if (status == PLOCK_AGAIN) return false;
     attendant->heard = false;
     return status || plock__local_leave(attendant->map, &ignored) != PLOCK_AGAIN;
@@ -314,11 +320,14 @@ static plock_status step(plock_job *job, plock_want *want) {
     if (job->ready) plock__local_hush(attendant->map->ears);
     attendant->heard = attendant->heard || job->ready;
     for (;;) {
+        plock_error ignored;
         const plock_ns now = plock_now();
-        plock_ns at = can_look(attendant) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
+        (void)(plock__local_check(attendant->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is every claim that is reviewed */
+        plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
         everybody_looks(attendant);
         const looker due = review(attendant, now, &at);
+        if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
         /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *want = (plock_want){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};

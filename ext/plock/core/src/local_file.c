@@ -17,6 +17,12 @@
 
 static plock__local_map *maps; /* of this process; under the lock */
 
+#ifdef MAP_NORESERVE
+#define PLOCK__RESERVE_NOTHING MAP_NORESERVE
+#else
+#define PLOCK__RESERVE_NOTHING 0
+#endif
+
 static const plock_ns TURN = 1 * PLOCK_SECOND; /* to wait for another process that opens the file just now */
 
 /* --- mapping it --- */
@@ -84,6 +90,23 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, u
     return plock__local_take_place(map, error);
 }
 
+/* Does the path still name the file that was opened? A folder that may not be searched any more says nothing about that. */
+static bool in_its_place(const plock__local_map *map) {
+    struct stat named;
+    if (lstat(map->path, &named)) return errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ESTALE;
+    return named.st_dev == map->device && named.st_ino == map->inode;
+}
+
+/* Nothing of the file is read before its size is known: who touches what was cut off is ended by the kernel. */
+static enum plock__local_loss look(const plock__local_map *map) {
+    struct stat found;
+    if (fstat(map->fd, &found) || found.st_nlink == 0) return PLOCK__LOCAL_MISSING;
+    if ((uint64_t)found.st_size < map->title.size) return PLOCK__LOCAL_HARMED;
+    if (!in_its_place(map)) return PLOCK__LOCAL_MISSING;
+    if (memcmp(&map->header->title, &map->title, sizeof map->title)) return PLOCK__LOCAL_HARMED;
+    return atomic_load(&map->header->damaged) ? PLOCK__LOCAL_DAMAGED : PLOCK__LOCAL_IN_PLACE;
+}
+
 /* One that this process has already: a second lock on it would be the same process's, and where locks are POSIX's, closing a second
  * descriptor would lose the first one's. With the folder's lock, under which alone maps come. */
 static plock__local_map *known(int folder, const char *name) {
@@ -92,7 +115,7 @@ static plock__local_map *known(int folder, const char *name) {
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
     plock__enter();
     for (map = maps; map; map = map->next)
-        if (map->device == found.st_dev && map->inode == found.st_ino && !atomic_load(&map->gone) && !atomic_load(&map->header->damaged)) break;
+        if (map->device == found.st_dev && map->inode == found.st_ino && !plock__local_lost(map) && look(map) == PLOCK__LOCAL_IN_PLACE) break;
     if (map) map->references++;
     plock__leave();
     return map;
@@ -206,18 +229,35 @@ void plock__local_release(plock__local_map *map) {
 
 static const plock_ns CHECKED_EVERY = 100 * PLOCK_MILLISECOND;
 
+void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
+    int in_place = PLOCK__LOCAL_IN_PLACE;
+    if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
+    /* In the place of the file's pages, at once; where there is no memory for that, the mark alone says it. */
+    (void)mmap(map->bytes, (size_t)map->title.size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING, -1, 0);
+}
+
+plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error) {
+    switch (atomic_load(&map->loss)) {
+    case PLOCK__LOCAL_IN_PLACE: return PLOCK_OK;
+    case PLOCK__LOCAL_MISSING:
+        return plock__fail(error, PLOCK_DISCONNECTED, "the file of the local store %.120s was removed, renamed or replaced", map->path);
+    case PLOCK__LOCAL_HARMED:
+        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: its file was truncated or written over", map->path);
+    default:
+        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: somebody else wrote to its file. It is made anew when no "
+                                                  "process uses it any more", map->path);
+    }
+}
+
 plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error) {
-    struct stat found;
-    if (now - atomic_load_explicit(&map->checked_at, memory_order_relaxed) < CHECKED_EVERY && !atomic_load(&map->gone)) return PLOCK_OK;
-    atomic_store(&map->checked_at, now);
-    const bool removed = fstat(map->fd, &found) || found.st_nlink == 0;
-    if (!removed && !atomic_load(&map->harmed) && (uint64_t)found.st_size >= map->title.size &&
-        !memcmp(&map->header->title, &map->title, sizeof map->title))
-        return PLOCK_OK;
-    atomic_store(&map->gone, true);
-    if (removed) return plock__fail(error, PLOCK_DISCONNECTED, "the file of the local store %.120s was removed", map->path);
-    atomic_store(&map->harmed, true);
-    return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: its file was truncated or written over", map->path);
+    if (!plock__local_lost(map)) {
+        if (now - atomic_load_explicit(&map->checked_at, memory_order_relaxed) < CHECKED_EVERY) return PLOCK_OK;
+        atomic_store(&map->checked_at, now);
+        const enum plock__local_loss loss = look(map);
+        if (loss == PLOCK__LOCAL_IN_PLACE) return PLOCK_OK;
+        plock__local_lose(map, loss);
+    }
+    return plock__local_loss_of(map, error);
 }
 
 /* A part of the records at a time. */

@@ -17,7 +17,7 @@ static plock_status go_in(plock_local *store, plock__local_map **map, plock_want
     if (now - last > SOON) since = 0;
     last = now;
     plock_status status = plock__local_use(store, map, error);
-    if (!status) status = plock__local_go_in(*map, plock_after(since ? since : now, PATIENCE), want, error);
+    if (!status) status = plock__local_go_in(*map, now, plock_after(since ? since : now, PATIENCE), want, error);
     if (status != PLOCK_AGAIN) since = 0;
     else if (!since) since = now;
     if (status && *map) plock__local_release(*map);

@@ -185,13 +185,13 @@ void plock__local_let_go(plock_local_lease *lease, bool keeps) {
     lease->held = false;
     if (!map || !own(lease)) return;
     plock__local_dismiss(lease);
-    if (atomic_load(&map->harmed)) return; /* who touches what was cut off is ended by the kernel */
-    const plock_status status = plock__local_enter(map, &ignored);
+    const plock_ns now = plock_now();
+    const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return;
+    if (status) return; /* or it has ended with the file */
     if (plock__local_still(lease, PLOCK__WAITING) || plock__local_still(lease, PLOCK__HELD)) {
         plock__local_claim *claim = &map->claims[lease->claim];
-        const plock_ns now = plock_now(), kept_until = keeps && plock__local_still(lease, PLOCK__HELD) ? claim->kept_until : 0;
+        const plock_ns kept_until = keeps && plock__local_still(lease, PLOCK__HELD) ? claim->kept_until : 0;
         map->lease_of[lease->claim] = NULL;
         if (kept_until > now) plock__local_keep(map, claim, kept_until);
         else plock__local_end_claim(map, lease->claim, now);
@@ -290,6 +290,12 @@ static bool held_here(const plock_local_lease *lease) {
     return lease->held && own(lease);
 }
 
+/* Is the file there that its claim is in? */
+static bool stands(const plock_local_lease *lease) {
+    plock_error ignored;
+    return plock__local_check(lease->map, plock_now(), &ignored) == PLOCK_OK;
+}
+
 bool plock_local_lease_held(const plock_local_lease *lease) {
     return held_here(lease);
 }
@@ -299,7 +305,7 @@ bool plock_local_lease_inherited(const plock_local_lease *lease) {
 }
 
 bool plock_local_lease_valid(const plock_local_lease *lease) {
-    return held_here(lease) && plock__local_still(lease, PLOCK__HELD) && plock_now() < plock_local_lease_valid_until(lease);
+    return held_here(lease) && stands(lease) && plock__local_still(lease, PLOCK__HELD) && plock_now() < plock_local_lease_valid_until(lease);
 }
 
 bool plock_local_lease_lost(const plock_local_lease *lease) {
@@ -311,7 +317,7 @@ bool plock_local_lease_lost(const plock_local_lease *lease) {
 }
 
 plock_ns plock_local_lease_valid_until(const plock_local_lease *lease) {
-    if (!held_here(lease) || !plock__local_still(lease, PLOCK__HELD)) return lease->valid_until;
+    if (!held_here(lease) || !stands(lease) || !plock__local_still(lease, PLOCK__HELD)) return lease->valid_until;
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
     return plock__local_still(lease, PLOCK__HELD) ? until : lease->valid_until; /* it may have become another's in between */
 }

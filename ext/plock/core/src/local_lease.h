@@ -76,8 +76,9 @@ PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_ma
 /* Gives up a reference, within a step. */
 void plock__local_store_release(plock_local *store);
 
-/* Into the section of it, and out. PLOCK_AGAIN with a want: it is taken; not past the deadline: then PLOCK_SILENT. */
-PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns deadline, plock_want *want, plock_error *error);
+/* Into the section of it, begun just now. PLOCK_AGAIN with a want: it is taken; not past the deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or
+ * PLOCK_PROTOCOL as plock__local_check. */
+PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error);
 
 /* --- local_steps.c --- */
 
@@ -141,8 +142,8 @@ PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 /* It holds. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
-/* There is nothing to watch until the lease is in line or holds again; a file that was removed is let go of. True: it cannot be, because
- * the native thread needs it still. */
+/* There is nothing to watch until the lease is in line or holds again; a file that is lost is let go of. False: not yet, for the native
+ * thread has to put the lease down before. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* It does so no more. */
@@ -156,7 +157,7 @@ void plock__local_lease_release(plock_local_lease *lease);
 
 /* Does the claim still say so? */
 static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
-    return atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
+    return !plock__local_lost(lease->map) && atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
 }
 
 #endif

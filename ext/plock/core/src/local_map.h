@@ -20,6 +20,15 @@ typedef struct plock__local_calls {
     } to[4];
 } plock__local_calls;
 
+/* What a file has come to, as one process knows it: for good. Where it is lost, the mapping is made of zeros, so that every claim in it
+ * reads as nobody's. */
+enum plock__local_loss {
+    PLOCK__LOCAL_IN_PLACE,
+    PLOCK__LOCAL_MISSING, /* its path names nothing any more, or another file */
+    PLOCK__LOCAL_HARMED,  /* it was truncated or written over */
+    PLOCK__LOCAL_DAMAGED  /* something in it cannot be */
+};
+
 struct plock__local_map {
     /* Under the lock. */
     plock__local_map *next; /* all of the process */
@@ -46,7 +55,7 @@ struct plock__local_map {
     const char *remade; /* why it was made anew */
 
     _Atomic plock_ns checked_at; /* that the file is whole and in its place */
-    atomic_bool gone, harmed;    /* it is not; and that is because it was truncated or written over */
+    atomic_int loss;             /* why nothing is held in it any more, one of plock__local_loss */
 
     /* In the section. */
     bool damaged;                         /* something in it cannot be */
@@ -73,9 +82,19 @@ PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const ch
 plock__local_map *plock__local_retain(plock__local_map *map);
 void plock__local_release(plock__local_map *map);
 
-/* Looks whether the file is still what it was, if that was long ago. PLOCK_OK, PLOCK_DISCONNECTED (removed, or another is in its place)
- * or PLOCK_PROTOCOL. */
+/* Looks whether the file is still what it was, if that was long ago. To be called before anything of it is read. PLOCK_OK,
+ * PLOCK_DISCONNECTED (its path names nothing any more, or another file) or PLOCK_PROTOCOL; then it stays so. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error);
+
+/* Nothing in the file is to be believed any more. */
+void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
+
+/* PLOCK_OK, or what plock__local_check has found before. */
+PLOCK_MUST_USE plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error);
+
+static inline bool plock__local_lost(const plock__local_map *map) {
+    return atomic_load_explicit(&map->loss, memory_order_relaxed) != PLOCK__LOCAL_IN_PLACE;
+}
 
 /* Makes sure that there is room in the file system for the record that is made next. PLOCK_OK or PLOCK_STORE_FULL. */
 PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
@@ -96,10 +115,10 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
 
 /* --- local_section.c --- */
 
-/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. If one died there, what it
- * left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is, longer than one should wait here: try again in a moment.
- * PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
-PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_error *error);
+/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. The file is looked at
+ * before (plock__local_check). If one died in the section, what it left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is,
+ * longer than one should wait here: try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
+PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error);
 
 /* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be. */
 PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_error *error);

@@ -111,9 +111,10 @@ plock_status plock__local_take_place(plock__local_map *map, plock_error *error) 
     }
     if (slot == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
     map->slot = slot;
+    const plock_ns deadline = plock_after(plock_now(), PLOCK_SECOND);
     plock_status status;
-    do status = plock__local_enter(map, error); /* who died there had this place, or is found out in a moment */
-    while (status == PLOCK_AGAIN && plock_now() < map->checked_at + PLOCK_SECOND);
+    do status = plock__local_enter(map, plock_now(), error); /* who died there had this place, or is found out in a moment */
+    while (status == PLOCK_AGAIN && plock_now() < deadline);
     if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for a second: is it stopped?",
                                                   plock__local_insider(map), map->path);
     if (status) return status;

@@ -86,9 +86,11 @@ static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
     }
 }
 
-plock_status plock__local_enter(plock__local_map *map, plock_error *error) {
+plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error) {
     const uint32_t mine = mark_of(map);
     bool orphaned = false;
+    const plock_status checked = plock__local_check(map, now, error);
+    if (checked) return checked;
     if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned)) return PLOCK_AGAIN;
     map->asked_about = map->process;
     map->lives = true;
@@ -105,8 +107,8 @@ plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
     const uint32_t left = atomic_exchange_explicit(&map->header->section, 0, memory_order_release);
     if (left & OTHERS_WAIT) wake_one(&map->header->section);
     if (!damaged) return PLOCK_OK;
-    return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: somebody else wrote to its file. It is made anew when no process "
-                                              "uses it any more", map->path);
+    plock__local_lose(map, PLOCK__LOCAL_DAMAGED);
+    return plock__local_loss_of(map, error);
 }
 
 int plock__local_insider(const plock__local_map *map) {

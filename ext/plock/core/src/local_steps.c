@@ -105,14 +105,9 @@ static void leave(plock_local_lease *lease) {
     lease->held = false;
 }
 
-static plock_status held_step(plock_local_lease *lease, plock_want *want) {
-    if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
+/* In the section, which it leaves. PLOCK_OK, PLOCK_NOT_OWNER or as plock__local_leave. */
+static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
-    plock_status status = plock__local_go_in(map, lease->deadline, want, &lease->error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
-    if (status) return finish(lease, status);
-    const plock_ns now = plock_now();
     const bool valid = ours(lease, now);
     if (!valid) end_if_over(lease, now);
     else if (lease->doing == PLOCK__RELEASES) release(lease, now);
@@ -121,9 +116,22 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
     else leave(lease);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
-    status = plock__local_leave(map, &lease->error);
+    const plock_status status = plock__local_leave(map, &lease->error);
     plock__local_call(map, &calls);
-    if (!valid) {
+    return status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER;
+}
+
+static plock_status held_step(plock_local_lease *lease, plock_want *want) {
+    if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
+    if (status && !plock__local_lost(map)) return finish(lease, status);
+    if (!status) status = change(lease, now);
+    const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
+    if (lost) {
         plock__enter();
         lease->place = PLOCK__OUSTED;
         plock__leave();
@@ -131,7 +139,7 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
         if (lease->doing == PLOCK__LEAVES) lease->held = false;
     }
     if (!lease->held) forget_map(lease);
-    return finish(lease, status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER);
+    return finish(lease, lost ? PLOCK_NOT_OWNER : status);
 }
 
 /* --- by owner --- */
@@ -219,10 +227,10 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
     if (!status && adopts && lease->watched) status = plock__local_attend(lease->map, &lease->error);
     if (!status && adopts && lease->automatic) status = plock__local_enter_later(lease);
-    if (!status) status = plock__local_go_in(lease->map, lease->deadline, want, &lease->error);
+    const plock_ns now = plock_now();
+    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
-    const plock_ns now = plock_now();
     const uint32_t number = held_by(lease, owner, digested, now);
     const bool found = number != PLOCK__LOCAL_NONE;
     if (found && adopts) take_over(lease, number, new_owner, new_digested, now);

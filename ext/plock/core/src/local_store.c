@@ -53,11 +53,9 @@ static unsigned of_stores(const plock__local_map *map) {
     return count;
 }
 
-/* One that cannot be used any more goes as soon as nothing is held in it. With the lock held. */
-static bool usable(const plock__local_map *map, unsigned own_references) {
-    if (map->generation != plock__generation()) return false;
-    if (!atomic_load_explicit(&map->gone, memory_order_relaxed) && !atomic_load_explicit(&map->header->damaged, memory_order_relaxed)) return true;
-    return map->references > own_references + of_stores(map) + of_itself(map);
+/* Is something held in it, or waited for? The caller has one reference. With the lock held. */
+static bool needed(const plock__local_map *map) {
+    return map->references > 1 + of_stores(map) + of_itself(map);
 }
 
 /* Takes it away from all stores, for none can use it. With the lock held; returns how many references the caller has to give up now. */
@@ -71,26 +69,26 @@ static unsigned retire(const plock__local_map *map) {
     return count;
 }
 
-/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: it is needed still. */
+/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: one that cannot be
+ * used any more goes as soon as nothing is held in it. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
-    for (;;) {
-        plock__enter();
-        plock__local_map *map = *out = store->map;
-        store->disconnected = false;
-        const bool may = map && usable(map, 0);
-        unsigned left = map && !may ? retire(map) : 0;
-        if (may) map->references++;
-        plock__leave();
-        for (; left > 0; left--) plock__local_release(map);
-        if (!may) *out = NULL;
-        const plock_status checked = may ? plock__local_check(map, plock_now(), error) : PLOCK_OK;
-        if (!checked) return PLOCK_OK;
-        plock__enter();
-        const bool needed = usable(map, 1);
-        plock__leave();
-        if (needed) return checked;
-        plock__local_release(map);
-    }
+    plock__enter();
+    plock__local_map *map = *out = store->map;
+    store->disconnected = false;
+    if (map) map->references++;
+    const bool own = map && map->generation == plock__generation();
+    plock__leave();
+    if (!map) return PLOCK_OK;
+    const plock_status checked = own ? plock__local_check(map, plock_now(), error) : PLOCK_OK;
+    if (own && !checked) return PLOCK_OK;
+    plock__enter();
+    const bool stays = own && needed(map);
+    unsigned left = stays ? 0 : 1 + retire(map);
+    plock__leave();
+    if (stays) return checked;
+    *out = NULL;
+    for (; left > 0; left--) plock__local_release(map);
+    return PLOCK_OK;
 }
 
 plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
@@ -108,8 +106,8 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-plock_status plock__local_go_in(plock__local_map *map, plock_ns deadline, plock_want *want, plock_error *error) {
-    const plock_status status = plock__local_enter(map, error);
+plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {
+    const plock_status status = plock__local_enter(map, began, error);
     if (status != PLOCK_AGAIN) return status;
     const plock_ns now = plock_now();
     if (now >= deadline)

@@ -9,6 +9,9 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
+/* Where there is no attendant, each lease looks by itself whether its file is still there. */
+static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
+
 void plock__local_lease_release(plock_local_lease *lease) {
     plock__enter();
     const bool last = --lease->references == 0;
@@ -35,8 +38,7 @@ static plock_status renew(plock_local_lease *lease, plock_ns ttl, plock_ns lates
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
     const plock_ns now = plock_now();
-    plock_status status = plock__local_check(map, now, &ignored);
-    if (!status) status = plock__local_enter(map, &ignored);
+    plock_status status = plock__local_enter(map, now, &ignored);
     if (status) return status == PLOCK_AGAIN ? PLOCK_AGAIN : PLOCK_NOT_OWNER;
     const bool ours = plock__local_still(lease, PLOCK__HELD) && now < until_of(lease);
     if (ours) {
@@ -56,7 +58,9 @@ void plock__local_begin_watch(plock_local_lease *lease) {
 
 static plock_status watch(plock_local_lease *lease, plock_want *want) {
     for (;;) {
+        plock_error ignored;
         const plock_ns now = plock_now();
+        (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
         plock__enter();
         const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
         const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
@@ -65,6 +69,7 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
         const bool renews = lease->renews && now < latest, due = renews && now >= lease->renew_at;
         *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
         if (!waits && renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
+        if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
         if (lost) lease->ended = true;
         plock__leave();
         if (lost && lease->told) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
@@ -93,12 +98,12 @@ static void keep(plock_later *later) {
     lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = true};
 }
 
-/* Whoever ends its claim from now on rings. Where that cannot be had, the next renewal finds it gone. */
+/* Whoever ends its claim from now on rings. Where that cannot be had, the lease looks by itself now and then. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
     plock_status status = plock__local_attend(map, &ignored);
-    if (!status) status = plock__local_enter(map, &ignored);
+    if (!status) status = plock__local_enter(map, plock_now(), &ignored);
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
@@ -135,14 +140,15 @@ void plock__local_see_to_later(plock_local_lease *lease) {
 static plock_status end(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
-    const plock_status status = plock__local_enter(map, &ignored);
+    const plock_ns now = plock_now();
+    const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) {
-        *want = (plock_want){.fd = -1, .deadline = plock_now() + IN_A_MOMENT};
+        *want = (plock_want){.fd = -1, .deadline = now + IN_A_MOMENT};
         return PLOCK_AGAIN;
     }
     if (status) return PLOCK_OK;
     map->lease_of[lease->claim] = NULL;
-    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, plock_now());
+    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, now);
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
     return PLOCK_OK;
 }
@@ -189,13 +195,14 @@ bool plock__local_start_over(plock_local_lease *lease) {
     plock__local_unregister(lease);
     lease->place = PLOCK__NOBODY;
     lease->looks = false;
-    if (lease->ended) lease->again = lease->employed; /* it has told of the loss, and is about to stop */
-    lease->ended = false;
-    const bool removed = atomic_load(&map->gone), needed = removed && lease->employed;
-    if (removed && !needed) lease->map = NULL;
+    const bool lost = plock__local_lost(map), ready = !lost || !lease->employed;
+    if (lease->ended && !lost) lease->again = lease->employed; /* it has told of the loss, and is about to stop */
+    lease->ended = !ready;
+    if (!ready) plock__worker_prod(&lease->job);
+    if (lost && ready) lease->map = NULL;
     plock__leave();
-    if (removed && !needed) plock__local_release(map);
-    return needed;
+    if (lost && ready) plock__local_release(map);
+    return ready;
 }
 
 void plock__local_dismiss(plock_local_lease *lease) {

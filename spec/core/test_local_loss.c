@@ -1,0 +1,238 @@
+/* The embedded store: its file is not what it was any more. Whatever became of it, every lease in it is lost, and says so. */
+#include "local_support.h"
+
+#include "local_map.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const plock_ns LONG = 3600 * PLOCK_SECOND;
+
+/* Until then the file is not looked at once more by whoever only asks. */
+static const useconds_t LOOKED_AT = 150000;
+
+static char folder[600], path[700], aside[700];
+
+static int remove_entry(const char *name, const struct stat *found, int kind, struct FTW *walk) {
+    (void)found, (void)kind, (void)walk;
+    return remove(name);
+}
+
+static void clear(void) {
+    const char *const all[] = {folder, aside};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) (void)nftw(all[i], remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void copy_over(void) {
+    char bytes[4096];
+    const int in = open(path, O_RDONLY), out = open(aside, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+    ssize_t got;
+    while ((got = read(in, bytes, sizeof bytes)) > 0) CHECK(write(out, bytes, (size_t)got) == got);
+    (void)close(in);
+    (void)close(out);
+    CHECK(rename(aside, path) == 0);
+}
+
+static void write_over(size_t offset, const void *bytes, size_t length) {
+    const int fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, bytes, length, (off_t)offset) == (ssize_t)length);
+    (void)close(fd);
+}
+
+/* --- what may become of a file --- */
+
+static void is_removed(void) {
+    CHECK(unlink(path) == 0);
+}
+
+static void is_renamed(void) {
+    CHECK(rename(path, aside) == 0);
+}
+
+static void its_folder_is_renamed(void) {
+    CHECK(rename(folder, aside) == 0);
+}
+
+static void its_folder_is_removed_but_for_a_link(void) {
+    CHECK(link(path, aside) == 0);
+    (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void a_copy_takes_its_place(void) {
+    copy_over();
+}
+
+static void is_truncated(void) {
+    CHECK(truncate(path, 0) == 0);
+}
+
+static void its_title_is_written_over(void) {
+    write_over(0, "nonsense", 8);
+}
+
+static void is_marked_as_damaged(void) {
+    write_over(offsetof(plock__local_header, damaged), &(uint32_t){1}, sizeof(uint32_t));
+}
+
+static const struct fate {
+    void (*comes)(void);
+    bool made_anew; /* at once, for nobody who does as he should is in the way */
+    const char *told;
+} FATES[] = {
+    {is_removed, true, "was removed, renamed or replaced"},
+    {is_renamed, true, "was removed, renamed or replaced"},
+    {its_folder_is_renamed, true, "was removed, renamed or replaced"},
+    {its_folder_is_removed_but_for_a_link, true, "was removed, renamed or replaced"},
+    {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
+    {is_truncated, true, "truncated or written over"},
+    {its_title_is_written_over, true, "truncated or written over"},
+    {is_marked_as_damaged, true, "is damaged"},
+};
+enum { FATES_COUNT = sizeof FATES / sizeof *FATES };
+
+static plock_local *open_there(void) {
+    plock_local *store = NULL;
+    plock_error error = {.status = PLOCK_OK};
+    if (!CHECK_STATUS(plock_local_open(&store, path, 0, &error), PLOCK_OK)) fprintf(stderr, "%s\n", error.message);
+    return store;
+}
+
+/* --- what is known of a lease by then --- */
+
+static void every_method_says_that_it_is_lost(void) {
+    for (int i = 0; i < FATES_COUNT; i++) {
+        clear();
+        plock_local *store = open_there();
+        plock_local_lease *lease = local_lease(store, "k"), *other = local_lease(store, "l"), *unasked = local_lease(store, "m"), *left = local_lease(store, "n");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(local_acquire(unasked, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(local_acquire(left, LONG, 0), PLOCK_OK);
+        FATES[i].comes();
+        (void)usleep(LOOKED_AT);
+        CHECK(!plock_local_lease_valid(lease));
+        CHECK(plock_local_lease_lost(lease));
+        CHECK_STATUS(local_extend(lease, LONG), PLOCK_NOT_OWNER);
+        CHECK(!plock_local_lease_valid(lease));
+        CHECK_STATUS(plock_local_lease_downgrade(left), PLOCK_MISUSE); /* it is none that could be */
+        const plock_status acquired = local_acquire(other, LONG, 0);
+        CHECK(acquired == PLOCK_DISCONNECTED || acquired == PLOCK_PROTOCOL); /* not while something is held in the one before */
+        CHECK_HAS(plock_local_lease_error(other)->message, FATES[i].told);
+        CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+        CHECK(plock_local_lease_lost(lease));
+        CHECK_STATUS(plock_local_lease_leave(left), PLOCK_OK);
+        CHECK_STATUS(local_finish(left), PLOCK_NOT_OWNER);
+        plock_local_lease_free(lease);
+        plock_local_lease_free(left);
+        plock_local_lease_free(unasked); /* nobody has looked at it since */
+        if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
+        plock_local_lease_free(other);
+        plock_local_close(store);
+    }
+    clear();
+}
+
+/* One notice of loss about this lease within a second; false: none came. */
+static bool loss_is_told(uint64_t id) {
+    const plock_ns deadline = plock_now() + PLOCK_SECOND;
+    for (;;) {
+        for (plock_notice *notice; (notice = plock_notice_next());) {
+            const bool found = notice->kind == PLOCK_LOST && notice->id == id;
+            plock_notice_free(notice);
+            if (found) return true;
+        }
+        struct pollfd polled = {.fd = plock_notice_descriptor(), .events = POLLIN};
+        if (plock_now() >= deadline || poll(&polled, 1, 50) < 0) return false;
+        plock_notice_hush();
+    }
+}
+
+static void it_is_told_within_a_second(void) {
+    static const plock_local_terms TERMS[] = {
+        {.ttl = 3600 * PLOCK_SECOND, .watched = true},
+        {.ttl = 3600 * PLOCK_SECOND, .renews = true},
+        {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true, .watched = true},
+    };
+    for (int i = 0; i < FATES_COUNT; i++)
+        for (size_t terms = 0; terms < sizeof TERMS / sizeof *TERMS; terms++) {
+            clear();
+            plock_local *store = open_there();
+            plock_local_lease *lease = local_lease(store, "k");
+            CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
+            (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
+            FATES[i].comes();
+            if (!CHECK(loss_is_told(plock_local_lease_id(lease)))) fprintf(stderr, "fate %d, terms %zu\n", i, terms);
+            CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+            plock_local_lease_free(lease);
+            plock_local_close(store);
+        }
+    clear();
+}
+
+/* --- who waits --- */
+
+static void who_waits_does_so_in_the_file_that_is_there(void) {
+    for (int watched = 0; watched < 2; watched++)
+        for (int i = 0; i < FATES_COUNT; i++) {
+            clear();
+            plock_local *store = open_there();
+            plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+            plock_want want;
+            CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+            CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG, .watched = watched}), PLOCK_OK);
+            CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+            (void)usleep(LOOKED_AT);
+            FATES[i].comes();
+            (void)usleep(LOOKED_AT);
+            CHECK_STATUS(local_release(first), PLOCK_NOT_OWNER);
+            plock_local_lease_free(first);
+            const plock_status served = local_finish(second);
+            if (served == PLOCK_OK) {
+                struct stat found;
+                CHECK(plock_local_lease_valid(second) && stat(path, &found) == 0);
+                CHECK_STATUS(local_release(second), PLOCK_OK);
+            } else {
+                CHECK(i >= 4 && (served == PLOCK_PROTOCOL || served == PLOCK_DISCONNECTED || served == PLOCK_BAD_CONFIG));
+                CHECK_HAS(plock_local_lease_error(second)->message, "damaged");
+            }
+            plock_local_lease_free(second);
+            plock_local_close(store);
+        }
+    clear();
+}
+
+/* --- what is no loss --- */
+
+static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(void) {
+    if (geteuid() == 0) return; /* who is root may */
+    clear();
+    plock_local *store = open_there();
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    CHECK(chmod(folder, 0) == 0);
+    (void)usleep(LOOKED_AT);
+    CHECK(plock_local_lease_valid(lease));
+    CHECK(chmod(folder, S_IRWXU) == 0);
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    plock_local_lease_free(lease);
+    plock_local_close(store);
+    clear();
+}
+
+int main(void) {
+    local_begin();
+    (void)snprintf(folder, sizeof folder, "%s/of-the-program", local_folder());
+    (void)snprintf(path, sizeof path, "%s/locks", folder);
+    (void)snprintf(aside, sizeof aside, "%s/aside", local_folder());
+    RUN(every_method_says_that_it_is_lost);
+    RUN(it_is_told_within_a_second);
+    RUN(who_waits_does_so_in_the_file_that_is_there);
+    RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
+    local_end();
+    return test_end("local_loss");
+}

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "fileutils"
+require "support/command_line"
+require "tmpdir"
+
+# A folder may be renamed, restored or cleared while leases in it are held. Then another process finds another file, or none.
+RSpec.describe "A local store whose file is not what it was" do
+  include Support::CommandLine
+
+  let(:root) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+  let(:folder) { "#{root}/of-the-program" }
+  let!(:path) { "#{folder}/locks" } # a child of the example has the same one
+  let(:store) { open_store("local:#{path}") }
+
+  fates = {
+    "was removed" => ->(path) { File.unlink(path) },
+    "was renamed" => ->(path) { File.rename(path, "#{path}.old") },
+    "is in a folder that was renamed" => ->(path) { File.rename(File.dirname(path), "#{File.dirname(path)}.old") },
+    "was rotated away by hard links" => lambda { |path|
+      system("cp", "-al", File.dirname(path), "#{File.dirname(path)}.0") && FileUtils.rm_rf(File.dirname(path))
+    },
+    "was replaced by a copy" => ->(path) { system("cp", path, "#{path}.copy") && File.rename("#{path}.copy", path) },
+    "was truncated" => ->(path) { File.truncate(path, 0) },
+    "was written over" => ->(path) { File.write(path, "nonsense", 0) }
+  }
+
+  # Who looks oftener than that takes the last look for the truth.
+  def looked_at = sleep(0.15)
+
+  def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }
+
+  def hear(told) = eventually(1.0, "nothing was told") { !told.empty? } && told.pop
+
+  fates.each do |fate, come|
+    context "because it #{fate}" do
+      it "holds nothing any more, whichever method is asked" do
+        lease = store.acquire("k", ttl: 3600)
+        looked_at
+        come.call(path)
+        wait_until_lost(lease)
+        expect(lease).to have_attributes(valid?: false, lost?: true)
+        expect { lease.check! }.to raise_error(Plock::LeaseLost)
+        expect { lease.extend(ttl: 60) }.to raise_error(Plock::LeaseLost)
+        expect(lease.release).to be false
+        expect(lease).to have_attributes(valid?: false)
+      end
+
+      it "tells the holder within a second" do
+        told = Queue.new
+        lease = store.acquire("k", ttl: 3600, renew: false, on_lost: ->(lost) { told << lost })
+        looked_at
+        come.call(path)
+        expect(hear(told)).to be lease
+        lease.release
+      end
+
+      it "tells a block that is renewed within a second" do
+        told = Queue.new
+        store.acquire("k", on_lost: ->(lost) { told << lost }) do
+          looked_at
+          come.call(path)
+          expect(hear(told)).to be_a(Plock::Lease)
+        end
+      end
+
+      it "ends a command that `plock run` runs, with 76" do
+        job = start_plock("run", "k", "--ttl", "3600", "--", "sh", "-c", "echo $$ >&3; exec sleep 60", env: { "PLOCK_URL" => "local:#{path}" })
+        pid = job.line
+        looked_at
+        come.call(path)
+        expect(job.finish.exitstatus).to eq 76
+        expect_gone(pid)
+      end
+    end
+  end
+
+  fates.first(5).each do |fate, come|
+    it "is made anew where it #{fate}, and processes exclude one another there" do
+      other = child { |parent| 3.times { parent.hear && parent.tell(store.try_acquire("k") { :entered }) } }
+      ask = -> { other.tell(:try) && other.hear }
+      expect(ask.call).to be :entered
+      store.try_acquire("k") { nil }
+      come.call(path)
+      looked_at
+      store.acquire("k") { expect(ask.call).to be_nil }
+      expect(ask.call).to be :entered
+    end
+  end
+end
