@@ -163,6 +163,10 @@ static void boot_before(plock__local_title *title) {
     memcpy(title->boot, "before", 6);
 }
 
+static void of_no_boot(plock__local_title *title) {
+    memset(title->boot, 0, sizeof title->boot);
+}
+
 static void older(plock__local_title *title) {
     title->layout = 0;
 }
@@ -184,6 +188,12 @@ static void leave(plock_ns at_least) {
     CHECK_INT(local_status_of(local_child(leave_something, &at_least)), 0);
 }
 
+static void try_it(void *context) {
+    (void)context;
+    plock_local *store = local_open();
+    _exit((int)local_acquire(local_lease(store, "k"), LONG, 0));
+}
+
 static int64_t fence_now(plock_local *store) {
     plock_local_lease *lease = local_lease(store, "fence");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
@@ -192,13 +202,50 @@ static int64_t fence_now(plock_local *store) {
     return fence;
 }
 
+static void seen(plock_ns at) {
+    const int fd = open(local_path(), O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, &at, sizeof at, offsetof(plock__local_header, seen_at)) == (ssize_t)sizeof at);
+    (void)close(fd);
+}
+
 static void after_a_reboot_it_is_made_anew_without_a_word(void) {
-    leave(LONG);
-    retitle(boot_before);
+    for (int kept = 0; kept < 2; kept++) {
+        leave(kept ? LONG : 0);
+        retitle(boot_before);
+        if (kept) seen(plock_now() + 10 * LONG); /* the clock has begun anew since */
+        plock_local *store = local_open();
+        CHECK(!plock_local_remade(store));
+        CHECK_INT(local_holders(store, "left"), 0);
+        plock_local_close(store);
+    }
+}
+
+/* A container may have another one, or none that can be read. */
+static void another_name_of_the_boot_is_no_proof_of_a_reboot(void) {
+    static void (*const NAMES[])(plock__local_title *) = {boot_before, of_no_boot};
+    for (int i = 0; i < 2; i++) {
+        leave(LONG);
+        retitle(NAMES[i]);
+        for (int round = 0; round < 3; round++) {
+            plock_local *store = local_open();
+            CHECK(!plock_local_remade(store));
+            CHECK_INT(local_holders(store, "left"), 1);
+            CHECK(fence_now(store) > 0); /* it is of use for everything else */
+            plock_local_close(store);
+        }
+    }
+}
+
+static void others_who_know_the_boot_by_another_name_use_it_too(void) {
+    (void)unlink(local_path());
     plock_local *store = local_open();
-    CHECK(!plock_local_remade(store));
-    CHECK_INT(local_holders(store, "left"), 0);
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    retitle(boot_before); /* as if it had been made by one of them */
+    CHECK_INT(WEXITSTATUS(local_status_of(local_child(try_it, NULL))), PLOCK_REFUSED);
+    plock_local_lease_free(lease);
     plock_local_close(store);
+    (void)unlink(local_path());
 }
 
 static void fences_grow_across_a_new_file(void) {
@@ -422,6 +469,8 @@ int main(void) {
     RUN(a_file_of_somebody_elses_is_never_replaced);
     RUN(many_may_make_it_at_once);
     RUN(after_a_reboot_it_is_made_anew_without_a_word);
+    RUN(another_name_of_the_boot_is_no_proof_of_a_reboot);
+    RUN(others_who_know_the_boot_by_another_name_use_it_too);
     RUN(fences_grow_across_a_new_file);
     RUN(an_older_layout_is_made_anew_unless_something_is_held);
     RUN(another_clock_is_refused);

@@ -39,6 +39,8 @@ static plock_status take(const party *p, const plock__local_wish *wishes, plock_
     plock_status status = PLOCK_OK;
     size_t taken = 0;
     while (taken < p->count && !(status = take_one(p, taken, &wishes[taken], now, error))) taken++;
+    for (size_t i = 0; i < taken && !status; i++)
+        if (wishes[i].at_least) plock__local_outlives(p->map, plock_after(now, wishes[i].at_least));
     for (size_t i = 0; i < taken; i++) {
         plock_local_lease *lease = p->leases[i];
         if (status) {
@@ -47,7 +49,6 @@ static plock_status take(const party *p, const plock__local_wish *wishes, plock_
             plock__local_end_claim(p->map, lease->claim, now);
         } else if (wishes[i].at_least) {
             p->map->claims[lease->claim].kept_until = plock_after(now, wishes[i].at_least);
-            plock__local_outlives(p->map, p->map->claims[lease->claim].kept_until);
         }
     }
     if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now)) return take(p, wishes, now, error);

@@ -48,7 +48,8 @@ static int open_apart(int fd, const char *path) {
     return -1;
 }
 
-static plock_status map_file(plock__local_map **out, int fd, const char *path, uint32_t keys, plock_error *error) {
+static plock_status map_file(plock__local_map **out, int fd, const char *path, const plock__local_verdict *v, plock_error *error) {
+    const uint32_t keys = v->title.keys;
     const plock__local_plan p = plock__local_plan_for(keys);
     struct stat found;
     plock__local_map *map = plock__allocate(sizeof *map);
@@ -73,7 +74,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, u
     if (fstat(fd, &found) || plock__random(&map->tag, sizeof map->tag)) return plock__fail_plainly(error, PLOCK_CRYPTO);
     map->device = found.st_dev;
     map->inode = found.st_ino;
-    plock__local_write_title(&map->title, keys);
+    map->title = v->title;
     void *bytes = mmap(NULL, (size_t)p.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (bytes == MAP_FAILED) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "mapping the local store's file", errno);
     map->bytes = bytes;
@@ -87,7 +88,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, u
     map->keys = (plock__local_key *)(void *)(map->bytes + p.keys);
     map->claims = (plock__local_claim *)(void *)(map->bytes + p.claims);
     atomic_store(&map->checked_at, plock_now());
-    return plock__local_take_place(map, error);
+    return plock__local_take_place(map, v->left_over, error);
 }
 
 /* Does the path still name the file that was opened? A folder that may not be searched any more says nothing about that. */
@@ -131,6 +132,18 @@ static plock_status open_file(int folder, const char *name, const char *path, in
     return status;
 }
 
+/* One that is left from before a reboot goes as soon as nothing in it counts any more. */
+static bool goes(int fd, const plock__local_verdict *v, const char *path) {
+    plock_error ignored;
+    return !v->usable || (v->left_over && plock__local_may_be_made_anew(fd, v, path, &ignored) == PLOCK_OK);
+}
+
+static uint32_t room_for(unsigned keys, const plock__local_verdict *v) {
+    if (keys) return keys;
+    const uint32_t before = v->readable ? v->title.keys : 0;
+    return before >= PLOCK_LOCAL_KEYS_MIN && before <= PLOCK_LOCAL_KEYS_MAX ? before : PLOCK_LOCAL_KEYS;
+}
+
 /* The rest, with the folder's lock. *new: it was not mapped before. */
 static plock_status attach(plock__local_map **map, bool *new, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
@@ -145,28 +158,23 @@ static plock_status attach(plock__local_map **map, bool *new, int folder, const 
         int fd;
         plock_status status = open_file(folder, name, path, &fd, error);
         if (status) return status;
-        const plock__local_verdict v = fd < 0 ? (plock__local_verdict){.keys = keys} : plock__local_judge(fd);
-        if (v.usable) {
-            if (!v.why && (!keys || keys == v.keys)) {
+        const plock__local_verdict v = fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
+        if (fd >= 0 && !goes(fd, &v, path)) {
+            if (!v.why && (!keys || keys == v.title.keys)) {
                 *new = true;
-                status = map_file(map, fd, path, v.keys, error);
+                status = map_file(map, fd, path, &v, error);
                 if (*map) (*map)->remade = remade;
                 return status;
             }
             (void)close(fd);
             return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v.why ? v.why : "it was made with room for another number of keys", "");
         }
-        if (fd >= 0 && !v.ours) {
-            (void)close(fd);
-            return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
-        }
-        if (fd >= 0) {
-            if (!v.rebooted) remade = v.why;
-            status = plock__local_may_be_made_anew(fd, &v, path, error);
-            (void)close(fd);
-        }
+        if (!v.ours) status = plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
+        else if (fd >= 0) status = plock__local_may_be_made_anew(fd, &v, path, error);
+        if (fd >= 0) (void)close(fd);
+        if (!v.left_over) remade = v.why;
         if (!status && rounds) status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
-        if (!status) status = plock__local_make(folder, name, path, keys ? keys : v.readable && v.keys >= PLOCK_LOCAL_KEYS_MIN && v.keys <= PLOCK_LOCAL_KEYS_MAX ? v.keys : PLOCK_LOCAL_KEYS, v.fence, error);
+        if (!status) status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
         if (status) return status;
     }
 }

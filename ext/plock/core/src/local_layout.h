@@ -11,7 +11,7 @@
 #include "plock/local.h"
 
 enum {
-    PLOCK__LOCAL_LAYOUT = 2,       /* another number for every change of what follows */
+    PLOCK__LOCAL_LAYOUT = 3,       /* another number for every change of what follows */
     PLOCK__LOCAL_PROCESSES = 1024, /* at a time */
     PLOCK__LOCAL_NAME_MAX = 200,   /* of a key, as it stands; a longer one is known by its digest */
     PLOCK__LOCAL_OWNER_MAX = 40,   /* likewise */
@@ -30,9 +30,9 @@ typedef struct plock__local_title {
     char magic[16];
     uint32_t layout, byte_order;
     uint64_t size;                    /* of the whole file */
-    char boot[PLOCK__LOCAL_BOOT_MAX]; /* what is in it ends with the boot: so does the clock */
+    char boot[PLOCK__LOCAL_BOOT_MAX]; /* in which it was made, as far as that can be read; a container may be told of another one */
     uint64_t clock;                   /* which of the system's: containers may have one of their own */
-    uint32_t uid, keys;
+    uint32_t unused, keys;
     uint64_t check; /* of what stands before it */
 } plock__local_title;
 
@@ -40,6 +40,7 @@ typedef struct plock__local_header {
     plock__local_title title;
     _Atomic int64_t outlives_until; /* the latest end of anything that does not end with a process. Same in every layout, like the next */
     _Atomic int64_t fence;          /* the highest that was given to any key */
+    _Atomic int64_t seen_at;        /* the clock, when outlives_until was set last: where it goes back behind that, it has begun anew */
 
     _Alignas(64) _Atomic uint32_t section; /* who is inside: 0, or the number of a process + 1, and whether others wait */
     _Atomic uint32_t damaged;              /* not to be used any more */

@@ -23,7 +23,10 @@ int64_t plock__local_next_fence(plock__local_map *map, int64_t wall) {
 }
 
 void plock__local_outlives(plock__local_map *map, plock_ns until) {
-    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) < until) atomic_store(&map->header->outlives_until, until);
+    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) >= until) return;
+    atomic_store(&map->header->seen_at, plock_now());
+    PLOCK__FAULT();
+    atomic_store(&map->header->outlives_until, until);
 }
 
 static plock_local_lease *lease_here(plock__local_map *map, const plock__local_claim *claim) {

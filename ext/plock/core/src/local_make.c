@@ -62,7 +62,6 @@ void plock__local_write_title(plock__local_title *title, uint32_t keys) {
     title->size = plock__local_plan_for(keys).size;
     read_boot(title->boot);
     title->clock = stat("/proc/self/ns/time", &found) ? 0 : (uint64_t)found.st_ino;
-    title->uid = (uint32_t)geteuid();
     title->keys = keys;
     title->check = checksum(title);
 }
@@ -96,7 +95,7 @@ plock__local_verdict plock__local_judge(int fd) {
     v.why = "its beginning was written over";
     if (!has_magic(page) || title.check != checksum(&title) || title.byte_order != PLOCK__LOCAL_BYTE_ORDER) return v;
     v.readable = true;
-    v.keys = title.keys;
+    v.title = title;
     memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until), sizeof v.outlives_until);
     memcpy(&v.fence, page + offsetof(plock__local_header, fence), sizeof v.fence);
     if (v.fence < 0 || v.fence >= PLOCK__LOCAL_FENCE_MAX) v.fence = 0;
@@ -105,9 +104,10 @@ plock__local_verdict plock__local_judge(int fd) {
     v.why = "it is of another version of plock";
     if (title.layout != PLOCK__LOCAL_LAYOUT || title.keys < PLOCK_LOCAL_KEYS_MIN || title.keys > PLOCK_LOCAL_KEYS_MAX) return v;
     plock__local_write_title(&wanted, title.keys);
-    v.rebooted = memcmp(title.boot, wanted.boot, sizeof title.boot) != 0;
-    v.why = "it is left from before a reboot";
-    if (v.rebooted) return v;
+    int64_t seen_at;
+    memcpy(&seen_at, page + offsetof(plock__local_header, seen_at), sizeof seen_at);
+    v.rebooted = title.clock == wanted.clock && seen_at > plock_now();
+    v.left_over = v.rebooted || (*title.boot && *wanted.boot && memcmp(title.boot, wanted.boot, sizeof title.boot) != 0);
     v.why = "it was truncated";
     if (title.size != wanted.size || (uint64_t)found.st_size != title.size) return v;
     v.why = "it was damaged";

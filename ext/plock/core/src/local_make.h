@@ -16,10 +16,12 @@ plock__local_plan plock__local_plan_for(uint32_t keys);
 void plock__local_write_title(plock__local_title *title, uint32_t keys);
 
 typedef struct plock__local_verdict {
-    bool ours, usable, readable, rebooted; /* ours: there is nothing of anybody else's in it; readable: its title is */
-    const char *why;                       /* it cannot be used */
+    bool ours, readable, usable; /* ours: there is nothing of anybody else's in it; readable: its title is */
+    bool rebooted;               /* the clock has begun anew since: that is proof */
+    bool left_over;              /* that, or the boot has another name now, which may mean no more than another container */
+    const char *why;             /* it cannot be used */
+    plock__local_title title;
     int64_t outlives_until, fence;
-    uint32_t keys;
 } plock__local_verdict;
 
 plock__local_verdict plock__local_judge(int fd);

@@ -128,8 +128,9 @@ int plock__local_insider(const plock__local_map *map);
 
 /* --- local_process.c --- */
 
-/* A place among the processes, and the lock that goes with it. PLOCK_OK, PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, plock_error *error);
+/* A place among the processes, and the lock that goes with it. left_over: the file may be from before a reboot, and not all of it have come to
+ * the disk. PLOCK_OK, PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error);
 
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* whoever it is */

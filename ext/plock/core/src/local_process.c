@@ -103,7 +103,7 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 }
 #endif
 
-plock_status plock__local_take_place(plock__local_map *map, plock_error *error) {
+plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
     uint32_t slot = 0;
     for (; slot < SLOTS; slot++) {
         struct flock lock = bytes((off_t)slot, 1);
@@ -118,6 +118,7 @@ plock_status plock__local_take_place(plock__local_map *map, plock_error *error) 
     if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for a second: is it stopped?",
                                                   plock__local_insider(map), map->path);
     if (status) return status;
+    if (left_over) plock__local_repair(map);
     plock__local_process *own = &map->processes[slot];
     own->pid = (int32_t)getpid();
     own->started = start_of((long)getpid());
