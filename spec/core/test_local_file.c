@@ -311,6 +311,36 @@ static void harm_is_refused_as_long_as_a_process_uses_it(void) {
     }
 }
 
+static void only_open(void *context) {
+    const int *ready = context;
+    plock_local *store = local_open();
+    plock_local_lease *lease = local_lease(store, "k");
+    if (local_acquire(lease, LONG, 0) || local_release(lease) || write(ready[1], "", 1) != 1) _exit(1);
+    for (;;) (void)pause();
+}
+
+static void harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open(void) {
+    for (int i = 0; i < 2; i++) {
+        int ready[2];
+        char byte;
+        (void)unlink(local_path());
+        CHECK(pipe(ready) == 0);
+        const pid_t other = local_child(only_open, ready);
+        CHECK(read(ready[0], &byte, 1) == 1);
+        const int fd = open(local_path(), O_RDWR);
+        CHECK(i ? pwrite(fd, "nonsense", 8, 0) == 8
+                : pwrite(fd, &(uint32_t){1}, sizeof(uint32_t), offsetof(plock__local_header, damaged)) == sizeof(uint32_t));
+        (void)close(fd);
+        plock_local *store = local_open();
+        CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", i ? "written over" : "damaged");
+        plock_local_close(store);
+        CHECK(kill(other, SIGKILL) == 0);
+        (void)local_status_of(other);
+        (void)close(ready[0]);
+        (void)close(ready[1]);
+    }
+}
+
 static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     plock_local *store = local_open();
     plock_local_lease *lease = local_lease(store, "k");
@@ -475,6 +505,7 @@ int main(void) {
     RUN(an_older_layout_is_made_anew_unless_something_is_held);
     RUN(another_clock_is_refused);
     RUN(harm_is_refused_as_long_as_a_process_uses_it);
+    RUN(harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
     RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
     RUN(a_record_that_is_in_use_is_not_given_to_another);

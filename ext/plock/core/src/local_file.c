@@ -132,12 +132,6 @@ static plock_status open_file(int folder, const char *name, const char *path, in
     return status;
 }
 
-/* One that is left from before a reboot goes as soon as nothing in it counts any more. */
-static bool goes(int fd, const plock__local_verdict *v, const char *path) {
-    plock_error ignored;
-    return !v->usable || (v->left_over && plock__local_may_be_made_anew(fd, v, path, &ignored) == PLOCK_OK);
-}
-
 static uint32_t room_for(unsigned keys, const plock__local_verdict *v) {
     if (keys) return keys;
     const uint32_t before = v->readable ? v->title.keys : 0;
@@ -159,7 +153,7 @@ static plock_status attach(plock__local_map **map, bool *new, int folder, const 
         plock_status status = open_file(folder, name, path, &fd, error);
         if (status) return status;
         const plock__local_verdict v = fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
-        if (fd >= 0 && !goes(fd, &v, path)) {
+        if (fd >= 0 && !plock__local_goes(fd, &v)) {
             if (!v.why && (!keys || keys == v.title.keys)) {
                 *new = true;
                 status = map_file(map, fd, path, &v, error);

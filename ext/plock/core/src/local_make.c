@@ -74,14 +74,21 @@ static bool has_magic(const unsigned char *bytes) {
     return !memcmp(bytes, PLOCK__LOCAL_MAGIC, MAGIC);
 }
 
+static bool has_magic_at(int fd, off_t place) {
+    unsigned char bytes[MAGIC];
+    return place >= 0 && pread(fd, bytes, MAGIC, place) == MAGIC && has_magic(bytes);
+}
+
+/* Once more before the magic at the end: what stands at the beginning may be written over. */
+static off_t layout_at(off_t size) {
+    return size - MAGIC - (off_t)sizeof(uint32_t);
+}
+
 /* One that was truncated or written over, perhaps; but never one that somebody named by mistake. */
 static bool is_ours(int fd) {
-    unsigned char bytes[MAGIC];
     struct stat found;
     if (fstat(fd, &found)) return false;
-    if (found.st_size == 0) return true;
-    if (pread(fd, bytes, MAGIC, 0) == MAGIC && has_magic(bytes)) return true;
-    return found.st_size > MAGIC && pread(fd, bytes, MAGIC, found.st_size - MAGIC) == MAGIC && has_magic(bytes);
+    return found.st_size == 0 || has_magic_at(fd, 0) || has_magic_at(fd, found.st_size - MAGIC);
 }
 
 plock__local_verdict plock__local_judge(int fd) {
@@ -121,12 +128,76 @@ plock_status plock__local_refuse(plock_error *error, plock_status status, const 
     return plock__fail(error, status, "the local store %.110s cannot be used: %.80s%.60s", path, why, because);
 }
 
-/* Nothing may be taken from anybody: no process uses it, and nothing is held that outlives its process. */
-plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path, plock_error *error) {
-    if (plock__local_used(fd)) return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and other processes use it");
+/* --- is it needed as it is? --- */
+
+/* The room that a file of this size was made with, if all of it is there and laid out as here; else 0. */
+static uint32_t keys_in(int fd) {
+    uint32_t low = PLOCK_LOCAL_KEYS_MIN, high = PLOCK_LOCAL_KEYS_MAX, layout;
+    struct stat found;
+    if (fstat(fd, &found) || !has_magic_at(fd, found.st_size - MAGIC)) return 0;
+    if (pread(fd, &layout, sizeof layout, layout_at(found.st_size)) != sizeof layout || layout != PLOCK__LOCAL_LAYOUT) return 0;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (plock__local_plan_for(middle).size < (uint64_t)found.st_size) low = middle + 1;
+        else high = middle;
+    }
+    return plock__local_plan_for(low).size == (uint64_t)found.st_size ? low : 0;
+}
+
+/* Nobody takes anything in it any more, and nobody who lives is about to. */
+static bool is_closed(int fd) {
+    static const uint32_t DAMAGED = 1;
+    uint32_t section;
+    if (pwrite(fd, &DAMAGED, sizeof DAMAGED, offsetof(plock__local_header, damaged)) != sizeof DAMAGED) return false;
+    if (pread(fd, &section, sizeof section, offsetof(plock__local_header, section)) != sizeof section) return false;
+    const uint32_t slot = plock__local_place_inside(section);
+    return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
+}
+
+/* Whether a process that lives has this claim, held or in line. */
+static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim) {
+    const unsigned state = plock__state(claim);
+    const uint64_t process = atomic_load(&claim->process), slot = process % PLOCK__LOCAL_PROCESSES;
+    plock__local_process found;
+    if ((state != PLOCK__HELD && state != PLOCK__WAITING) || !process || !plock__local_used(fd, (uint32_t)slot, 1)) return false;
+    if (pread(fd, &found, sizeof found, (off_t)(p->processes + slot * sizeof found)) != sizeof found) return true;
+    const uint64_t id = atomic_load(&found.id);
+    return id == process || id % PLOCK__LOCAL_PROCESSES != slot; /* else another has that place by now */
+}
+
+/* Does a process hold something in it, or wait? One that only has it open sees by itself, when it uses it next, what has become of it.
+ * Where the records are not all there, whoever has it open counts. */
+static bool is_needed(int fd) {
+    enum { AT_ONCE = 64 };
+    plock__local_claim claims[AT_ONCE];
+    if (!plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES)) return false;
+    const uint32_t keys = keys_in(fd);
+    if (!keys || !is_closed(fd)) return true;
+    const plock__local_plan p = plock__local_plan_for(keys);
+    for (uint32_t first = 0; first < p.claim_count; first += AT_ONCE) {
+        const uint32_t count = p.claim_count - first < AT_ONCE ? p.claim_count - first : AT_ONCE;
+        const size_t length = count * sizeof *claims;
+        if (pread(fd, claims, length, (off_t)(p.claims + first * sizeof *claims)) != (ssize_t)length) return true;
+        for (uint32_t i = 0; i < count; i++)
+            if (counts(fd, &p, &claims[i])) return true;
+    }
+    return false;
+}
+
+/* Is something held in it that outlives its process? */
+static bool keeps(const plock__local_verdict *v) {
     const plock_ns now = plock_now();
-    if (v->readable && !v->rebooted && v->outlives_until > now && v->outlives_until <= plock_after(now, PLOCK_TTL_MAX))
-        return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and locks in it are kept for some time yet");
+    return v->readable && !v->rebooted && v->outlives_until > now && v->outlives_until <= plock_after(now, PLOCK_TTL_MAX);
+}
+
+bool plock__local_goes(int fd, const plock__local_verdict *v) {
+    return !v->usable || (v->left_over && !keeps(v) && !plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES));
+}
+
+/* Nothing may be taken from anybody. */
+plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path, plock_error *error) {
+    if (keeps(v)) return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and locks in it are kept for some time yet");
+    if (!v->usable && is_needed(fd)) return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and other processes use it");
     return PLOCK_OK;
 }
 
@@ -154,6 +225,7 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     header.keys_free = header.claims_free = PLOCK__LOCAL_NONE;
     if (ftruncate(fd, (off_t)p.size) || plock__local_fill(fd, 0, p.keys)) return -1;
     if (pwrite(fd, PLOCK__LOCAL_MAGIC, MAGIC, (off_t)p.size - MAGIC) != MAGIC) return -1;
+    if (pwrite(fd, &header.title.layout, sizeof header.title.layout, layout_at((off_t)p.size)) != sizeof header.title.layout) return -1;
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 

@@ -29,7 +29,10 @@ plock__local_verdict plock__local_judge(int fd);
 /* Fails with the status and these words. */
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path, const char *why, const char *because);
 
-/* Nothing may be taken from anybody: PLOCK_OK, or PLOCK_PROTOCOL. */
+/* It cannot be used; or it is left from before a reboot, perhaps, and nothing in it counts any more. */
+bool plock__local_goes(int fd, const plock__local_verdict *v);
+
+/* One that goes: nothing may be taken from anybody. PLOCK_OK, or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path, plock_error *error);
 
 /* Puts a new one in its place, with the folder's lock. PLOCK_OK, PLOCK_STORE_FULL, PLOCK_BAD_CONFIG or PLOCK_CRYPTO. */

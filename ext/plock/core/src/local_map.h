@@ -123,6 +123,9 @@ PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns n
 /* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be. */
 PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_error *error);
 
+/* The place of the process that is inside, where the header says this; none has UINT32_MAX. */
+uint32_t plock__local_place_inside(uint32_t section);
+
 /* Who was inside at last, for people; 0: nobody. */
 int plock__local_insider(const plock__local_map *map);
 
@@ -135,7 +138,7 @@ PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool 
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* whoever it is */
 bool plock__local_life_is_shared(void); /* by whoever inherits the file */
-bool plock__local_used(int fd); /* does any process use the file? */
+bool plock__local_used(int fd, uint32_t first, uint32_t count); /* does any process use the file that has one of these places? */
 
 /* A descriptor that is readable when this process ends; -1 where there is no such. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);

@@ -49,8 +49,8 @@ static bool locked(int fd, off_t first, off_t length) {
     return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK; /* what cannot be asked counts as alive: nothing is taken from it */
 }
 
-bool plock__local_used(int fd) {
-    return locked(fd, 0, SLOTS);
+bool plock__local_used(int fd, uint32_t first, uint32_t count) {
+    return locked(fd, (off_t)first, (off_t)count);
 }
 
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {

@@ -111,8 +111,12 @@ plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
     return plock__local_loss_of(map, error);
 }
 
+uint32_t plock__local_place_inside(uint32_t section) {
+    return (section & PLACE) - 1;
+}
+
 int plock__local_insider(const plock__local_map *map) {
-    const uint32_t slot = (atomic_load(&map->header->section) & PLACE) - 1;
+    const uint32_t slot = plock__local_place_inside(atomic_load(&map->header->section));
     return slot < PLOCK__LOCAL_PROCESSES ? map->processes[slot].pid : 0;
 }
 
