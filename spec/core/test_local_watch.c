@@ -54,6 +54,59 @@ static void a_lease_is_renewed_until_it_is_released(void) {
     plock_local_close(store);
 }
 
+struct holder {
+    bool renews;
+    int ready[2], go[2];
+};
+
+static void hold_until_told(void *context) {
+    const struct holder *holder = context;
+    char byte;
+    plock_local_lease *lease = local_lease(local_open(), "k");
+    if (local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = holder->renews})) _exit(1);
+    if (write(holder->ready[1], "", 1) != 1 || read(holder->go[0], &byte, 1) != 1) _exit(2);
+    _exit(plock_local_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
+}
+
+/* As with flock(1): whoever is stopped for a while is not dead. Where the time was asked for, it is over. */
+static void time_alone_ends_only_what_is_not_renewed(void) {
+    for (int renews = 0; renews < 2; renews++) {
+        struct holder holder = {.renews = renews};
+        char byte;
+        plock_local *store = local_open();
+        plock_local_lease *lease = local_lease(store, "k");
+        CHECK(pipe(holder.ready) == 0 && pipe(holder.go) == 0);
+        const pid_t pid = local_child(hold_until_told, &holder);
+        CHECK(read(holder.ready[0], &byte, 1) == 1);
+        CHECK(kill(pid, SIGSTOP) == 0);
+        CHECK_STATUS(local_acquire(lease, LONG, 4 * SHORT), renews ? PLOCK_TIMED_OUT : PLOCK_OK);
+        CHECK_INT(local_holders(store, "k"), 1);
+        CHECK(kill(pid, SIGCONT) == 0 && write(holder.go[1], "", 1) == 1);
+        CHECK_INT(WEXITSTATUS(local_status_of(pid)), renews ? 0 : 3);
+        plock_local_lease_free(lease);
+        plock_local_close(store);
+        for (int end = 0; end < 2; end++) {
+            (void)close(holder.ready[end]);
+            (void)close(holder.go[end]);
+        }
+    }
+}
+
+/* It is dead: then its lease is over, whoever is to have it by then. */
+static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
+    plock_local *store = local_open();
+    plock_local_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
+    CHECK_STATUS(local_acquire_as(left, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_leave(left), PLOCK_OK);
+    CHECK_STATUS(local_finish(left), PLOCK_OK);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
+    CHECK_STATUS(local_acquire(lease, LONG, 20 * SHORT), PLOCK_OK);
+    CHECK(plock_local_lease_waited(lease) <= 2 * SHORT);
+    plock_local_lease_free(left);
+    plock_local_lease_free(lease);
+    plock_local_close(store);
+}
+
 static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
     plock_local *store = local_open();
     plock_local_lease *lease = local_lease(store, "k");
@@ -387,6 +440,8 @@ static void threads_of_a_process_exclude_one_another(void) {
 int main(void) {
     local_begin();
     RUN(a_lease_is_renewed_until_it_is_released);
+    RUN(time_alone_ends_only_what_is_not_renewed);
+    RUN(what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over);
     RUN(a_bound_ends_the_renewal_and_the_loss_is_told);
     RUN(a_loss_is_told_and_only_to_who_wants_to_hear);
     RUN(a_forgotten_lease_is_released_and_told);

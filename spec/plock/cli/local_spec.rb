@@ -40,6 +40,17 @@ RSpec.describe "plock without a server" do
     expect(waiting.value).to eq [false, false] # an hour before its time
   end
 
+  it "keeps the key as long as its process lives, though it is stopped for longer than the ttl" do
+    job = start_plock("run", "--ttl", "0.2", key, "--", *shell("echo >&3; read line"), input: true)
+    job.line
+    job.signal(:STOP)
+    expect(store.try_acquire(key, wait: 0.8)).to be_nil
+    job.signal(:CONT)
+    job.tell
+    expect(job.finish.exitstatus).to eq 0
+    expect(store.try_acquire(key) { :ours }).to eq :ours
+  end
+
   it "keeps the key as long as the watchdog has not seen the last one go" do
     skip "here a lock belongs to its process" unless store.__send__(:liveness)
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("echo $$ >&3; exec sleep 60"))

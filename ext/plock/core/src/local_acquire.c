@@ -19,9 +19,15 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
+/* What is renewed needs no end in time: it ends with its process, or where it was bounded. */
+plock_ns plock__local_lasts(const plock_local_lease *lease) {
+    if (!lease->renews) return lease->ttl;
+    return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
+}
+
 plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
     const plock_local_terms *terms = &lease->terms;
-    *wish = (plock__local_wish){.ttl = lease->ttl, .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
+    *wish = (plock__local_wish){.ttl = lease->ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
                                 .watched = lease->watched, .label = plock__text(terms->label, terms->label_length),
                                 .thread = (int64_t)plock__thread_number(), .lease = lease->watched || lease->automatic || terms->wait ? lease : NULL};
     return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
@@ -32,8 +38,9 @@ void plock__local_date(plock_local_lease *lease, plock_ns now) {
     const plock__local_claim *claim = &lease->map->claims[lease->claim];
     lease->held = true;
     lease->fence = claim->fence;
-    lease->valid_until = atomic_load(&claim->until);
-    lease->acquired_at = lease->contended ? lease->valid_until - lease->ttl : now;
+    const plock_ns until = atomic_load(&claim->until);
+    lease->acquired_at = lease->contended && until != PLOCK_NEVER ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least) : now;
+    plock__local_seen_until(lease, until, lease->acquired_at);
     lease->waited = lease->acquired_at - lease->began_at;
 }
 
@@ -181,7 +188,7 @@ static bool takes_his_turn(plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, now, &ignored)) return false;
     plock__local_date(lease, now);
-    lease->held = plock__local_still(lease, PLOCK__HELD) && now < lease->valid_until;
+    lease->held = plock__local_still(lease, PLOCK__HELD) && now < atomic_load(&lease->map->claims[lease->claim].until);
     return lease->held;
 }
 

@@ -27,7 +27,8 @@ static plock_status go_in(plock_local *store, plock__local_map **map, plock_want
 static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
-    person->left = person->waits ? 0 : atomic_load(&claim->until) - now;
+    const plock_ns left = atomic_load(&claim->until) - now, most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
+    person->left = person->waits ? 0 : left < most ? left : most;
     person->fence = person->waits ? 0 : claim->fence;
     person->since = claim->since;
     person->pid = claim->pid;

@@ -85,10 +85,11 @@ typedef struct plock__local_claim {
     uint32_t key;
     _Atomic uint64_t word;     /* serial number × PLOCK__STATES + state: its order of arrival, and whether it still is what it was */
     _Atomic uint64_t process;  /* with which it ends; 0: with none */
-    _Atomic int64_t until;     /* held: when it ends by itself */
+    _Atomic int64_t until;     /* held: when it ends by itself; PLOCK_NEVER: with its process */
     int64_t kept_until;        /* held: by then it ends where its process has died before, at the latest */
     int64_t fence;
-    int64_t ttl, at_least;     /* waiting: what it is to be given */
+    int64_t ttl, at_least;     /* waiting: what it is to be given; its ttl is for people where it lasts longer */
+    int64_t lasts;             /* waiting: how long it is to be held where its process lives */
     int64_t since;             /* microseconds since 1970: waiting, and then held */
     int64_t thread;
     int32_t pid;

@@ -305,7 +305,9 @@ bool plock_local_lease_inherited(const plock_local_lease *lease) {
 }
 
 bool plock_local_lease_valid(const plock_local_lease *lease) {
-    return held_here(lease) && stands(lease) && plock__local_still(lease, PLOCK__HELD) && plock_now() < plock_local_lease_valid_until(lease);
+    if (!held_here(lease) || !stands(lease)) return false;
+    const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
+    return plock_now() < until && plock__local_still(lease, PLOCK__HELD); /* else it may have become another's in between */
 }
 
 bool plock_local_lease_lost(const plock_local_lease *lease) {
@@ -317,9 +319,7 @@ bool plock_local_lease_lost(const plock_local_lease *lease) {
 }
 
 plock_ns plock_local_lease_valid_until(const plock_local_lease *lease) {
-    if (!held_here(lease) || !stands(lease) || !plock__local_still(lease, PLOCK__HELD)) return lease->valid_until;
-    const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    return plock__local_still(lease, PLOCK__HELD) ? until : lease->valid_until; /* it may have become another's in between */
+    return atomic_load(&lease->valid_until);
 }
 
 bool plock_local_lease_contended(const plock_local_lease *lease) {

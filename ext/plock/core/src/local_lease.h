@@ -45,7 +45,7 @@ struct plock_local_lease {
     bool automatic;   /* it renews, but is not watched from the first moment: the thread sees to it when `later` begins */
     bool told;        /* its loss is to be told */
     plock_later later;
-    plock_ns ttl, renew_at, renewed_until;
+    plock_ns ttl, renew_at;
 
     /* The program's. */
     enum plock__local_operation { PLOCK__IDLE, PLOCK__ACQUIRES, PLOCK__RELEASES, PLOCK__EXTENDS, PLOCK__DOWNGRADES, PLOCK__LEAVES, PLOCK__ADOPTS, PLOCK__RELEASES_OWNED } doing;
@@ -56,7 +56,8 @@ struct plock_local_lease {
     plock_ns began_at, deadline, patience_ends;
     plock_ns span; /* new ttl, or how long the key is kept */
     int64_t fence;
-    plock_ns acquired_at, valid_until, waited;
+    plock_ns acquired_at, waited;
+    _Atomic plock_ns valid_until; /* as the program sees it: no later than the claim's end, and for one that is renewed no later than its ttl */
     plock_error error;
     size_t owner_length;
     char *brought; /* NULL: the token */
@@ -95,6 +96,9 @@ PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, 
 /* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
+
+/* For how long a claim of the lease is to be held at most where its process lives. */
+plock_ns plock__local_lasts(const plock_local_lease *lease);
 
 /* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
@@ -154,6 +158,12 @@ void plock__local_hand_over(plock_local_lease *lease);
 
 /* Gives up a reference. */
 void plock__local_lease_release(plock_local_lease *lease);
+
+/* It was granted, extended or renewed at that moment, and its claim ends then. */
+static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {
+    const plock_ns renewed = plock_after(from, lease->ttl);
+    atomic_store(&lease->valid_until, lease->renews && renewed < until ? renewed : until);
+}
 
 /* Does the claim still say so? */
 static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {

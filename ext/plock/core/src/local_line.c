@@ -86,7 +86,7 @@ static void date(plock__local_map *map, plock__local_claim *claim, plock_ns now)
     claim->fence = plock__local_next_fence(map, wall);
     claim->since = wall;
     claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
-    atomic_store_explicit(&claim->until, plock_after(now, claim->ttl > claim->at_least ? claim->ttl : claim->at_least), memory_order_relaxed);
+    atomic_store_explicit(&claim->until, plock_after(now, claim->lasts > claim->at_least ? claim->lasts : claim->at_least), memory_order_relaxed);
     if (claim->kept_until) plock__local_outlives(map, claim->kept_until);
     PLOCK__FAULT();
 }
@@ -206,6 +206,7 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
     claim->key = number;
     claim->ttl = wish->ttl;
     claim->at_least = wish->at_least;
+    claim->lasts = wish->lasts;
     claim->thread = wish->thread;
     claim->pid = map->processes[map->slot].pid;
     claim->limit = (uint16_t)wish->limit;

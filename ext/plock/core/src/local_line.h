@@ -10,7 +10,7 @@
 
 /* What somebody asks for. */
 typedef struct plock__local_wish {
-    plock_ns ttl, at_least;
+    plock_ns ttl, at_least, lasts;
     char mode;
     unsigned limit;
     bool watched;

@@ -66,19 +66,20 @@ static void end_if_over(plock_local_lease *lease, plock_ns now) {
 /* When the key is to stay taken for longer, kept_until says it by now. */
 static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
     atomic_store(&held->until, until);
-    held->ttl = ttl;
+    held->ttl = held->lasts = ttl;
     held->at_least = 0;
 }
 
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
-    const plock_ns until = plock_after(now, lease->span);
-    if (until < atomic_load(&held->until)) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
+    const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
+    const plock_ns until = lease->renews && wanted < before ? before : wanted; /* it is renewed until then in any case */
+    if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
     give_span(held, lease->span, until);
-    lease->valid_until = until;
     plock__enter();
     lease->ttl = lease->span;
+    plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
     if (lease->employed) plock__worker_prod(&lease->job);
     if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
@@ -92,16 +93,20 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
     plock__local_tidy(lease->map, held->key, now);
 }
 
-static void leave(plock_local_lease *lease) {
+/* From now on no process answers for it, so it needs an end in time. */
+static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = &map->claims[lease->claim];
+    const plock_ns alone = plock_after(now, lease->ttl);
+    const plock_ns until = alone > held->kept_until ? alone : held->kept_until;
+    if (lease->renews && until < atomic_load(&held->until)) atomic_store(&held->until, until);
     plock__local_outlives(map, atomic_load(&held->until));
     plock__local_first_looks(map, plock__key(map, held->key));
     PLOCK__FAULT();
     map->lease_of[lease->claim] = NULL;
     held->watched = 0;
     atomic_store(&held->process, 0);
-    lease->valid_until = atomic_load(&held->until);
+    plock__local_seen_until(lease, atomic_load(&held->until), now);
     lease->held = false;
 }
 
@@ -113,7 +118,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     else if (lease->doing == PLOCK__RELEASES) release(lease, now);
     else if (lease->doing == PLOCK__EXTENDS) extend(lease, now);
     else if (lease->doing == PLOCK__DOWNGRADES) downgrade(lease, now);
-    else leave(lease);
+    else leave(lease, now);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
     const plock_status status = plock__local_leave(map, &lease->error);
@@ -187,6 +192,14 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
+/* Whoever had it may have had it for as long as his process lives; now it is the adopter who says. */
+static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
+    const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least, alone = plock_after(now, most);
+    const plock_ns bounded = lease->terms.max_hold ? plock_after(now, lease->terms.max_hold) : PLOCK_NEVER;
+    const plock_ns until = lease->renews ? bounded : alone < atomic_load(&held->until) ? alone : atomic_load(&held->until);
+    atomic_store(&held->until, until > held->kept_until ? until : held->kept_until);
+}
+
 static void take_over(plock_local_lease *lease, uint32_t number, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = plock__claim(map, number);
@@ -204,6 +217,8 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     const plock_ns span = new_span(lease, held, now);
     if (span) give_span(held, span, plock_after(now, span));
     PLOCK__FAULT();
+    end_with(lease, held, now);
+    PLOCK__FAULT();
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
     plock__local_has_claim(lease, number);
     lease->held = true;
@@ -212,7 +227,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     lease->place = PLOCK__HOLDS;
     lease->ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
     lease->acquired_at = now;
-    lease->valid_until = atomic_load(&held->until);
+    plock__local_seen_until(lease, atomic_load(&held->until), now);
 }
 
 static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
@@ -244,7 +259,6 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
         plock__enter();
         plock__local_register(lease);
         plock__local_begin_watch(lease);
-        if (lease->terms.max_hold) lease->renewed_until = plock_after(now, lease->terms.max_hold);
         plock__leave();
         plock__local_employ(lease);
     }

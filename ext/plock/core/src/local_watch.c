@@ -1,4 +1,4 @@
-/* What the native thread does for one lease of a local store: renews it, tells of its loss, ends a claim that its owner could not end. */
+/* What the native thread does for one lease of a local store: renews what is seen of it, tells of its loss, ends a claim that its owner could not end. */
 #include "local_lease.h"
 
 #include "memory.h"
@@ -27,62 +27,44 @@ void plock__local_lease_release(plock_local_lease *lease) {
 static plock_status step(plock_job *job, plock_want *want);
 static void put_down(plock_job *job);
 
-/* --- renewal --- */
+/* --- what is held --- */
 
 static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-/* PLOCK_OK, PLOCK_NOT_OWNER or PLOCK_AGAIN. */
-static plock_status renew(plock_local_lease *lease, plock_ns ttl, plock_ns latest) {
-    plock__local_map *map = lease->map;
-    plock_error ignored = {.status = PLOCK_OK};
-    const plock_ns now = plock_now();
-    plock_status status = plock__local_enter(map, now, &ignored);
-    if (status) return status == PLOCK_AGAIN ? PLOCK_AGAIN : PLOCK_NOT_OWNER;
-    const bool ours = plock__local_still(lease, PLOCK__HELD) && now < until_of(lease);
-    if (ours) {
-        const plock_ns wanted = plock_after(now, ttl), until = wanted < latest ? wanted : latest;
-        if (until > until_of(lease)) atomic_store(&map->claims[lease->claim].until, until);
-    }
-    status = plock__local_leave(map, &ignored);
-    return ours && !status ? PLOCK_OK : PLOCK_NOT_OWNER;
-}
-
 /* With the lock held: it is held from now on. */
 void plock__local_begin_watch(plock_local_lease *lease) {
-    const plock_ns began = until_of(lease) - lease->ttl;
-    lease->renewed_until = lease->terms.max_hold ? plock_after(began, lease->terms.max_hold) : PLOCK_NEVER;
     lease->renew_at = 0; /* the thread sees to that */
 }
 
+/* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only what the program sees. With the lock held.
+ * Has it been renewed? */
+static bool renew(plock_local_lease *lease, plock_ns now) {
+    const plock_ns third = lease->ttl / PLOCK__RENEWALS_PER_TTL;
+    if (!lease->renew_at) lease->renew_at = now + third;
+    if (!lease->renews || now < lease->renew_at) return false;
+    plock__local_seen_until(lease, until_of(lease), now);
+    lease->renew_at = now + third;
+    return true;
+}
+
 static plock_status watch(plock_local_lease *lease, plock_want *want) {
-    for (;;) {
-        plock_error ignored;
-        const plock_ns now = plock_now();
-        (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
-        plock__enter();
-        const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
-        const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
-        const plock_ns ttl = lease->ttl, latest = lease->renewed_until;
-        if (lease->place == PLOCK__HOLDS && !lease->renew_at) lease->renew_at = now + ttl / PLOCK__RENEWALS_PER_TTL;
-        const bool renews = lease->renews && now < latest, due = renews && now >= lease->renew_at;
-        *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
-        if (!waits && renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
-        if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
-        if (lost) lease->ended = true;
-        plock__leave();
-        if (lost && lease->told) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
-        if (ended || lost) return PLOCK_OK;
-        if (waits || !due) return PLOCK_AGAIN;
-        const plock_status status = renew(lease, ttl, latest);
-        const plock_ns then = plock_now();
-        plock__enter();
-        if (status == PLOCK_NOT_OWNER) lease->place = PLOCK__OUSTED;
-        lease->renew_at = status == PLOCK_AGAIN ? then + IN_A_MOMENT : then + ttl / PLOCK__RENEWALS_PER_TTL;
-        plock__leave();
-        if (status == PLOCK_OK) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, then - now);
-    }
+    plock_error ignored;
+    const plock_ns now = plock_now();
+    (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
+    plock__enter();
+    const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
+    const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
+    const bool renewed = !ended && !lost && !waits && renew(lease, now);
+    *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
+    if (!waits && lease->renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
+    if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
+    if (lost) lease->ended = true;
+    plock__leave();
+    if (lost && lease->told) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+    if (renewed) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, 0);
+    return ended || lost ? PLOCK_OK : PLOCK_AGAIN;
 }
 
 /* --- one that is left alone at first --- */
@@ -130,8 +112,7 @@ void plock__local_see_to_later(plock_local_lease *lease) {
     const plock_ns now = plock_now();
     plock__enter();
     plock__local_begin_watch(lease);
-    if (lease->doing == PLOCK__ADOPTS && lease->terms.max_hold) lease->renewed_until = plock_after(now, lease->terms.max_hold);
-    plock__later_by(&lease->later, plock__later_than(now, now + (until_of(lease) - now) / PLOCK__RENEWALS_PER_TTL));
+    plock__later_by(&lease->later, plock__later_than(now, now + lease->ttl / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
