@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -58,8 +60,8 @@ static VALUE die_with_parent(VALUE self) {
 
 /* --- the watchdog; in a forked child of a process with threads, so nothing but system calls --- */
 
-static const struct timespec PAUSE = {.tv_nsec = 5 * 1000 * 1000};
-enum { PAUSES = 400 }; /* 2 s at most: who is dead may find nobody to reap him, and then the group never ends */
+static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
+enum { BLIND = 12 }; /* looks, some 2 s, where nobody can say whether a group is dead: who is may find nobody to reap him */
 
 static void close_range_of(long first, long last) {
     if (first > last) return;
@@ -78,6 +80,91 @@ static void close_all_but(int one, int other) {
     close_range_of(high + 1L, INT32_MAX);
 }
 
+#ifdef __linux__
+
+/* Of /proc/N/stat, as much as has room. What stands between the brackets is a name, which may have brackets itself. */
+static const char *stat_of(const char *number, char *line, size_t room) {
+    char path[48];
+    (void)snprintf(path, sizeof path, "/proc/%.20s/stat", number);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    const ssize_t got = read(fd, line, room - 1);
+    (void)close(fd);
+    line[got > 0 ? got : 0] = 0;
+    const char *name_ends = strrchr(line, ')');
+    return name_ends && name_ends[1] ? name_ends + 2 : NULL;
+}
+
+static bool lives_in(const char *number, pid_t group) {
+    char line[512], state;
+    int parent, its_group;
+    const char *rest = stat_of(number, line, sizeof line);
+    return rest && sscanf(rest, "%c %d %d", &state, &parent, &its_group) == 3 && its_group == group && state != 'Z' && state != 'X';
+}
+
+/* Is anybody of the group left who is not dead? Without opendir(3), which allocates. 1, 0, or -1: that cannot be seen. */
+static int anybody_left(pid_t group) {
+    _Alignas(8) char entries[4096];
+    struct entry { /* getdents64(2) */
+        uint64_t inode;
+        int64_t offset;
+        unsigned short length;
+        unsigned char kind;
+        char name[];
+    };
+    const int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long got = -1, at;
+    int numbers = 0, found = 0;
+    while (proc >= 0 && !found && (got = syscall(SYS_getdents64, proc, entries, sizeof entries)) > 0)
+        for (at = 0; at < got && !found; at += ((struct entry *)(void *)(entries + at))->length) {
+            const char *name = ((struct entry *)(void *)(entries + at))->name;
+            if (*name < '1' || *name > '9') continue;
+            numbers++;
+            found = lives_in(name, group);
+        }
+    if (proc >= 0) (void)close(proc);
+    return found ? 1 : got < 0 || !numbers ? -1 : 0;
+}
+
+/* What ps shows of it, and pkill -f compares: not the words of the one that it guards. */
+static void take_name(void) {
+    static const char NAME[] = "lease-watchdog";
+    char line[1024];
+    unsigned long start = 0, end = 0;
+    (void)prctl(PR_SET_NAME, NAME);
+    const char *at = stat_of("self", line, sizeof line);
+    for (int field = 3; at && field < 48; field++) at = (at = strchr(at, ' ')) ? at + 1 : NULL;
+    if (!at || sscanf(at, "%lu %lu", &start, &end) != 2 || !start || end <= start) return;
+    memset((void *)start, 0, end - start);
+    memcpy((void *)start, NAME, end - start > sizeof NAME ? sizeof NAME : end - start - 1);
+}
+
+#else
+
+static int anybody_left(pid_t group) {
+    (void)group;
+    return -1;
+}
+
+static void take_name(void) {
+}
+
+#endif
+
+/* Until nobody of it is left: one that may not be killed, because it has become another user's, ends when it likes. */
+static void end_group(pid_t group) {
+    long pause = PAUSE;
+    for (int blind = 0; blind < BLIND;) {
+        if (kill(-group, SIGKILL) && errno != EPERM) return;
+        const struct timespec moment = {.tv_nsec = pause};
+        (void)nanosleep(&moment, NULL);
+        if (pause < LONGEST_PAUSE) pause *= 2;
+        const int left = anybody_left(group);
+        if (left == 0) return;
+        if (left < 0) blind++;
+    }
+}
+
 /* The group that was told last, or else the first one; 0: none is to be killed. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
@@ -90,15 +177,12 @@ static pid_t hear(int from, pid_t group) {
 
 /* Every signal is blocked: only SIGKILL ends it early. */
 static void watch(int from, int kept, pid_t first) {
-#ifdef __linux__
-    (void)prctl(PR_SET_NAME, "lease-watchdog"); /* another name than the one it guards: who kills that by name kills not this, too */
-#endif
+    take_name();
     (void)setsid();
     if (chdir("/") || fcntl(from, F_SETFL, 0)) _exit(1); /* Ruby's pipes do not block */
     close_all_but(from, kept < 0 ? from : kept);
     const pid_t group = hear(from, first);
-    if (group > 0)
-        for (int i = 0; i < PAUSES && kill(-group, SIGKILL) == 0; i++) (void)nanosleep(&PAUSE, NULL);
+    if (group > 0) end_group(group);
     _exit(0);
 }
 

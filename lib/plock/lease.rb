@@ -176,13 +176,14 @@ module Plock
     #
     # On Redis a release that could not reach the server is repeated in the background, until the lease would have ended by itself.
     #
+    # @param keep [Boolean] false: the key is free at once, whatever is left of `at_least:`, for nothing was done under the lease
     # @return [Boolean] true where it was still ours, or where no connection of the pool was free in time and the release goes on in
     #   the background; false where it was lost, released or handed over before, or is a parent's
     # @raise [Error] the store could not be asked; it frees the key by itself when the time is over
-    def release
+    def release(keep: true)
       return false if @given_away || @hold.inherited?
 
-      Thread.handle_interrupt(Locking::Taking.mask) { let_go }
+      Thread.handle_interrupt(Locking::Taking.mask) { let_go(keep ? left_to_keep : 0.0) }
     end
 
     # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. The process that is
@@ -344,9 +345,9 @@ module Plock
 
     private
 
-    def let_go
+    def let_go(keep = left_to_keep)
       since = releasing
-      released(@hold.release(left_to_keep), since)
+      released(@hold.release(keep), since)
     rescue *Locking::Taking::STORE_FAILURES
       @released = true # as far as it can be; whoever asked for it hears of that
       raise

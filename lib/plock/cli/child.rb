@@ -19,8 +19,9 @@ module Plock
       # @param environment [Hash{String => String}]
       def initialize(command, environment)
         waits, @go = IO.pipe
-        @pid = fork { become(command, environment, waits) }
-        waits.close
+        @failure, fails = IO.pipe # of which the other end is gone as soon as it is the command
+        @pid = fork { become(command, environment, waits, fails) }
+        [waits, fails].each(&:close)
         form_group
       end
 
@@ -35,6 +36,12 @@ module Plock
       # @return [Boolean] has it ended? It is not reaped yet, so no other group has its number.
       def ended?
         @status.nil? && Processes.ended?(@pid)
+      end
+
+      # @return [Boolean] now that it has ended: was it never the command, because that cannot be run?
+      def failed_to_run?
+        @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
+        @failed_to_run
       end
 
       # @return [Process::Status]
@@ -79,23 +86,18 @@ module Plock
       end
 
       # Its copies of the parent's pipes are closed when it is another program.
-      def become(command, environment, waits)
+      def become(command, environment, waits, fails)
         Process.setpgid(0, 0)
         Processes.die_with_parent
         @go.close # or it would wait for itself, where the parent is no more
         exit!(ExitStatus::SOFTWARE) unless waits.read(1)
         exec(environment, [command.first, command.first], *command.drop(1))
-      rescue Errno::ENOENT => e
-        fail_to_run(command, e, ExitStatus::NOT_FOUND)
       rescue SystemCallError => e
-        fail_to_run(command, e, ExitStatus::CANNOT_RUN)
+        fails.syswrite("!")
+        CLI.complain("#{command.first}: #{e.message.delete_suffix(" - #{command.first}")}")
+        exit!(e.is_a?(Errno::ENOENT) ? ExitStatus::NOT_FOUND : ExitStatus::CANNOT_RUN)
       ensure
         exit!(ExitStatus::CANNOT_RUN) # nothing of the parent's is to run here, whatever was raised
-      end
-
-      def fail_to_run(command, error, status)
-        CLI.complain("#{command.first}: #{error.message.delete_suffix(" - #{command.first}")}")
-        exit!(status)
       end
     end
   end

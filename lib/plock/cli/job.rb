@@ -58,6 +58,11 @@ module Plock
         @lost
       end
 
+      # @return [Boolean] now that it is over: was there no command, because it cannot be run?
+      def failed_to_run?
+        @child.failed_to_run?
+      end
+
       # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to know: a shell goes on after
       # a status of 130, and stops after a signal. Who leads a session has no such shell above him.
       #

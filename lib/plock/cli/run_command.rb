@@ -75,7 +75,7 @@ module Plock
       def supervise(lease)
         job = Job.new(@command, environment(lease), lease: lease, bell: @bell, grace: @grace, holding: liveness)
         status = job.run { CLI.complain("the lease on #{@key.inspect} was lost: the command is ended") }
-        return ExitStatus::LOST if job.lost? || lost_unnoticed?(lease)
+        return ExitStatus::LOST if job.lost? || lost_unnoticed?(lease, keep: !job.failed_to_run?)
 
         job.interrupted? ? nil : status
       end
@@ -98,8 +98,8 @@ module Plock
       end
 
       # It may have been broken in the last moment, before anybody could be told.
-      def lost_unnoticed?(lease)
-        return false if lease.release
+      def lost_unnoticed?(lease, keep:)
+        return false if lease.release(keep: keep)
 
         CLI.complain("the lease on #{@key.inspect} was lost before the command had ended")
         true

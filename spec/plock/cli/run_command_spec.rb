@@ -92,6 +92,13 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
   end
 
+  it "keeps no key with --at-least where the command cannot be run" do
+    expect(run_plock("--at-least", "30", %w[no-such-command]).last.exitstatus).to eq 127
+    expect(run_plock("--at-least", "30", [__FILE__]).last.exitstatus).to eq 126
+    expect(run_plock("--at-least", "30", shell("exit 127")).last.exitstatus).to eq 127 # which has run
+    expect(run_plock(%w[true]).last.exitstatus).to eq 75
+  end
+
   it "keeps the key taken with --at-least" do
     expect(run_plock("--at-least", "30", %w[true]).last.exitstatus).to eq 0
     expect(store.status(key).remaining).to be_between(20, 30)

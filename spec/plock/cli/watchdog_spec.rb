@@ -86,19 +86,71 @@ RSpec.describe Plock::CLI::Watchdog do
     watchdog.finish
   end
 
-  it "holds on to a descriptor until the last one of the group is gone" do
-    file = File.open(File.join(Support::Backstage.folder, unique_key.tr(":", "-")), "w")
-    group, dog, guard = guarded(holding: file) do
-      file.flock(File::LOCK_EX)
-      Process.kill(:KILL, Process.pid)
+  describe "holds on to a descriptor" do
+    let(:path) { File.join(Support::Backstage.folder, unique_key.tr(":", "-")) }
+
+    def locked? = !File.open(path, "a") { |file| file.flock(File::LOCK_EX | File::LOCK_NB) }
+
+    # Who guards is killed while it has the lock.
+    def guarded_with_lock
+      file = File.open(path, "w")
+      group, dog, guard = guarded(holding: file) do
+        file.flock(File::LOCK_EX)
+        Process.kill(:KILL, Process.pid)
+      end
+      file.close
+      guard.wait
+      [group, dog]
     end
-    file.close
-    guard.wait
-    eventually { !running?(group) } # dead, but this process has not waited for it
-    expect(File.open(file.path) { |other| other.flock(File::LOCK_EX | File::LOCK_NB) }).to be false
-    Process.wait(group)
-    File.open(file.path) { |other| eventually { other.flock(File::LOCK_EX | File::LOCK_NB) } }
-    expect_gone(dog)
+
+    it "until the last one of the group is dead, whether anybody has waited for it or not" do
+      group, dog = guarded_with_lock
+      eventually { !locked? }
+      expect(running?(group)).to be false
+      expect_gone(dog)
+      Process.wait(group)
+    end
+
+    it "as long as one lives that it may not kill, which has become another user" do
+      skip "only root can become another user" unless Process.uid.zero?
+      group = sleeper
+      file = File.open(path, "w")
+      guard = child do |parent|
+        file.flock(File::LOCK_EX)
+        Process::UID.change_privilege(65_534)
+        dog = described_class.new(holding: file.fileno)
+        dog.guard(group)
+        parent.tell(dog.pid)
+        parent.hear
+        Process.kill(:KILL, Process.pid)
+      end
+      dog = guard.hear
+      file.close
+      guard.tell(:go)
+      guard.wait
+      await_looks(dog)
+      expect([running?(group), locked?]).to eq [true, true]
+      bury(group)
+      eventually { !locked? }
+      expect_gone(dog)
+    end
+
+    # Two of them, at least: it sleeps in between.
+    def await_looks(dog)
+      2.times do
+        slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]
+        eventually { File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1] != slept }
+      end
+    end
+  end
+
+  it "is called by a name of its own, wherever one looks" do
+    skip "/proc shows it" unless Support::Inventory.available?
+    watchdog = described_class.new
+    eventually { File.read("/proc/#{watchdog.pid}/comm") == "lease-watchdog\n" }
+    eventually { File.read("/proc/#{watchdog.pid}/cmdline").delete("\0") == "lease-watchdog" }
+    expect(File.read("/proc/self/cmdline").delete("\0")).not_to eq "lease-watchdog"
+    watchdog.finish
   end
 
   it "is started again where it was killed, and knows what the first one knew" do

@@ -192,6 +192,11 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
+    it "keeps nothing taken where the release says so" do
+      expect(hold(ttl: 1, at_least: 20).release(keep: false)).to be(true)
+      expect_free
+    end
+
     unless unable.include?(:hand_over)
       it "is the end of the lease all the same: an adoption that comes late prolongs nothing" do
         dumps = [hold(ttl: long, at_least: 20).dump]
