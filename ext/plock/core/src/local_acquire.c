@@ -169,6 +169,7 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
+    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
     if (status) return status;
     const bool let_in = plock__local_still(lease, PLOCK__HELD), waits = plock__local_still(lease, PLOCK__WAITING);
     if (waits) {

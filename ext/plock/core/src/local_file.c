@@ -76,12 +76,12 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->inode = found.st_ino;
     map->title = v->title;
     void *bytes = mmap(NULL, (size_t)p.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "mapping the local store's file", errno);
+    if (bytes == MAP_FAILED) return plock__local_unusable(error, path, "mapping its file", errno);
     map->bytes = bytes;
     map->fd = open_apart(fd, path);
     const int code = errno;
     (void)close(fd);
-    if (map->fd < 0) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "opening the local store's file", code);
+    if (map->fd < 0) return plock__local_unusable(error, path, "opening its file", code);
     map->header = (plock__local_header *)bytes;
     map->processes = (plock__local_process *)(void *)(map->bytes + p.processes);
     map->buckets = (_Atomic uint32_t *)(void *)(map->bytes + p.buckets);
@@ -108,25 +108,44 @@ static enum plock__local_loss look(const plock__local_map *map) {
     return atomic_load(&map->header->damaged) ? PLOCK__LOCAL_DAMAGED : PLOCK__LOCAL_IN_PLACE;
 }
 
+/* Retained. With the lock held. */
+static plock__local_map *mapped(dev_t device, ino_t inode) {
+    plock__local_map *map = maps;
+    while (map && (map->device != device || map->inode != inode || plock__local_lost(map) || look(map) != PLOCK__LOCAL_IN_PLACE)) map = map->next;
+    if (map) map->references++;
+    return map;
+}
+
 /* One that this process has already: a second lock on it would be the same process's, and where locks are POSIX's, closing a second
- * descriptor would lose the first one's. With the folder's lock, under which alone maps come. */
+ * descriptor would lose the first one's. */
 static plock__local_map *known(int folder, const char *name) {
     struct stat found;
-    plock__local_map *map = NULL;
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
     plock__enter();
-    for (map = maps; map; map = map->next)
-        if (map->device == found.st_dev && map->inode == found.st_ino && !plock__local_lost(map) && look(map) == PLOCK__LOCAL_IN_PLACE) break;
-    if (map) map->references++;
+    plock__local_map *map = mapped(found.st_dev, found.st_ino);
     plock__leave();
     return map;
+}
+
+/* From now on others find it. Where another thread was quicker, that thread's takes its place. */
+static plock__local_map *enlist(plock__local_map *map) {
+    plock__enter();
+    plock__local_map *other = mapped(map->device, map->inode);
+    if (!other) {
+        map->next = maps;
+        maps = map;
+    }
+    plock__leave();
+    if (!other) return map;
+    unmap(map);
+    return other;
 }
 
 static plock_status open_file(int folder, const char *name, const char *path, int *fd, plock_error *error) {
     *fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT) return PLOCK_OK;
     if (*fd < 0 && errno == ELOOP) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is a symbolic link", "");
-    if (*fd < 0) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "opening the local store's file", errno);
+    if (*fd < 0) return plock__local_unusable(error, path, "opening its file", errno);
     const plock_status status = plock__local_accept_file(*fd, path, error);
     if (status) (void)close(*fd);
     return status;
@@ -138,30 +157,64 @@ static uint32_t room_for(unsigned keys, const plock__local_verdict *v) {
     return before >= PLOCK_LOCAL_KEYS_MIN && before <= PLOCK_LOCAL_KEYS_MAX ? before : PLOCK_LOCAL_KEYS;
 }
 
-/* The rest, with the folder's lock. *new: it was not mapped before. */
-static plock_status attach(plock__local_map **map, bool *new, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
-    const char *remade = NULL;
-    *new = false;
-    if ((*map = known(folder, name))) {
-        if (!keys || keys == (*map)->key_count) return PLOCK_OK;
-        plock__local_release(*map);
-        *map = NULL;
-        return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it was made with room for another number of keys", "");
+static const char OTHER_ROOM[] = "it was made with room for another number of keys";
+
+/* One that this process has already, or that can be used as it is. PLOCK_AGAIN: there is none. */
+static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v, const char *path, unsigned keys, const char *remade, plock_error *error) {
+    if (!v->why && (!keys || keys == v->title.keys)) {
+        const plock_status status = map_file(map, fd, path, v, error);
+        if (*map) (*map)->remade = remade;
+        return status;
     }
+    (void)close(fd);
+    return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v->why ? v->why : OTHER_ROOM, "");
+}
+
+static plock_status find(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+    if (!(*map = known(folder, name))) return PLOCK_AGAIN;
+    if (!keys || keys == (*map)->key_count) return PLOCK_OK;
+    plock__local_release(*map);
+    *map = NULL;
+    return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
+}
+
+/* Without the folder's lock, which many would wait for that come at once. Between the look at the file and the lock on a place in it another
+ * process may put a new one there; so it is looked for once more. PLOCK_AGAIN: it has to be made, or the like. */
+static plock_status find_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+    plock_status status = find(map, folder, name, path, keys, error);
+    if (status != PLOCK_AGAIN || !plock__local_life_is_shared()) return status;
+    int fd;
+    status = open_file(folder, name, path, &fd, error);
+    if (status || fd < 0) return status ? status : PLOCK_AGAIN;
+    const plock__local_verdict v = plock__local_judge(fd);
+    if (!v.usable || v.left_over) {
+        (void)close(fd);
+        return PLOCK_AGAIN;
+    }
+    status = use(map, fd, &v, path, keys, NULL, error);
+    const bool moved = *map && !status && look(*map) != PLOCK__LOCAL_IN_PLACE;
+    if (*map && (status || moved)) {
+        unmap(*map);
+        *map = NULL;
+    }
+    if (*map) *map = enlist(*map);
+    return moved ? PLOCK_AGAIN : status;
+}
+
+/* With the folder's lock. */
+static plock_status make_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+    const char *remade = NULL;
     for (int rounds = 0;; rounds++) {
         int fd;
-        plock_status status = open_file(folder, name, path, &fd, error);
-        if (status) return status;
+        plock_status status = find(map, folder, name, path, keys, error);
+        if (status == PLOCK_AGAIN) status = open_file(folder, name, path, &fd, error);
+        if (status || *map) return status;
         const plock__local_verdict v = fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
         if (fd >= 0 && !plock__local_goes(fd, &v)) {
-            if (!v.why && (!keys || keys == v.title.keys)) {
-                *new = true;
-                status = map_file(map, fd, path, &v, error);
-                if (*map) (*map)->remade = remade;
-                return status;
-            }
-            (void)close(fd);
-            return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v.why ? v.why : "it was made with room for another number of keys", "");
+            status = use(map, fd, &v, path, keys, remade, error);
+            if (*map && status) unmap(*map);
+            *map = *map && !status ? enlist(*map) : NULL;
+            return status;
         }
         if (!v.ours) status = plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
         else if (fd >= 0) status = plock__local_may_be_made_anew(fd, &v, path, error);
@@ -173,36 +226,28 @@ static plock_status attach(plock__local_map **map, bool *new, int folder, const 
     }
 }
 
+/* PLOCK_AGAIN: it is locked by another. */
 static plock_status lock_folder(int folder, const char *path, plock_error *error) {
-    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
-    const plock_ns deadline = plock_after(plock_now(), TURN);
     while (flock(folder, LOCK_EX | LOCK_NB)) {
-        if (errno == EINTR) continue;
-        if (errno != EWOULDBLOCK) return plock__fail_errno(error, PLOCK_BAD_CONFIG, "locking the local store's folder", errno);
-        if (plock_now() >= deadline) return plock__local_refuse(error, PLOCK_SILENT, path, "another process has been opening it for a second: is it stopped?", "");
-        (void)nanosleep(&moment, NULL);
+        if (errno == EWOULDBLOCK) return PLOCK_AGAIN;
+        if (errno != EINTR) return plock__local_unusable(error, path, "locking its folder", errno);
     }
     return PLOCK_OK;
 }
 
 plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error) {
+    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
+    const plock_ns deadline = plock_after(plock_now(), TURN);
     int folder;
     const char *name;
-    bool new = false;
     *map = NULL;
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
-    status = lock_folder(folder, path, error);
-    if (!status) status = attach(map, &new, folder, name, path, keys, error);
-    if (new && !status) {
-        plock__enter();
-        (*map)->next = maps;
-        maps = *map;
-        plock__leave();
-    } else if (*map && status) {
-        unmap(*map);
-        *map = NULL;
-    }
+    while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN && (status = lock_folder(folder, path, error)) == PLOCK_AGAIN &&
+           plock_now() < deadline)
+        (void)nanosleep(&moment, NULL);
+    if (status == PLOCK_AGAIN) status = plock__local_refuse(error, PLOCK_SILENT, path, "another process has been opening it for a second: is it stopped?", "");
+    else if (!status && !*map) status = make_or_use(map, folder, name, path, keys, error);
     (void)close(folder); /* and its lock */
     return status;
 }

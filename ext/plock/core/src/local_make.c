@@ -3,12 +3,12 @@
 
 #include "failure.h"
 #include "plock/lease.h"
-#include "random.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __APPLE__
@@ -203,9 +203,17 @@ plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v
 
 /* --- making it --- */
 
+/* Who writes beyond that is ended by a signal. */
+static bool may_grow_to(uint64_t size) {
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= size;
+}
+
 /* Writing, not only reserving: then there is room in every file system, and nobody is ended by a fault when he uses it. */
 int plock__local_fill(int fd, uint64_t from, uint64_t until) {
     static const unsigned char ZEROS[16 * PLOCK__LOCAL_PAGE];
+    errno = EFBIG;
+    if (!may_grow_to(until)) return -1;
     while (from < until) {
         const size_t length = until - from < sizeof ZEROS ? (size_t)(until - from) : sizeof ZEROS;
         const ssize_t written = pwrite(fd, ZEROS, length, (off_t)from);
@@ -229,18 +237,20 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* Beside it first, so that nobody ever sees half a file. With the folder's lock. */
+/* Beside it first, so that nobody ever sees half a file. With the folder's lock, so what is there already was left by somebody who died. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys, int64_t fence, plock_error *error) {
     char beside[300];
-    uint64_t number;
-    if (plock__random(&number, sizeof number)) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const int length = snprintf(beside, sizeof beside, "%s.new.%016llx", name, (unsigned long long)number);
+    const int length = snprintf(beside, sizeof beside, "%s.new", name);
     if (length < 0 || (size_t)length >= sizeof beside) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
+    if (!may_grow_to(plock__local_plan_for(keys).size))
+        return plock__fail(error, PLOCK_STORE_FULL, "the local store %.120s needs a file of %llu bytes, and this process may write smaller ones only (ulimit -f)",
+                           path, (unsigned long long)plock__local_plan_for(keys).size);
+    (void)unlinkat(folder, beside, 0);
     const int fd = openat(folder, beside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
     const bool made = fd >= 0 && !fchmod(fd, S_IRUSR | S_IWUSR) && !write_new(fd, keys, fence) && !renameat(folder, beside, folder, name);
     const int code = errno;
     if (fd >= 0) (void)close(fd);
     if (made) return PLOCK_OK;
     if (fd >= 0) (void)unlinkat(folder, beside, 0);
-    return plock__fail_errno(error, code == ENOSPC || code == EDQUOT ? PLOCK_STORE_FULL : PLOCK_BAD_CONFIG, "making the local store's file", code);
+    return plock__local_unusable(error, path, "making its file", code);
 }

@@ -104,6 +104,10 @@ void plock__local_in_child(void);
 
 /* --- local_place.c --- */
 
+/* The system says that it cannot be used: PLOCK_BAD_CONFIG where another path is needed, PLOCK_STORE_FULL, or PLOCK_CONNECT where it may do
+ * later. */
+plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing, int code);
+
 /* The default place; *path is the caller's to free. PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__local_default_path(char **path, plock_error *error);
 

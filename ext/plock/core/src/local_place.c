@@ -24,10 +24,14 @@ static plock_status refuse(plock_error *error, const char *path, const char *why
     return plock__fail(error, PLOCK_BAD_CONFIG, "the local store %.120s cannot be used: %s", path, why);
 }
 
-static plock_status refuse_errno(plock_error *error, const char *path, const char *doing, int code) {
+plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing, int code) {
+    static const int NAMED_WRONGLY[] = {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL, EISDIR};
     char what[PLOCK_MESSAGE_MAX];
+    plock_status status = code == ENOSPC || code == EDQUOT || code == EFBIG ? PLOCK_STORE_FULL : PLOCK_CONNECT;
+    for (size_t i = 0; i < sizeof NAMED_WRONGLY / sizeof *NAMED_WRONGLY; i++)
+        if (code == NAMED_WRONGLY[i]) status = PLOCK_BAD_CONFIG;
     (void)snprintf(what, sizeof what, "the local store %.120s: %s", path, doing);
-    return plock__fail_errno(error, PLOCK_BAD_CONFIG, what, code);
+    return plock__fail_errno(error, status, what, code);
 }
 
 /* --- the default place --- */
@@ -108,7 +112,7 @@ static const char *remote_file_system(int fd) {
 
 static plock_status accept_folder(int fd, const char *folder, plock_error *error) {
     struct stat found;
-    if (fstat(fd, &found)) return refuse_errno(error, folder, "looking at its folder", errno);
+    if (fstat(fd, &found)) return plock__local_unusable(error, folder, "looking at its folder", errno);
     if (found.st_uid != geteuid()) return refuse(error, folder, "the folder belongs to another user");
     if (found.st_mode & OTHERS_WRITE) return refuse(error, folder, "others can write to the folder; a folder of its own with mode 0700 will do");
     const char *remote = remote_file_system(fd);
@@ -128,10 +132,10 @@ plock_status plock__local_open_folder(const char *path, int *folder, const char 
     memcpy(parent, path, length);
     parent[length] = 0;
     *name = slash + 1;
-    if (mkdir(parent, S_IRWXU) && errno != EEXIST) return refuse_errno(error, parent, "making its folder", errno);
+    if (mkdir(parent, S_IRWXU) && errno != EEXIST) return plock__local_unusable(error, parent, "making its folder", errno);
     const int fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) return refuse(error, parent, "its folder is a symbolic link, or no folder");
-    if (fd < 0) return refuse_errno(error, parent, "opening its folder", errno);
+    if (fd < 0) return plock__local_unusable(error, parent, "opening its folder", errno);
     const plock_status status = accept_folder(fd, parent, error);
     if (status) (void)close(fd);
     else *folder = fd;
@@ -140,7 +144,7 @@ plock_status plock__local_open_folder(const char *path, int *folder, const char 
 
 plock_status plock__local_accept_file(int fd, const char *path, plock_error *error) {
     struct stat found;
-    if (fstat(fd, &found)) return refuse_errno(error, path, "looking at it", errno);
+    if (fstat(fd, &found)) return plock__local_unusable(error, path, "looking at it", errno);
     if (!S_ISREG(found.st_mode)) return refuse(error, path, "it is not a regular file");
     if (found.st_uid != geteuid()) return refuse(error, path, "it belongs to another user");
     if (found.st_mode & OTHERS_WRITE) return refuse(error, path, "others can write to it; its mode has to be 0600");

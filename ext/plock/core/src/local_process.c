@@ -104,18 +104,20 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
-    uint32_t slot = 0;
-    for (; slot < SLOTS; slot++) {
+    uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS; /* of many that come at once, each begins elsewhere */
+    for (; tried < SLOTS; tried++) {
+        slot = (first + tried) % SLOTS;
         struct flock lock = bytes((off_t)slot, 1);
         if (fcntl(map->fd, SET, &lock) == 0) break;
+        if (errno != EAGAIN && errno != EACCES) return plock__local_unusable(error, map->path, "locking a place in its file", errno);
     }
-    if (slot == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
+    if (tried == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
     map->slot = slot;
-    const plock_ns deadline = plock_after(plock_now(), PLOCK_SECOND);
+    const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
     plock_status status;
     do status = plock__local_enter(map, plock_now(), error); /* who died there had this place, or is found out in a moment */
     while (status == PLOCK_AGAIN && plock_now() < deadline);
-    if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for a second: is it stopped?",
+    if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for three seconds: is it stopped?",
                                                   plock__local_insider(map), map->path);
     if (status) return status;
     if (left_over) plock__local_repair(map);
