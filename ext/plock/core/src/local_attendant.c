@@ -37,10 +37,12 @@ struct plock__local_attendant {
     plock_job job; /* first, so that both are one address */
     plock__local_map *map;
     unsigned generation;
-    bool heard; /* the bell, and has not looked since: its own */
+    bool heard; /* the bell, and has not looked since: its own, as what follows */
+    bool cannot_hear; /* of any process's end */
 
     /* Under the lock. */
     bool all_look;
+    plock_ns some_ended_at; /* when it was told last that some process may have */
     plock_ns looks_at; /* by then; it may find that it need not have */
     death_watch *watches;
 };
@@ -52,9 +54,29 @@ struct death_watch {
     death_watch *next;
     plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
     unsigned generation;
-    uint64_t process;
+    uint64_t process; /* or ANY */
     int fd;
 };
+
+/* No process has this number. */
+static const uint64_t ANY = 0;
+
+static plock_status hear_of_some_end(plock_job *job, plock_want *want) {
+    death_watch *watch = (death_watch *)(void *)job;
+    char events[1024];
+    while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        attendant->some_ended_at = plock_now();
+        plock__worker_prod(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant) return PLOCK_OK;
+    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
 
 static plock_status hear_of_death(plock_job *job, plock_want *want) {
     death_watch *watch = (death_watch *)(void *)job;
@@ -95,21 +117,13 @@ static bool watches(const plock__local_attendant *attendant, uint64_t process) {
     return watch;
 }
 
-/* False: its end has to be looked for. */
-static bool watch_process(plock__local_attendant *attendant, uint64_t process) {
-    plock__enter();
-    const bool known = watches(attendant, process);
-    plock__leave();
-    if (known) return true;
-    const int fd = plock__local_death_of(attendant->map, process);
-    struct pollfd over = {.fd = fd, .events = POLLIN};
-    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0; /* and yet it counts as alive: somebody shares its life */
-    death_watch *watch = fd < 0 || dead ? NULL : plock__allocate(sizeof *watch);
+static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
+    death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
     if (!watch) {
         if (fd >= 0) (void)close(fd);
         return false;
     }
-    *watch = (death_watch){.job = {.step = hear_of_death, .destroy = end_watch, .lingers = true, .idle = never_busy},
+    *watch = (death_watch){.job = {.step = process == ANY ? hear_of_some_end : hear_of_death, .destroy = end_watch, .lingers = true, .idle = never_busy},
                            .generation = plock__generation(), .process = process, .fd = fd};
     plock__enter();
     watch->attendant = attendant;
@@ -118,6 +132,31 @@ static bool watch_process(plock__local_attendant *attendant, uint64_t process) {
     plock__leave();
     plock__worker_submit(&watch->job);
     return true;
+}
+
+/* Is any process's end told? Not by the look that begins this, for it may have come before; nor just after one, for the lock is given back
+ * a moment later. */
+static bool watch_all(plock__local_attendant *attendant, plock_ns now) {
+    static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
+    plock__enter();
+    const bool known = watches(attendant, ANY), quiet = now > attendant->some_ended_at + MOMENT;
+    plock__leave();
+    if (!known && !attendant->cannot_hear) attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
+    return known && quiet;
+}
+
+/* False: its end has to be looked for. */
+static bool watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
+    plock__enter();
+    const bool known = watches(attendant, process);
+    plock__leave();
+    if (known) return true;
+    const int fd = plock__local_death_of(attendant->map, process);
+    struct pollfd over = {.fd = fd, .events = POLLIN};
+    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0; /* and yet it counts as alive: somebody shares its life */
+    if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
+    if (fd >= 0) (void)close(fd);
+    return watch_all(attendant, now);
 }
 
 /* --- leases --- */
@@ -222,8 +261,8 @@ static bool there(const plock__local_attendant *attendant, const looker *who) {
 static void heed(plock__local_attendant *attendant, const looker *who, const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
     plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
-    bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
-    for (unsigned i = 0; i < outlook->count && told; i++) told = watch_process(attendant, outlook->processes[i]);
+    bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX || watch_all(attendant, now);
+    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++) told = watch_process(attendant, outlook->processes[i], now);
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
     if (there(attendant, who)) who->lease->look_at = look_at;

@@ -147,6 +147,10 @@ bool plock__local_used(int fd, uint32_t first, uint32_t count); /* does any proc
 /* A descriptor that is readable when this process ends; -1 where there is no such. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
+/* A descriptor that is readable when some process may have let go of the file, whichever it was; -1 where there is no such. It is told a moment
+ * before that process counts as dead. */
+int plock__local_ends(const plock__local_map *map);
+
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error);
 void plock__local_hush(const int ears[2]);

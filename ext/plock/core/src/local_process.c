@@ -12,10 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef PLOCK__PIDFD
 #include <sys/syscall.h>
+#endif
+#ifdef PLOCK__INOTIFY
+#include <sys/inotify.h>
 #endif
 
 enum {
@@ -103,6 +107,20 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 }
 #endif
 
+#ifdef PLOCK__INOTIFY
+int plock__local_ends(const plock__local_map *map) {
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0 || inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0) return fd;
+    (void)close(fd);
+    return -1;
+}
+#else
+int plock__local_ends(const plock__local_map *map) {
+    (void)map;
+    return -1;
+}
+#endif
+
 plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
     uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS; /* of many that come at once, each begins elsewhere */
     for (; tried < SLOTS; tried++) {
@@ -114,9 +132,12 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
     if (tried == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
+    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND}; /* of a thousand that come at once, most sleep, or nobody who is inside gets on */
     plock_status status;
-    do status = plock__local_enter(map, plock_now(), error); /* who died there had this place, or is found out in a moment */
-    while (status == PLOCK_AGAIN && plock_now() < deadline);
+    while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN && plock_now() < deadline) {
+        (void)nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
+    }
     if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for three seconds: is it stopped?",
                                                   plock__local_insider(map), map->path);
     if (status) return status;

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "fileutils"
+require "open3"
+require "tmpdir"
+
+# One folder, seen from several containers: each has process ids of its own, and may call the same user by another number.
+RSpec.describe "A local store in several namespaces" do
+  let!(:path) { "#{Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }}/locks" }
+  let(:store) { open_store("local:#{path}") }
+
+  def namespaces(*options)
+    command = ["unshare", *options]
+    skip "#{command.join(" ")} is not to be had" unless system(*command, "true", %i[out err] => File::NULL)
+    command
+  rescue Errno::ENOENT
+    skip "unshare is not installed"
+  end
+
+  # A Ruby program there. It says when it is ready, and ends when it is told so; what it says then is its result.
+  def inside(command, program)
+    environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
+    start = [environment, *command, RbConfig.ruby, "-e", "$stdout.sync = true; require 'plock'\n#{program}", "local:#{path}"]
+    input, output, process = Open3.popen2(*start, pgroup: true)
+    Support::Backstage.watch(process.pid)
+    discard(-> { [input, output].each(&:close) }, :call)
+    expect(output.gets).to eq "ready\n"
+    [input, output, process]
+  end
+
+  # How often a thread of this process was woken.
+  def wakeups = Dir.glob("/proc/self/task/*/status").sum { |file| File.read(file)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
+
+  it "excludes processes of another one, and hears of their death at once" do
+    command = namespaces("--pid", "--fork", "--kill-child")
+    _, _, process = inside(command, 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
+    waiter = background { store.acquire("k", wait: 20) { Plock::Clock.now } }
+    eventually { store.status("k").waiters.any? }
+    died_at = Plock::Clock.now
+    Process.kill(:KILL, -process.pid)
+    expect(waiter.value - died_at).to be < 0.5
+  end
+
+  it "does not look again and again whether they live" do
+    skip "/proc shows it" unless Support::Inventory.available?
+    input, = inside(namespaces("--pid", "--fork", "--kill-child"), 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
+    waiter = background { store.acquire("k", wait: 20) { :entered } }
+    eventually { store.status("k").waiters.any? }
+    await_sleep(waiter)
+    before = wakeups
+    sleep 1
+    expect(wakeups - before).to be < 60 # it was 250
+    input.close
+    expect(waiter.value).to be :entered
+  end
+
+  it "is the same store for a user who has another number there" do
+    command = namespaces("--user", "--map-user=1000", "--map-group=1000")
+    lease = store.acquire("k", ttl: 60)
+    input, output, = inside(command, <<~RUBY)
+      store = Plock::Store.open(ARGV[0])
+      tried = [store.try_acquire("k") { :entered }]
+      puts "ready"
+      $stdin.read
+      held = store.acquire("k", wait: 10) { |lease| sleep(0.15) && store.try_acquire("l") { lease.valid? } }
+      puts [*tried, held, Process.uid].inspect
+    RUBY
+    sleep 0.15 # then each looks at the file once more
+    expect(lease).to be_valid
+    lease.release
+    input.close
+    expect(output.read).to eq "[nil, true, 1000]\n"
+    expect(store.acquire("k") { :entered }).to be :entered
+  end
+end
