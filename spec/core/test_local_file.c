@@ -3,13 +3,17 @@
 
 #include "local_map.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
@@ -341,6 +345,46 @@ static void harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open(
     }
 }
 
+/* systemd-tmpfiles(8) leaves a folder alone that it cannot lock. */
+static void its_folder_is_locked_as_long_as_it_is_open(void) {
+    const int folder = open(local_folder(), O_RDONLY | O_DIRECTORY);
+    plock_local *stores[] = {local_open(), local_open()};
+    CHECK(flock(folder, LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK);
+    plock_local_close(stores[0]);
+    CHECK(flock(folder, LOCK_EX | LOCK_NB) == -1);
+    plock_local_close(stores[1]);
+    unsigned rounds = 0;
+    while (flock(folder, LOCK_EX | LOCK_NB) && test_patient(&rounds)) continue;
+    plock_local *store = local_open(); /* while it is being tidied up */
+    CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+    (void)close(folder);
+}
+
+static void what_somebody_left_who_died_while_he_made_it_is_cleared_away(void) {
+    char beside[600];
+    (void)snprintf(beside, sizeof beside, "%s.new", local_path());
+    (void)unlink(local_path());
+    write_file(beside, "half", 4);
+    plock_local *store = local_open();
+    CHECK(access(beside, F_OK) == -1);
+    plock_local_close(store);
+}
+
+static void write_little(void *context) {
+    (void)context;
+    plock_local *store = NULL;
+    plock_error error = {.status = PLOCK_OK};
+    const struct rlimit most = {.rlim_cur = 4096, .rlim_max = 4096};
+    if (setrlimit(RLIMIT_FSIZE, &most)) _exit(1);
+    _exit(plock_local_open(&store, local_path(), 0, &error) == PLOCK_STORE_FULL && strstr(error.message, "ulimit -f") ? 0 : 2);
+}
+
+static void who_may_write_small_files_only_is_told_so(void) {
+    (void)unlink(local_path());
+    CHECK_INT(local_status_of(local_child(write_little, NULL)), 0);
+}
+
 static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     plock_local *store = local_open();
     plock_local_lease *lease = local_lease(store, "k");
@@ -506,6 +550,9 @@ int main(void) {
     RUN(another_clock_is_refused);
     RUN(harm_is_refused_as_long_as_a_process_uses_it);
     RUN(harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open);
+    RUN(its_folder_is_locked_as_long_as_it_is_open);
+    RUN(what_somebody_left_who_died_while_he_made_it_is_cleared_away);
+    RUN(who_may_write_small_files_only_is_told_so);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
     RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
     RUN(a_record_that_is_in_use_is_not_given_to_another);

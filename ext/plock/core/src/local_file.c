@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -31,13 +32,14 @@ static void unmap(plock__local_map *map) {
     plock__local_close_bells(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
     if (map->fd >= 0) (void)close(map->fd);
+    if (map->folder >= 0) (void)close(map->folder);
     plock__free(map->lease_of);
     plock__free(map->path);
     plock__free(map);
 }
 
 /* A mapping keeps the open file alive that it was made from, and the locks of that, in every child. So what is locked is another one.
- * With the folder's lock, so the path still names the same file. */
+ * The path may name another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -59,6 +61,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     }
     map->fd = fd;
+    map->folder = -1;
     for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->bells[slot], -1);
     map->ears[0] = map->ears[1] = -1;
     map->references = 1;
@@ -81,7 +84,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->fd = open_apart(fd, path);
     const int code = errno;
     (void)close(fd);
-    if (map->fd < 0) return plock__local_unusable(error, path, "opening its file", code);
+    if (map->fd < 0) return code == ESTALE || code == ENOENT ? PLOCK_AGAIN : plock__local_unusable(error, path, "opening its file", code);
     map->header = (plock__local_header *)bytes;
     map->processes = (plock__local_process *)(void *)(map->bytes + p.processes);
     map->buckets = (_Atomic uint32_t *)(void *)(map->bytes + p.buckets);
@@ -157,9 +160,13 @@ static uint32_t room_for(unsigned keys, const plock__local_verdict *v) {
     return before >= PLOCK_LOCAL_KEYS_MIN && before <= PLOCK_LOCAL_KEYS_MAX ? before : PLOCK_LOCAL_KEYS;
 }
 
+static plock_status refuse_as_strange(const char *path, plock_error *error) {
+    return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
+}
+
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
-/* One that this process has already, or that can be used as it is. PLOCK_AGAIN: there is none. */
+/* One that can be used, if it is what is wanted. PLOCK_AGAIN: its path names another file by now. */
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v, const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
         const plock_status status = map_file(map, fd, path, v, error);
@@ -170,6 +177,7 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v->why ? v->why : OTHER_ROOM, "");
 }
 
+/* PLOCK_AGAIN: this process has none. */
 static plock_status find(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     if (!(*map = known(folder, name))) return PLOCK_AGAIN;
     if (!keys || keys == (*map)->key_count) return PLOCK_OK;
@@ -178,7 +186,7 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
 }
 
-/* Without the folder's lock, which many would wait for that come at once. Between the look at the file and the lock on a place in it another
+/* Without the lock on making it, which many would wait for that come at once. Between the look at the file and the lock on a place in it another
  * process may put a new one there; so it is looked for once more. PLOCK_AGAIN: it has to be made, or the like. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -189,7 +197,7 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     const plock__local_verdict v = plock__local_judge(fd);
     if (!v.usable || v.left_over) {
         (void)close(fd);
-        return PLOCK_AGAIN;
+        return v.ours ? PLOCK_AGAIN : refuse_as_strange(path, error);
     }
     status = use(map, fd, &v, path, keys, NULL, error);
     const bool moved = *map && !status && look(*map) != PLOCK__LOCAL_IN_PLACE;
@@ -201,7 +209,7 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     return moved ? PLOCK_AGAIN : status;
 }
 
-/* With the folder's lock. */
+/* With the lock on making it. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
     for (int rounds = 0;; rounds++) {
@@ -216,7 +224,7 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
             *map = *map && !status ? enlist(*map) : NULL;
             return status;
         }
-        if (!v.ours) status = plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
+        if (!v.ours) status = refuse_as_strange(path, error);
         else if (fd >= 0) status = plock__local_may_be_made_anew(fd, &v, path, error);
         if (fd >= 0) (void)close(fd);
         if (!v.left_over) remade = v.why;
@@ -226,29 +234,53 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
     }
 }
 
-/* PLOCK_AGAIN: it is locked by another. */
-static plock_status lock_folder(int folder, const char *path, plock_error *error) {
-    while (flock(folder, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return PLOCK_AGAIN;
-        if (errno != EINTR) return plock__local_unusable(error, path, "locking its folder", errno);
-    }
-    return PLOCK_OK;
+static int try_lock(int fd, int how) {
+    int failed;
+    do failed = flock(fd, how | LOCK_NB);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+/* Whoever makes the file has this lock. PLOCK_AGAIN: another has it. */
+static plock_status lock_making(int *fd, int folder, const char *name, const char *path, plock_error *error) {
+    char beside[300];
+    const int length = snprintf(beside, sizeof beside, "%s.lock", name);
+    if (length < 0 || (size_t)length >= sizeof beside) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
+    if (*fd < 0) *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (*fd < 0) return plock__local_unusable(error, path, "opening the file that is locked while it is made", errno);
+    if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
+    return errno == EWOULDBLOCK ? PLOCK_AGAIN : plock__local_unusable(error, path, "locking the folder", errno);
+}
+
+/* Whoever tidies up temporary folders leaves one alone that somebody has locked (systemd-tmpfiles(8)); the times of the file do not tell that it
+ * is in use, for writing through a mapping does not move them. Where it is just being tidied, this waits a moment for that. */
+static void hold_folder(plock__local_map *map, int folder) {
+    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
+    plock__enter();
+    const bool first = map->folder < 0;
+    if (first) map->folder = folder;
+    plock__leave();
+    if (!first) (void)close(folder); /* another store has it already */
+    for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK; tries++) (void)nanosleep(&moment, NULL);
 }
 
 plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
-    int folder;
+    int folder, lock = -1;
     const char *name;
     *map = NULL;
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
-    while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN && (status = lock_folder(folder, path, error)) == PLOCK_AGAIN &&
-           plock_now() < deadline)
+    while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN &&
+           (status = lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN && plock_now() < deadline)
         (void)nanosleep(&moment, NULL);
     if (status == PLOCK_AGAIN) status = plock__local_refuse(error, PLOCK_SILENT, path, "another process has been opening it for a second: is it stopped?", "");
-    else if (!status && !*map) status = make_or_use(map, folder, name, path, keys, error);
-    (void)close(folder); /* and its lock */
+    else if (!status && !*map && (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
+        status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
+    if (lock >= 0) (void)close(lock);
+    if (*map) hold_folder(*map, folder);
+    else (void)close(folder);
     return status;
 }
 
@@ -335,7 +367,8 @@ void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_bells(map);
         if (map->fd >= 0) (void)close(map->fd);
-        map->fd = -1;
+        if (map->folder >= 0) (void)close(map->folder);
+        map->fd = map->folder = -1;
         map->registered = NULL;
         map->attendant = NULL;
     }

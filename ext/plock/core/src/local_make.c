@@ -237,7 +237,7 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* Beside it first, so that nobody ever sees half a file. With the folder's lock, so what is there already was left by somebody who died. */
+/* Beside it first, so that nobody ever sees half a file. With the lock on making it, so what is there already was left by somebody who died. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys, int64_t fence, plock_error *error) {
     char beside[300];
     const int length = snprintf(beside, sizeof beside, "%s.new", name);

@@ -35,7 +35,7 @@ bool plock__local_goes(int fd, const plock__local_verdict *v);
 /* One that goes: nothing may be taken from anybody. PLOCK_OK, or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path, plock_error *error);
 
-/* Puts a new one in its place, with the folder's lock. PLOCK_OK, PLOCK_STORE_FULL, PLOCK_BAD_CONFIG or PLOCK_CRYPTO. */
+/* Puts a new one in its place, with the lock on making it. PLOCK_OK, PLOCK_STORE_FULL, PLOCK_BAD_CONFIG or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys, int64_t fence, plock_error *error);
 
 /* Writes zeros; 0, or -1 with errno. */

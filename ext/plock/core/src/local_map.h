@@ -39,7 +39,7 @@ struct plock__local_map {
 
     /* Set once. */
     unsigned generation;
-    int fd;
+    int fd, folder;
     dev_t device;
     ino_t inode;
     char *path;

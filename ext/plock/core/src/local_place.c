@@ -41,11 +41,17 @@ static bool usable(const char *folder) {
     return folder && *folder == '/' && stat(folder, &found) == 0 && S_ISDIR(found.st_mode) && access(folder, W_OK) == 0;
 }
 
+/* It may be left over from whoever became this user by su or sudo. */
+static bool own(const char *folder) {
+    struct stat found;
+    return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() && !(found.st_mode & OTHERS_WRITE);
+}
+
 plock_status plock__local_default_path(char **path, plock_error *error) {
     char text[1024];
     const char *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
     if (!usable(temporary)) temporary = "/tmp";
-    const int length = usable(runtime) ? snprintf(text, sizeof text, "%s/plock/%s", runtime, NAME)
+    const int length = own(runtime) ? snprintf(text, sizeof text, "%s/plock/%s", runtime, NAME)
                                        : snprintf(text, sizeof text, "%s/plock-%lu/%s", temporary, (unsigned long)geteuid(), NAME);
     *path = NULL;
     if (length < 0 || (size_t)length >= sizeof text) return plock__fail(error, PLOCK_BAD_CONFIG, "the default place for a local store has too long a name");
