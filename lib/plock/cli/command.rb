@@ -15,7 +15,7 @@ module Plock
 
       # @param arguments [Array<String>] what stands behind the command's name
       def initialize(arguments)
-        @arguments = arguments
+        @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b } # a key need not be text, and a pattern only matches text
         @json = false
       end
 

@@ -11,7 +11,7 @@ module Plock
         # @return [Hash{Symbol => Object}] for JSON
         def to_h(status)
           first = status.holders.first
-          { key: status.key, store_key: status.store_key, kind: status.kind, held: status.held?, owner: first && person(first),
+          { key: status.key && String.new(status.key, encoding: Encoding::UTF_8).scrub, store_key: status.store_key, kind: status.kind, held: status.held?, owner: first && person(first),
             fence: status.fence, since: moment(status.since), remaining: status.remaining,
             holders: status.holders.map { |holder| someone(holder).merge(fence: holder.fence, remaining: holder.remaining) },
             waiters: status.waiters.map { |waiter| someone(waiter) } }

@@ -70,6 +70,24 @@ RSpec.describe "plock without a server" do
     false
   end
 
+  it "takes a key that is no text everywhere" do
+    odd = "\xFF"
+    job = start_plock("run", odd, "--", *shell("echo >&3; exec sleep 60"))
+    job.line
+    expect(plock("status", odd).then { |output, errors, status| [output[/"\\xFF": held/], errors, status.exitstatus] }).to eq ['"\xFF": held', "", 1]
+    expect(JSON.parse(plock("status", "--json", odd).first)).to include("held" => true)
+    expect(plock("run", odd, "--", "true")[1..].then { |errors, status| [errors[/"\\xFF" is held/], status.exitstatus] }).to eq ['"\xFF" is held', 75]
+    expect(plock("wait", "--wait", "0.1", odd).last.exitstatus).to eq 75
+    expect(plock("break", "-y", odd).last.exitstatus).to eq 0
+    expect(job.finish.exitstatus).to eq 76
+  end
+
+  it "is unavailable where its folder can only be read: 69" do
+    skip "root may write anywhere" if Process.uid.zero?
+    File.chmod(0o500, folder)
+    expect(plock("run", key, "--", "true").last.exitstatus).to eq 69
+  end
+
   it "ends the command when the key is broken" do
     job = start_plock("run", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     pid = job.line
