@@ -46,6 +46,9 @@ RSpec.describe Plock::LocalStore do
       FileUtils.mkdir_p("#{folder}/run")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run" })
       expect(output).to eq("#{folder}/run/plock/locks\n")
+      File.chmod(0o777, "#{folder}/run") # of somebody else's, or one that others can write to
+      output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run", "TMPDIR" => folder })
+      expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too" })

@@ -5,6 +5,30 @@ require "plock/cli/doctor/host"
 require "tmpdir"
 
 RSpec.describe "What plock doctor says of this host" do
+  describe "the place" do
+    def said(path)
+      finding = Plock::CLI::Doctor::Place.run(Struct.new(:store).new(Struct.new(:path).new(path)))
+      [finding.level.to_s, finding.message]
+    end
+
+    around do |example|
+      before = ENV.to_h
+      ENV.update("XDG_RUNTIME_DIR" => "/run/user/1", "TMPDIR" => "/var/tmp", "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil)
+      example.run
+    ensure
+      ENV.replace(before)
+    end
+
+    it "is fine where it is named" do
+      expect(said("/var/lib/app/locks")).to match ["fine", %r{use /var/lib/app/locks\z}]
+    end
+
+    it "may be another one elsewhere where the environment says it, and who may see that is said" do
+      expect(said("/run/user/1/plock/locks")).to match ["advice", /XDG_RUNTIME_DIR names: .* cron and services/]
+      ["/var/tmp", "/tmp"].each { |folder| expect(said("#{folder}/plock-#{Process.euid}/locks")).to match ["advice", /PrivateTmp= and in a container/] }
+    end
+  end
+
   describe "the file system" do
     around { |example| Dir.mktmpdir("plock-doctor") { |folder| (@folder = File.realpath(folder)) && example.run } }
 

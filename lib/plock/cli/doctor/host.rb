@@ -10,15 +10,18 @@ module Plock
         NAME = "place"
         PRODUCTION = "production"
         LOGIN = "XDG_RUNTIME_DIR"
-        private_constant :PRODUCTION, :LOGIN
+        REMEDY = "name the same one to all: PLOCK_URL=local:/path/to/file"
+        private_constant :PRODUCTION, :LOGIN, :REMEDY
 
         def look
           name = Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
           if name
             advice("#{who}, and no others, though #{name} says #{PRODUCTION}", "where there are several hosts, use a server: PLOCK_URL=redis://…")
-          elsif found_by_login?
-            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron, local: is another one",
-                   "name the same one to all: PLOCK_URL=local:/path/to/file")
+          elsif in?(ENV.fetch(LOGIN, ""), "plock")
+            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron and services, local: is another one", REMEDY)
+          elsif in?(ENV.fetch("TMPDIR", ""), own) || in?("/tmp", own)
+            advice("#{who}, a place in the temporary folder: where #{LOGIN} or another TMPDIR is set, in a service with PrivateTmp= " \
+                   "and in a container local: is another one", REMEDY)
           else
             fine(who)
           end
@@ -28,10 +31,10 @@ module Plock
 
         def who = "processes of this host that use #{server.store.path}"
 
-        def found_by_login?
-          place = ENV.fetch(LOGIN, "")
-          !place.empty? && server.store.path.start_with?("#{place}/")
-        end
+        # As the engine names it where no path is given.
+        def in?(folder, name) = server.store.path == "#{folder}/#{name}/locks"
+
+        def own = "plock-#{Process.euid}"
       end
 
       # What the file is on. Which of them cannot be used the store itself knows, and says when it is opened.
