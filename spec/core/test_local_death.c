@@ -408,6 +408,50 @@ static void await_line(const scene *s, int others, pid_t first, bool *gone) {
     }
 }
 
+static void break_and_die_somewhere(void *context) {
+    scene *s = context;
+    (void)plock__local_die_at(s->fault);
+    (void)local_break(s->store, "k");
+    s->fault = plock__local_die_at(0);
+}
+
+static void wait_and_say_how_long(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, LONG)) _exit(1);
+    s->at = plock_now();
+}
+
+/* The holder, whom nobody tells, does not look; so who waits must have been called before anything was changed. */
+static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at(void) {
+    scene *s = new_scene();
+    unsigned long faults = 1;
+    for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
+        (void)unlink(local_path());
+        s->store = local_open();
+        plock_local_lease *held = local_lease(s->store, "k");
+        CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+        const pid_t waiter = local_child(wait_and_say_how_long, s);
+        CHECK(local_await_waiters(s->store, "k", 1));
+        s->fault = fault;
+        const int status = local_status_of(local_child(break_and_die_somewhere, s));
+        const plock_ns broken_at = plock_now();
+        CHECK(fault ? WIFSIGNALED(status) || status == 0 : status == 0);
+        if (!fault) faults = s->fault;
+        if (plock_local_lease_valid(held)) { /* it was not broken yet, and whoever looked saw that */
+            CHECK(kill(waiter, SIGKILL) == 0);
+            (void)local_status_of(waiter);
+        } else {
+            CHECK_INT(local_status_of(waiter), 0);
+            CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND); /* it would look by itself after half a second */
+        }
+        plock_local_lease_free(held);
+        plock_local_close(s->store);
+    }
+    CHECK(faults > 5);
+    (void)unlink(local_path());
+}
+
 static void keep_both(plock_local *store) {
     plock_local_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
     plock_want want;
@@ -491,6 +535,7 @@ int main(void) {
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);
     RUN(those_who_wait_are_served_whatever_step_the_first_dies_at);
+    RUN(who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_death");

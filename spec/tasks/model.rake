@@ -6,12 +6,13 @@ module ModelChecker
   extend Rake::DSL
 
   PROGRAM = "spec/model/model.rb"
+  LOCAL = "spec/model/local/model.rb"
 
   module_function
 
   # With YJIT, where this Ruby has it, in half the time.
-  def run(*arguments)
-    ruby(*("--yjit" if yjit?), PROGRAM, *arguments)
+  def run(*arguments, of: PROGRAM)
+    ruby(*("--yjit" if yjit?), of, *arguments)
   end
 
   def yjit?
@@ -19,12 +20,17 @@ module ModelChecker
   end
 end
 
-desc "Check the waiting protocol's model: small scenarios, and every rule switched off"
-task(:model) { ModelChecker.run }
+desc "Check the waiting protocol's model: small scenarios, and every rule switched off; and the local store's"
+task model: "model:local" do
+  ModelChecker.run
+end
 
 namespace :model do
   desc "Check the waiting protocol's model in all scenarios"
   task(:full) { ModelChecker.run("--full") }
+
+  desc "Check the model of what processes do to each other by a local store's file, or tell what happens without one rule: rake 'model:local[repair]'"
+  task(:local, [:rule]) { |_, arguments| ModelChecker.run(*("--without" if arguments.rule), *arguments.rule, of: ModelChecker::LOCAL) }
 
   desc "Tell what happens without one of the protocol's rules: rake 'model:without[drain]'"
   task(:without, [:rule]) { |_, arguments| ModelChecker.run("--without", arguments.fetch(:rule)) }

@@ -141,6 +141,8 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     const uint64_t latest = map->header->serial;
     const int64_t fence = atomic_load(&map->header->fence);
     uint32_t steps = 0;
+    plock__local_first_looks(map, key); /* we are not among those whose end he hears of */
+    PLOCK__FAULT();
     for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
         const plock__local_claim *held = plock__claim(map, at);
         const bool was_inside = plock__serial(held) <= latest && held->fence <= fence;

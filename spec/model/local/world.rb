@@ -1,0 +1,412 @@
+# frozen_string_literal: true
+
+module LocalModel
+  # The rules, each by the name under which it can be switched off.
+  RULES = {
+    ring_first: "whoever changes something for another process rings its bell first",
+    heed_section: "who was rung looks when the section is free again, not before",
+    repair: "who finds a dead process in the section takes its place there",
+    watch_holders: "the first in line hears of the end of each holder's process",
+    watch_before: "and each of the others of the one who waits before him",
+    look_at_once: "who begins to watch a process that is dead by then looks at once",
+    check_place: "nobody enters a file that is not in its place any more",
+    attend_place: "whoever waits or holds is told within half a second that his file is not there any more",
+    wait_anew: "who waits in such a file asks again in the one that is there"
+  }.freeze
+
+  # Who takes part, and what goes wrong. breaks: how often somebody breaks the lock from outside, by a process of his own.
+  # rounds: how often each process takes the lock.
+  Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, keyword_init: true) do
+    def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0) = super
+  end
+
+  # serial: its order of arrival. state: :waiting, :held
+  Claim = Struct.new(:process, :state, :serial)
+
+  # inside: the process in the section, dead or alive.
+  Store = Struct.new(:claims, :inside)
+
+  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: what it enters for, :ask, :look, :release, :quit, :break.
+  # plan: what it still does in the section, and then outside of it. file: the number of the one that it has mapped.
+  # rung: its bell. awake: it has to look. watches: the processes whose end it hears of. checked: it has looked at the file's place in this
+  # half second. rounds: how often it will begin yet.
+  Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked, :rounds, :breaker)
+
+  # One state of everything. `steps` names what can happen next; a step is made on a copy.
+  class World
+    attr_reader :violation
+    attr_accessor :story
+
+    def initialize(scenario, rules)
+      @scenario = scenario
+      @rules = rules
+      @files = [Store.new([], nil)]
+      @place = 0 # which of them the path names; nil: none
+      count = scenario.processes + scenario.breaks
+      @processes = Array.new(count) { |n| Process.new(:idle, nil, [], [], nil, false, false, [], false, scenario.rounds, n >= scenario.processes) }
+      @moved = false # in this half second
+      @deaths = scenario.deaths
+      @moves = scenario.moves
+      @quitters = scenario.quitters
+      @serial = 0
+    end
+
+    def initialize_copy(_)
+      @files = @files.map { |file| Store.new(file.claims.map(&:dup), file.inside) }
+      @processes = @processes.map { |process| process.dup.tap { |copy| %i[plan after watches].each { |part| copy[part] = process[part].dup } } }
+    end
+
+    def key = Marshal.dump([@files, @place, @moved, @processes, @deaths, @moves, @quitters])
+
+    def steps
+      urgent = urgent_steps
+      check_quiet if urgent.empty?
+      urgent + leisurely_steps(urgent.empty?)
+    end
+
+    def step(step)
+      copy = dup
+      copy.public_send(*step)
+      copy.check
+      copy
+    end
+
+    # --- what a process does by itself ---
+
+    def enter(n)
+      process = @processes[n]
+      look_at_place(process) or return
+      process.file ||= @place || make_file
+      file = @files[process.file]
+      return if file.inside && alive?(file.inside) # of another file than it came for
+      tell { "#{name(n)} enters the section#{", in which #{name(file.inside)} has died" if file.inside}, to #{process.aim}" }
+      file.inside = n
+      process.phase = :inside
+      process.plan = plan(n, file)
+    end
+
+    def change(n)
+      process = @processes[n]
+      file = @files[process.file]
+      kind, other = process.plan.shift
+      case kind
+      when :ring then ring(n, other)
+      when :claim then claim(n, file, other)
+      when :grant then grant(file, other)
+      when :end
+        tell { "#{name(n)} ends the claim of #{name(other)}" }
+        file.claims.reject! { |claim| claim.process == other }
+        lose(other) if @processes[other].phase == :holding # it was broken
+      end
+      leave(n, file) if process.plan.empty?
+    end
+
+    # What a release leaves for after the section.
+    def call(n)
+      ring(n, @processes[n].after.shift)
+    end
+
+    # Rung, or told of a death, or his word has changed under his eyes: he looks.
+    def wake(n)
+      process = @processes[n]
+      heeded = @rules[:heed_section] || !process.rung
+      process.rung = process.awake = false
+      if heeded
+        enter_for(process, :look)
+      elsif claim_of(n)&.state == :held
+        hold(n)
+      else
+        tell { "#{name(n)} looks, while somebody is in the section, and sees nothing new" }
+      end
+    end
+
+    # --- what takes its time ---
+
+    def start(n)
+      tell { "#{name(n)} asks" }
+      enter_for(@processes[n], @processes[n].breaker ? :break : :ask)
+    end
+
+    def finish(n)
+      tell { "#{name(n)} ends its block" }
+      enter_for(@processes[n], :release)
+    end
+
+    def quit(n)
+      @quitters -= 1
+      tell { "#{name(n)} loses patience" }
+      enter_for(@processes[n], :quit)
+    end
+
+    def die(n)
+      @deaths -= 1
+      tell { "--- #{name(n)} dies" }
+      @processes[n].phase = :dead
+      @processes[n].plan.clear
+      @processes[n].after.clear
+      @processes.each { |other| other.awake = true if other.phase != :dead && other.watches.include?(n) }
+    end
+
+    def move(_)
+      @moves -= 1
+      tell { "--- the file is renamed" }
+      @place = nil
+      @moved = true
+    end
+
+    # Half a second passes: by its end everybody who waits or holds has looked at the file's place.
+    def tick(_)
+      tell { "--- half a second passes" }
+      @moved = false
+      @processes.each_with_index do |process, n|
+        process.checked = false
+        next unless @rules[:attend_place] && %i[waiting holding].include?(process.phase) && process.file != @place
+
+        process.phase == :holding ? lose(n) : process.awake = true
+      end
+      left = @processes.index { |process| process.phase == :holding && process.file != @place }
+      violate(:split, "#{name(left)} still holds in a file that is not there any more") if left
+    end
+
+    # --- what must hold ---
+
+    def check
+      holders = @processes.each_index.select { |n| @processes[n].phase == :holding }
+      holders.group_by { |n| @processes[n].file }.each_value do |together|
+        violate(:exclusion, "#{together.map { |n| name(n) }.join(" and ")} both hold the lock") if together.size > 1
+      end
+    end
+
+    private
+
+    def name(n) = @processes[n].breaker ? "the one who breaks it" : ("A".ord + n).chr
+
+    def tell = (@story << yield if @story)
+
+    def violate(property, text)
+      tell { "VIOLATED (#{property}): #{text}" }
+      @violation ||= [property, text]
+    end
+
+    def alive?(n) = @processes[n].phase != :dead
+
+    def claim_of(n) = @processes[n].file && @files[@processes[n].file].claims.find { |claim| claim.process == n }
+
+    def urgent_steps
+      @processes.each_index.filter_map do |n|
+        process = @processes[n]
+        if process.after.any? && process.phase != :dead then [:call, n]
+        elsif process.phase == :entering && free?(process) then [:enter, n]
+        elsif process.phase == :inside then [:change, n]
+        elsif process.phase == :waiting && (process.awake || process.rung) then [:wake, n]
+        end
+      end
+    end
+
+    def leisurely_steps(quiet)
+      steps = []
+      @processes.each_with_index do |process, n|
+        steps << [:start, n] if process.phase == :idle
+        steps << [:finish, n] if process.phase == :holding
+        steps << [:quit, n] if process.phase == :waiting && @quitters.positive?
+        steps << [:die, n] if @deaths.positive? && !%i[idle gone dead].include?(process.phase)
+      end
+      steps << [:move, nil] if @moves.positive? && @place
+      steps << [:tick, nil] if quiet && @scenario.moves.positive? && @processes.any? { |process| process.checked || (process.file && process.file != @place) }
+      steps
+    end
+
+    # Into the section of a file that is not in its place one need not come to see that.
+    def free?(process)
+      file = process.file || @place
+      return true if file.nil? || (@rules[:check_place] && !process.checked && file != @place)
+
+      inside = @files[file].inside
+      inside.nil? || (!alive?(inside) && @rules[:repair])
+    end
+
+    def enter_for(process, aim)
+      process.phase = :entering
+      process.aim = aim
+    end
+
+    # False: it does not enter.
+    def look_at_place(process)
+      looks = @rules[:check_place] && !process.checked && !process.file.nil?
+      process.checked = true
+      return true if !looks || process.file == @place
+
+      n = @processes.index(process)
+      tell { "#{name(n)} sees that its file is not there any more" }
+      process.file = nil
+      case process.aim
+      when :ask then return true
+      when :look then @rules[:wait_anew] ? enter_for(process, :ask) : process.phase = :waiting
+      else over(process)
+      end
+      false
+    end
+
+    def make_file
+      tell { "a new file is made" }
+      @files << Store.new([], nil)
+      @place = @files.size - 1
+    end
+
+    def lose(n)
+      tell { "#{name(n)} is told that its lease is lost" }
+      over(@processes[n])
+    end
+
+    def over(process)
+      process.rounds -= 1
+      process.phase = process.rounds.positive? && !process.breaker ? :idle : :gone
+      process.watches.clear
+      process.rung = process.awake = false
+    end
+
+    # --- in the section: what is done there, step by step ---
+
+    def plan(n, file)
+      case @processes[n].aim
+      when :ask then tidy(file, n) + [[:claim, nil]]
+      when :look then look(n, file)
+      when :release then release(n, file)
+      when :quit then quit_line(n, file)
+      when :break then break_lock(file)
+      end << [:leave, nil]
+    end
+
+    def held(file) = file.claims.select { |claim| claim.state == :held }.map(&:process)
+
+    def line(file) = file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
+
+    # Dead holders go, and the first in line is let in where nobody is left.
+    def tidy(file, own)
+      dead = held(file).reject { |holder| alive?(holder) }
+      steps = dead.map { |holder| [:end, holder] }
+      steps += let_in(line(file).first, own) if (held(file) - dead).empty?
+      steps
+    end
+
+    def let_in(first, own)
+      return [] unless first
+      return [[:grant, first]] if first == own
+
+      @rules[:ring_first] ? [[:ring, first], [:grant, first]] : [[:grant, first], [:ring, first]]
+    end
+
+    def look(n, file)
+      return [] unless line(file).include?(n)
+
+      before = line(file).take_while { |other| other != n }
+      gone = before.reverse.take_while { |other| !alive?(other) }
+      steps = gone.map { |other| [:end, other] }
+      return steps if before.size > gone.size
+
+      dead = held(file).reject { |holder| alive?(holder) }
+      steps += dead.map { |holder| [:end, holder] }
+      (held(file) - dead).empty? ? steps << [:grant, n] : steps
+    end
+
+    # Whoever is first hears of this one's end, so he is called afterwards, where that holds up nobody.
+    def release(n, file)
+      return [] unless held(file).include?(n)
+
+      first = line(file).first
+      @processes[n].after << first if first && held(file) == [n]
+      [[:end, n], *([[:grant, first]] if first && held(file) == [n])]
+    end
+
+    def quit_line(n, file)
+      return [] unless line(file).include?(n)
+
+      behind = line(file).drop_while { |other| other != n }[1]
+      told = behind ? [[:ring, behind]] : []
+      rest = line(file) - [n]
+      freed = held(file).empty? ? let_in(rest.first, n) : []
+      (@rules[:ring_first] ? [*told, [:end, n]] : [[:end, n], *told]) + freed
+    end
+
+    def break_lock(file)
+      first = line(file).first
+      told = first && held(file).any? ? [[:ring, first]] : []
+      ends = held(file).map { |holder| [:end, holder] }
+      @rules[:ring_first] ? told + ends + grants(first, ends) : ends + grants(first, ends) + told
+    end
+
+    def grants(first, ends) = first && ends.any? ? [[:grant, first]] : []
+
+    # --- the steps ---
+
+    def ring(n, other)
+      tell { "#{name(n)} rings #{name(other)}" }
+      @processes[other].rung = true if alive?(other)
+    end
+
+    def claim(n, file, _)
+      @serial += 1
+      free = held(file).empty?
+      tell { "#{name(n)} #{free ? "has the lock" : "stands in line"}" }
+      earlier = line(file).find { |waiter| alive?(waiter) }
+      violate(:order, "#{name(n)} goes before #{name(earlier)}") if free && earlier
+      file.claims << Claim.new(n, free ? :held : :waiting, @serial)
+    end
+
+    def grant(file, other)
+      claim = file.claims.find { |candidate| candidate.process == other }
+      tell { "the lock is given to #{name(other)}" }
+      earlier = line(file).find { |waiter| waiter != other && alive?(waiter) && file.claims.find { |c| c.process == waiter }.serial < claim.serial }
+      violate(:order, "#{name(other)} goes before #{name(earlier)}") if earlier
+      claim.state = :held
+    end
+
+    def leave(n, file)
+      process = @processes[n]
+      file.inside = nil
+      case process.aim
+      when :release, :break then over(process)
+      when :quit then claim_of(n) ? hold(n) : over(process)
+      else settle(n, file)
+      end
+    end
+
+    # He holds, or waits, and then heeds those whose end concerns him.
+    def settle(n, file)
+      process = @processes[n]
+      state = claim_of(n)&.state
+      return over(process) unless state # it was broken
+      return hold(n) if state == :held
+
+      process.phase = :waiting
+      first = line(file).first == n
+      process.watches = first ? heeded(held(file), :watch_holders) : heeded([line(file)[line(file).index(n) - 1]], :watch_before)
+      process.awake = true if @rules[:look_at_once] && process.watches.any? { |other| !alive?(other) }
+    end
+
+    def heeded(others, rule) = @rules[rule] ? others : []
+
+    def hold(n)
+      violate(:order, "#{name(n)} has the lock without a claim") unless claim_of(n)&.state == :held
+      tell { "#{name(n)} holds the lock" }
+      violate(:split, "its file is not there any more, and was not before this half second") if @processes[n].file != @place && !@moved
+      @processes[n].phase = :holding
+      @processes[n].watches.clear
+    end
+
+    # Nothing happens any more unless time passes, or somebody begins or ends a block.
+    def check_quiet
+      waiting = @processes.each_index.select { |n| @processes[n].phase == :waiting }
+      return if waiting.empty?
+
+      stuck = @processes.each_index.find { |n| @processes[n].phase == :entering }
+      violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
+      waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
+        next if file != @place # they hear of it in half a second
+        next if @processes.each_index.any? { |n| @processes[n].phase == :holding && @processes[n].file == file }
+
+        violate(:swallowed, "nobody holds the lock, and #{waiters.map { |n| name(n) }.join(" and ")} wait")
+      end
+    end
+  end
+end
