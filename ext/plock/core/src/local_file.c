@@ -306,7 +306,7 @@ void plock__local_release(plock__local_map *map) {
 
 /* --- while it is used --- */
 
-static const plock_ns CHECKED_EVERY = 100 * PLOCK_MILLISECOND;
+static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND; /* a look takes about a microsecond */
 
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
