@@ -296,12 +296,82 @@ static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
     plock_local_close(s->store);
 }
 
-static pid_t stop_inside(scene *s) {
-    int status = 0;
+static void break_it_when_told(void *context) {
+    scene *s = context;
+    if (!await_stage(s, 2)) _exit(3);
+    break_it(s);
+}
+
+/* Once stage 2 is reached. */
+static pid_t will_stop_inside(scene *s) {
     s->point = 2;
-    const pid_t stopped = local_child(break_it, s);
-    CHECK(waitpid(stopped, &status, WUNTRACED) == stopped && WIFSTOPPED(status));
-    return stopped;
+    return local_child(break_it_when_told, s);
+}
+
+static void stops_inside(scene *s, pid_t pid) {
+    int status = 0;
+    atomic_store(&s->stage, 2);
+    CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+}
+
+static pid_t stop_inside(scene *s) {
+    const pid_t pid = will_stop_inside(s);
+    stops_inside(s, pid);
+    return pid;
+}
+
+static void go_on(scene *s, pid_t stopped, pid_t holder) {
+    CHECK(kill(stopped, SIGCONT) == 0);
+    CHECK_INT(local_status_of(stopped), 0);
+    CHECK_INT(local_status_of(holder), 0);
+    atomic_store(&s->stage, 0);
+}
+
+/* Somebody was before him, so it is his patience that is over, not the store that cannot be used. */
+static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_local_lease *first = local_lease(s->store, "l"), *second = local_lease(s->store, "l");
+    plock_want want;
+    const pid_t holder = local_child(hold_until_lost, s);
+    CHECK(await_stage(s, 1));
+    const pid_t stopped = will_stop_inside(s);
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = 2 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    stops_inside(s, stopped);
+    plock_local_lease_hurry(second, plock_now());
+    const plock_ns asked = plock_now();
+    CHECK_STATUS(local_finish(second), PLOCK_TIMED_OUT);
+    CHECK(plock_now() - asked < PLOCK_SECOND);
+    go_on(s, stopped, holder);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK); /* nothing is left of the other one */
+    plock_local_lease_free(first);
+    plock_local_lease_free(second);
+    plock_local_close(s->store);
+}
+
+/* The native thread ends what he could not, and then the lease is as good as new. */
+static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    plock_local_lease *lease = local_lease(s->store, "l");
+    const plock_local_terms watched = {.ttl = LONG, .watched = true};
+    const pid_t holder = local_child(hold_until_lost, s);
+    CHECK(await_stage(s, 1));
+    const pid_t stopped = will_stop_inside(s);
+    CHECK_STATUS(local_acquire_as(lease, &watched), PLOCK_OK);
+    stops_inside(s, stopped);
+    CHECK_STATUS(local_release(lease), PLOCK_SILENT);
+    go_on(s, stopped, holder);
+    unsigned rounds = 0;
+    while (plock_local_lease_acquire(lease, &watched) == PLOCK_MISUSE && test_patient(&rounds)) continue;
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+    CHECK_STATUS(local_break(s->store, "l"), PLOCK_OK);
+    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(lease)));
+    plock_local_lease_free(lease);
+    plock_local_close(s->store);
 }
 
 /* A question that was given up does not shorten the patience of the next one. */
@@ -450,6 +520,8 @@ int main(void) {
     RUN(it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at);
     RUN(who_waits_is_let_in_whatever_step_the_holder_is_stopped_at);
     RUN(a_process_that_is_stopped_inside_holds_nobody_up_for_long);
+    RUN(who_was_refused_has_timed_out_though_the_section_is_taken);
+    RUN(a_lease_that_could_not_be_released_at_once_can_be_taken_again);
     RUN(each_question_has_a_patience_of_its_own);
     RUN(threads_may_open_and_close_it_at_once);
     RUN(threads_may_ring_a_bell_at_once);

@@ -21,15 +21,15 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
 
 /* What is renewed needs no end in time: it ends with its process, or where it was bounded. */
 plock_ns plock__local_lasts(const plock_local_lease *lease) {
-    if (!lease->renews) return lease->ttl;
+    if (!lease->terms.renews) return lease->ttl;
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
 }
 
 plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
     const plock_local_terms *terms = &lease->terms;
     *wish = (plock__local_wish){.ttl = lease->ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
-                                .watched = lease->watched, .label = plock__text(terms->label, terms->label_length),
-                                .thread = (int64_t)plock__thread_number(), .lease = lease->watched || lease->automatic || terms->wait ? lease : NULL};
+                                .watched = lease->care == PLOCK__WATCHED, .label = plock__text(terms->label, terms->label_length),
+                                .thread = (int64_t)plock__thread_number(), .lease = lease->care || terms->wait ? lease : NULL};
     return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
 }
 
@@ -51,8 +51,7 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    if (lease->queued) plock__local_let_go(lease, false); /* what became of it is not known, or not wanted any more */
-    lease->queued = false;
+    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, false); /* what became of it is not known, or not wanted any more */
     plock__local_give_bell_back(lease);
     plock__local_dismiss(lease);
     return plock__local_finish_without(lease, status);
@@ -64,7 +63,6 @@ static plock_status refused(plock_local_lease *lease) {
 
 static plock_status holds(plock_local_lease *lease) {
     plock__local_give_bell_back(lease);
-    if (lease->automatic) plock__local_see_to_later(lease);
     lease->doing = PLOCK__IDLE;
     return PLOCK_OK;
 }
@@ -96,7 +94,7 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     lease->look_at = PLOCK_NEVER;
     plock__local_register(lease);
     plock__leave();
-    lease->queued = true;
+    lease->doing = PLOCK__STANDS_IN_LINE;
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
@@ -119,8 +117,8 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     plock_status status = PLOCK_OK;
     if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
     if (!status) status = plock__local_wish_of(lease, &wish, room);
-    if (!status && lease->watched) status = plock__local_attend(lease->map, &lease->error);
-    if (!status && lease->automatic) status = plock__local_enter_later(lease);
+    if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
         status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
@@ -139,29 +137,28 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
             status = prepare_to_wait(lease);
             continue; /* once more */
         }
-        if (answer == PLOCK_AGAIN) plock__local_heed(lease, &outlook);
-        if (lease->watched && (answer == PLOCK_OK || answer == PLOCK_AGAIN)) {
-            if (answer == PLOCK_OK) {
-                plock__enter();
-                plock__local_begin_watch(lease);
-                plock__local_register(lease);
-                plock__leave();
-            }
-            plock__local_employ(lease);
+        if (answer == PLOCK_AGAIN) {
+            plock__local_heed(lease, &outlook);
+            if (lease->care == PLOCK__WATCHED) plock__local_watch(lease);
+            return PLOCK_AGAIN;
         }
-        if (answer == PLOCK_OK) return holds(lease);
-        if (answer == PLOCK_AGAIN) return PLOCK_AGAIN;
+        if (answer == PLOCK_OK) {
+            plock__local_has_begun(lease);
+            return holds(lease);
+        }
         status = answer;
     }
     lease->held = false;
     return fail(lease, status);
 }
 
+/* PLOCK_OK: he was let in, and may have lost what he was given since. */
 static plock_status outcome(plock_local_lease *lease) {
     plock__enter();
-    const plock_status status = lease->place == PLOCK__HOLDS ? PLOCK_OK : lease->place == PLOCK__WAITS ? PLOCK_AGAIN : PLOCK_DISCONNECTED;
+    const enum plock__local_place place = lease->place;
     plock__leave();
-    return status;
+    if (place == PLOCK__WAITS) return PLOCK_AGAIN;
+    return place == PLOCK__HOLDS || place == PLOCK__LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
 /* Patience is over. PLOCK_OK: he was let in meanwhile. */
@@ -212,7 +209,7 @@ static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status && status != PLOCK_DISCONNECTED) return fail(lease, status);
     const bool ready = plock__local_start_over(lease);
-    if (ready) lease->queued = false;
+    if (ready) lease->doing = PLOCK__ASKS;
     *want = (plock_want){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
@@ -225,7 +222,7 @@ static plock_status lost_place(plock_local_lease *lease) {
 /* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
 static const plock__nook *nook(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
-    if (lease->watched) return NULL;
+    if (lease->care == PLOCK__WATCHED) return NULL;
     lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell};
     return &lease->nook;
 }
@@ -241,7 +238,10 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
     if (!patient) status = leave_line(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_OK && takes_his_turn(lease)) return holds(lease);
+    if (status == PLOCK_OK && takes_his_turn(lease)) {
+        if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease); /* else the native thread knew before him */
+        return holds(lease);
+    }
     const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
     if (loss && loss != PLOCK_DISCONNECTED) return fail(lease, loss);
     if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && loss)) return begin_anew(lease, want);
@@ -249,9 +249,9 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
 }
 
 plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want) {
-    if (!lease->queued) {
+    if (lease->doing == PLOCK__ASKS) {
         const plock_status asked = ask(lease, want);
-        if (asked != PLOCK_AGAIN || !lease->queued) return asked;
+        if (asked != PLOCK_AGAIN || lease->doing == PLOCK__ASKS) return asked;
     }
     return wait_in_line(lease, want);
 }

@@ -60,8 +60,8 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
     for (size_t i = 0; i < p->count && !status; i++) {
         p->leases[i]->map = plock__local_retain(p->map);
         status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
-        if (!status && p->leases[i]->watched) status = plock__local_attend(p->map, error);
-        if (!status && p->leases[i]->automatic && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
+        if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
+        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
     }
     return status;
 }
@@ -78,13 +78,7 @@ static void forget(const party *p) {
 static void start(plock_local_lease *lease) {
     lease->place = PLOCK__HOLDS;
     lease->doing = PLOCK__IDLE;
-    if (lease->automatic) plock__local_see_to_later(lease);
-    if (!lease->watched) return;
-    plock__enter();
-    plock__local_begin_watch(lease);
-    plock__local_register(lease);
-    plock__leave();
-    plock__local_employ(lease);
+    plock__local_has_begun(lease);
 }
 
 static plock_status acquire(party *p, size_t *refused, plock_want *want, plock_error *error) {

@@ -195,13 +195,13 @@ static void serve(plock_local_lease *lease) {
     if (lease->place != PLOCK__WAITS) return;
     lease->place = PLOCK__HOLDS;
     plock__local_begin_watch(lease);
-    if (lease->watched) plock__worker_prod(&lease->job);
+    if (lease->care == PLOCK__WATCHED) plock__worker_prod(&lease->job);
     else plock__local_unregister(lease);
     if (lease->bell) plock__worker_ring(lease->bell);
 }
 
 static void oust(plock_local_lease *lease) {
-    if (lease->place == PLOCK__HOLDS && lease->employed) plock__worker_prod(&lease->job);
+    if (lease->place == PLOCK__HOLDS && lease->duty) plock__worker_prod(&lease->job);
     if (lease->place != PLOCK__WAITS) return;
     lease->place = PLOCK__OUSTED;
     plock__local_unregister(lease);
@@ -226,7 +226,7 @@ void plock__local_granted(plock_local_lease *lease) {
 
 void plock__local_has_to_look(plock_local_lease *lease) {
     plock__enter();
-    lease->looks = true;
+    lease->look_at = 0;
     prod(lease->map);
     plock__leave();
 }
@@ -240,7 +240,8 @@ void plock__local_taken_away(plock_local_lease *lease) {
 /* With the lock held. */
 static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
     const plock_ns latest = plock_now() + IN_ANY_CASE;
-    lease->look_at = look_at < latest ? look_at : latest;
+    look_at = look_at < latest ? look_at : latest;
+    if (look_at < lease->look_at) lease->look_at = look_at;
     attend_by(attendant, lease->look_at);
 }
 
@@ -265,7 +266,7 @@ static void heed(plock__local_attendant *attendant, const looker *who, const plo
     for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++) told = watch_process(attendant, outlook->processes[i], now);
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
-    if (there(attendant, who)) who->lease->look_at = look_at;
+    if (there(attendant, who) && look_at < who->lease->look_at) who->lease->look_at = look_at;
     plock__leave();
 }
 
@@ -300,15 +301,14 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
         } else if (word != plock__word(lease->serial, PLOCK__WAITING)) {
             oust(lease);
         } else {
-            if (atomic_load(&lease->map->claims[lease->claim].look)) lease->looks = true;
-            const bool looks = lease->looks || now >= lease->look_at;
+            if (atomic_load(&lease->map->claims[lease->claim].look)) lease->look_at = 0;
+            const bool looks = now >= lease->look_at;
             if (looks && !due) due = lease;
             else if (looks) *at = 0;
             else if (lease->look_at < *at) *at = lease->look_at;
         }
     }
     if (!due) return (looker){.lease = NULL};
-    due->looks = false;
     due->look_at = PLOCK_NEVER;
     due->references++;
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
@@ -316,7 +316,7 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
 
 static void everybody_looks(plock__local_attendant *attendant) {
     if (attendant->all_look)
-        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next) lease->looks = true;
+        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next) lease->look_at = 0;
     attendant->all_look = false;
 }
 

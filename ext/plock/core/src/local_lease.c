@@ -87,9 +87,20 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_terms
     return plock_token(lease->token);
 }
 
+/* Has the native thread nothing to do with it any more? Then nothing refers to the file. */
+static bool put_down(plock_local_lease *lease) {
+    plock__enter();
+    plock__local_map *map = lease->map;
+    const bool off = lease->duty == PLOCK__OFF && (!map || own(lease));
+    if (off) lease->map = NULL;
+    plock__leave();
+    if (off && map) plock__local_release(map);
+    return off;
+}
+
 /* Lets go of what an earlier operation left. */
 static plock_status begin_afresh(plock_local_lease *lease, const plock_local_terms *terms, bool (*terms_are)(const plock_local_terms *)) {
-    if (lease->doing || lease->held || lease->employed || lease->map || !terms_are(terms)) return PLOCK_MISUSE;
+    if (lease->doing || lease->held || !terms_are(terms) || !put_down(lease)) return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
     if (!own(lease)) { /* they are of the parent's threads, and among what is the parent's */
@@ -99,13 +110,10 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_ter
     lease->generation = plock__generation();
     lease->terms = *terms;
     lease->place = PLOCK__NOBODY;
-    lease->contended = lease->queued = lease->ended = lease->looks = false;
+    lease->contended = false;
     lease->mode = terms->mode;
     lease->ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
-    lease->renews = terms->renews;
-    lease->automatic = terms->renews && terms->automatic;
-    lease->watched = (terms->renews || terms->watched) && !lease->automatic;
-    lease->told = terms->watched || !lease->automatic;
+    lease->care = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER : terms->renews || terms->watched ? PLOCK__WATCHED : PLOCK__UNWATCHED;
     return PLOCK_OK;
 }
 
@@ -114,7 +122,7 @@ plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_loc
     if (status) return status;
     const plock_ns now = plock_now();
     lease->patience_ends = plock_after(now, terms->wait);
-    (void)begin(lease, PLOCK__ACQUIRES, now);
+    (void)begin(lease, PLOCK__ASKS, now);
     if (lease->deadline < lease->patience_ends) lease->deadline = lease->patience_ends;
     return PLOCK_OK;
 }
@@ -146,7 +154,7 @@ static plock_status free_to_begin(const plock_local_lease *lease) {
 plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
     const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : free_to_begin(lease);
     if (status) return status;
-    if (lease->watched || lease->automatic) plock__local_dismiss(lease);
+    if (lease->care) plock__local_dismiss(lease);
     lease->held = false;
     lease->span = keep;
     return begin(lease, PLOCK__RELEASES, plock_now());
@@ -208,7 +216,7 @@ void plock__local_give_bell_back(plock_local_lease *lease) {
 }
 
 static void give_up(plock_local_lease *lease) {
-    const bool ends = lease->doing == PLOCK__ACQUIRES || lease->doing == PLOCK__RELEASES;
+    const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE || lease->doing == PLOCK__RELEASES;
     if (ends) plock__local_let_go(lease, false);
     plock__local_give_bell_back(lease);
     lease->doing = PLOCK__IDLE;
@@ -234,7 +242,7 @@ void plock_local_lease_free(plock_local_lease *lease) {
 
 void plock_local_lease_forget(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    if (!lease->held || !own(lease) || lease->watched || lease->terms.wait) return; /* else the map refers to it */
+    if (!lease->held || !own(lease) || lease->care == PLOCK__WATCHED || lease->terms.wait) return; /* else the map refers to it */
     plock__begin_step();
     plock__enter();
     const bool pins = !map->pinned;
@@ -313,9 +321,9 @@ bool plock_local_lease_valid(const plock_local_lease *lease) {
 bool plock_local_lease_lost(const plock_local_lease *lease) {
     if (held_here(lease)) return !plock_local_lease_valid(lease);
     plock__enter();
-    const bool ousted = lease->place == PLOCK__OUSTED;
+    const bool lost = lease->place == PLOCK__LOST;
     plock__leave();
-    return ousted && own(lease);
+    return lost && own(lease);
 }
 
 plock_ns plock_local_lease_valid_until(const plock_local_lease *lease) {

@@ -20,6 +20,42 @@ struct plock_local {
     char *path;
 };
 
+/* What the program does with a lease. */
+enum plock__local_operation {
+    PLOCK__IDLE,
+    PLOCK__ASKS, /* for its key … */
+    PLOCK__STANDS_IN_LINE, /* … where he was told to wait */
+    PLOCK__RELEASES,
+    PLOCK__EXTENDS,
+    PLOCK__DOWNGRADES,
+    PLOCK__LEAVES,
+    PLOCK__ADOPTS,
+    PLOCK__RELEASES_OWNED
+};
+
+/* What its claim is, as this process knows it. Whoever asks anew begins with NOBODY. */
+enum plock__local_place {
+    PLOCK__NOBODY, /* To WAITS, HOLDS */
+    PLOCK__WAITS,  /* To HOLDS, OUSTED */
+    PLOCK__OUSTED, /* It waited, and will never be let in. */
+    PLOCK__HOLDS,  /* To LOST */
+    PLOCK__LOST    /* It held, until somebody else or time ended it. */
+};
+
+/* What the native thread does with it. Only local_watch.c changes this. */
+enum plock__local_duty {
+    PLOCK__OFF,           /* Nothing. To WATCHES, ENDS */
+    PLOCK__WATCHES,       /* It renews, and tells of the loss. To STOPS, ENDS */
+    PLOCK__STOPS,         /* Nothing any more, once it comes round to it. To OFF, WATCHES_AGAIN, ENDS_NEXT */
+    PLOCK__WATCHES_AGAIN, /* It stops, and then watches. To WATCHES, STOPS, ENDS_NEXT */
+    PLOCK__ENDS,          /* It ends the claim, as soon as it can. To STOPS, OFF */
+    PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
+};
+
+/* From when on the native thread watches what is held: never, from the first moment, or from when `later` begins, for most leases are not
+ * held for so long. */
+enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
+
 struct plock_local_lease {
     plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
     plock_local *store;
@@ -32,25 +68,20 @@ struct plock_local_lease {
     /* Under the lock. */
     unsigned references;
     plock_local_lease *next; /* of those that are registered */
-    bool registered, employed;
-    enum { PLOCK__NOBODY, PLOCK__WAITS, PLOCK__HOLDS, PLOCK__OUSTED } place;
-    bool looks;       /* he has to look at once … */
-    plock_ns look_at; /* … or then */
-    bool ended;       /* nothing is watched any more */
-    bool gives_up;    /* the thread ends the claim */
-    bool again;       /* it watches on, though it was about to stop */
+    bool registered;
+    enum plock__local_place place;
+    enum plock__local_duty duty;
+    plock_ns look_at; /* he waits, and looks then; 0: at once */
     plock_waker *bell;
     plock__nook nook;
-    bool renews, watched;
-    bool automatic;   /* it renews, but is not watched from the first moment: the thread sees to it when `later` begins */
-    bool told;        /* its loss is to be told */
+    enum plock__local_care care;
     plock_later later;
     plock_ns ttl, renew_at;
 
     /* The program's. */
-    enum plock__local_operation { PLOCK__IDLE, PLOCK__ACQUIRES, PLOCK__RELEASES, PLOCK__EXTENDS, PLOCK__DOWNGRADES, PLOCK__LEAVES, PLOCK__ADOPTS, PLOCK__RELEASES_OWNED } doing;
+    enum plock__local_operation doing;
     struct plock_place_in_turn *turns; /* who wants to use it next, in order (plock/turn.h) */
-    bool held, contended, queued; /* queued: in line, as far as he knows */
+    bool held, contended;
     char mode;
     plock_local_terms terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;
@@ -137,8 +168,14 @@ void plock__local_review(plock__local_map *map);
 /* It holds, since just now. With the lock held. */
 void plock__local_begin_watch(plock_local_lease *lease);
 
-/* The lease holds, or waits; the native thread watches it from now on. */
-void plock__local_employ(plock_local_lease *lease);
+/* It holds, since just now, and the native thread watches it if it is to do so from the first moment. */
+void plock__local_has_begun(plock_local_lease *lease);
+
+/* The lease waits; the native thread watches it from when it is let in. */
+void plock__local_watch(plock_local_lease *lease);
+
+/* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
+void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
 /* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
@@ -162,7 +199,7 @@ void plock__local_lease_release(plock_local_lease *lease);
 /* It was granted, extended or renewed at that moment, and its claim ends then. */
 static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {
     const plock_ns renewed = plock_after(from, lease->ttl);
-    atomic_store(&lease->valid_until, lease->renews && renewed < until ? renewed : until);
+    atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
 }
 
 /* Does the claim still say so? */

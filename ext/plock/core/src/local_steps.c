@@ -15,7 +15,7 @@ static plock_status finish(plock_local_lease *lease, plock_status status) {
 static void forget_map(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock__enter();
-    const bool needed = lease->employed;
+    const bool needed = lease->duty;
     if (!needed) lease->map = NULL;
     plock__leave();
     if (!needed && map) plock__local_release(map);
@@ -73,7 +73,7 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    const plock_ns until = lease->renews && wanted < before ? before : wanted; /* it is renewed until then in any case */
+    const plock_ns until = lease->terms.renews && wanted < before ? before : wanted; /* it is renewed until then in any case */
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
     give_span(held, lease->span, until);
@@ -81,7 +81,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     lease->ttl = lease->span;
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
-    if (lease->employed) plock__worker_prod(&lease->job);
+    if (lease->duty) plock__worker_prod(&lease->job);
     if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
@@ -99,7 +99,7 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &map->claims[lease->claim];
     const plock_ns alone = plock_after(now, lease->ttl);
     const plock_ns until = alone > held->kept_until ? alone : held->kept_until;
-    if (lease->renews && until < atomic_load(&held->until)) atomic_store(&held->until, until);
+    if (lease->terms.renews && until < atomic_load(&held->until)) atomic_store(&held->until, until);
     plock__local_outlives(map, atomic_load(&held->until));
     plock__local_first_looks(map, plock__key(map, held->key));
     PLOCK__FAULT();
@@ -137,11 +137,9 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
     if (!status) status = change(lease, now);
     const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
     if (lost) {
-        plock__enter();
-        lease->place = PLOCK__OUSTED;
-        plock__leave();
-        if (lease->held && lease->watched && lease->doing != PLOCK__LEAVES) plock__local_employ(lease); /* so that it is told */
-        if (lease->doing == PLOCK__LEAVES) lease->held = false;
+        const bool leaves = lease->doing == PLOCK__LEAVES;
+        plock__local_has_lost(lease, lease->held && !leaves);
+        if (leaves) lease->held = false;
     }
     if (!lease->held) forget_map(lease);
     return finish(lease, lost ? PLOCK_NOT_OWNER : status);
@@ -196,7 +194,7 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least, alone = plock_after(now, most);
     const plock_ns bounded = lease->terms.max_hold ? plock_after(now, lease->terms.max_hold) : PLOCK_NEVER;
-    const plock_ns until = lease->renews ? bounded : alone < atomic_load(&held->until) ? alone : atomic_load(&held->until);
+    const plock_ns until = lease->terms.renews ? bounded : alone < atomic_load(&held->until) ? alone : atomic_load(&held->until);
     atomic_store(&held->until, until > held->kept_until ? until : held->kept_until);
 }
 
@@ -205,11 +203,11 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     plock__local_claim *held = plock__claim(map, number);
     plock__local_first_looks(map, plock__key(map, held->key));
     keep_on(lease, held, now);
-    held->watched = lease->watched;
+    held->watched = lease->care == PLOCK__WATCHED;
     held->pid = map->processes[map->slot].pid;
     held->thread = (int64_t)plock__thread_number();
     PLOCK__FAULT();
-    map->lease_of[number] = lease->watched || lease->automatic ? lease : NULL;
+    map->lease_of[number] = lease->care ? lease : NULL;
     atomic_store(&held->process, map->process);
     PLOCK__FAULT();
     change_hands(lease, held, owner, digested);
@@ -240,8 +238,8 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
     if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
-    if (!status && adopts && lease->watched) status = plock__local_attend(lease->map, &lease->error);
-    if (!status && adopts && lease->automatic) status = plock__local_enter_later(lease);
+    if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
     if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
@@ -255,14 +253,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
         lease->held = false;
         return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->error, PLOCK_NOT_OWNER));
     }
-    if (lease->watched) {
-        plock__enter();
-        plock__local_register(lease);
-        plock__local_begin_watch(lease);
-        plock__leave();
-        plock__local_employ(lease);
-    }
-    if (lease->automatic) plock__local_see_to_later(lease);
+    plock__local_has_begun(lease);
     return finish(lease, PLOCK_OK);
 }
 
@@ -272,7 +263,8 @@ static plock_status step(plock_local_lease *lease, plock_want *want) {
     if (!lease->doing) return PLOCK_MISUSE;
     if (plock_local_lease_inherited(lease)) return finish(lease, plock__fail_plainly(&lease->error, PLOCK_FORKED));
     switch (lease->doing) {
-    case PLOCK__ACQUIRES: return plock__local_acquire_step(lease, want);
+    case PLOCK__ASKS:
+    case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, want);
     case PLOCK__ADOPTS:
     case PLOCK__RELEASES_OWNED: return owner_step(lease, want);
     default: return held_step(lease, want);

@@ -43,10 +43,37 @@ void plock__local_begin_watch(plock_local_lease *lease) {
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
-    if (!lease->renews || now < lease->renew_at) return false;
+    if (!lease->terms.renews || now < lease->renew_at) return false;
     plock__local_seen_until(lease, until_of(lease), now);
     lease->renew_at = now + third;
     return true;
+}
+
+/* It is to be watched no more. With the lock held. */
+static void stop(plock_local_lease *lease) {
+    plock__later_leave(&lease->later);
+    plock__local_unregister(lease);
+    if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN) lease->duty = PLOCK__STOPS;
+    if (lease->duty) plock__worker_prod(&lease->job);
+}
+
+/* With the lock held. Is that news? */
+static bool lose(plock_local_lease *lease) {
+    if (lease->place != PLOCK__HOLDS) return false;
+    lease->place = PLOCK__LOST;
+    stop(lease);
+    return true;
+}
+
+static void tell(const plock_local_lease *lease) {
+    if (lease->care == PLOCK__WATCHED || lease->terms.watched) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+}
+
+void plock__local_has_lost(plock_local_lease *lease, bool tells) {
+    plock__enter();
+    const bool news = lose(lease);
+    plock__leave();
+    if (news && tells) tell(lease);
 }
 
 static plock_status watch(plock_local_lease *lease, plock_want *want) {
@@ -54,17 +81,15 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
     plock__enter();
-    const bool ended = lease->ended, waits = lease->place == PLOCK__WAITS || lease->place == PLOCK__NOBODY;
-    const bool lost = !ended && !waits && (lease->place == PLOCK__OUSTED || !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease));
-    const bool renewed = !ended && !lost && !waits && renew(lease, now);
-    *want = (plock_want){.fd = -1, .deadline = waits ? PLOCK_NEVER : until_of(lease)};
-    if (!waits && lease->renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
+    const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS, over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
+    const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now), watches = lease->duty == PLOCK__WATCHES;
+    *want = (plock_want){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
+    if (holds && lease->terms.renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
     if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
-    if (lost) lease->ended = true;
     plock__leave();
-    if (lost && lease->told) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+    if (lost) tell(lease);
     if (renewed) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, 0);
-    return ended || lost ? PLOCK_OK : PLOCK_AGAIN;
+    return watches ? PLOCK_AGAIN : PLOCK_OK;
 }
 
 /* --- one that is left alone at first --- */
@@ -73,11 +98,16 @@ static plock_local_lease *lease_of(plock_later *later) {
     return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
 }
 
+/* The thread has a reference as long as it has a duty. With the lock held; the job is to be submitted then. */
+static void take_up(plock_local_lease *lease, enum plock__local_duty duty) {
+    lease->references++;
+    lease->duty = duty;
+    lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = duty == PLOCK__WATCHES};
+}
+
 static void keep(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
-    lease->references++;
-    lease->employed = true;
-    lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = true};
+    take_up(lease, PLOCK__WATCHES);
 }
 
 /* Whoever ends its claim from now on rings. Where that cannot be had, the lease looks by itself now and then. */
@@ -91,7 +121,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (held) map->claims[lease->claim].watched = 1;
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* what is damaged is noticed by the renewal, too */
     plock__enter();
-    if (held && !lease->ended) plock__local_register(lease);
+    if (held && lease->duty == PLOCK__WATCHES) plock__local_register(lease);
     plock__leave();
 }
 
@@ -118,6 +148,10 @@ void plock__local_see_to_later(plock_local_lease *lease) {
 
 /* --- ending --- */
 
+static bool ends(const plock_local_lease *lease) {
+    return lease->duty == PLOCK__ENDS || lease->duty == PLOCK__ENDS_NEXT;
+}
+
 static plock_status end(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -127,28 +161,34 @@ static plock_status end(plock_local_lease *lease, plock_want *want) {
         *want = (plock_want){.fd = -1, .deadline = now + IN_A_MOMENT};
         return PLOCK_AGAIN;
     }
-    if (status) return PLOCK_OK;
-    map->lease_of[lease->claim] = NULL;
-    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, now);
-    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
+    if (!status) {
+        map->lease_of[lease->claim] = NULL;
+        if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, now);
+        (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
+    }
+    plock__enter();
+    lease->duty = PLOCK__STOPS;
+    plock__leave();
     return PLOCK_OK;
 }
 
 static plock_status step(plock_job *job, plock_want *want) {
     plock_local_lease *lease = (plock_local_lease *)(void *)job;
     plock__enter();
-    const bool gives_up = lease->gives_up;
+    const bool to_end = ends(lease);
     plock__leave();
-    return gives_up ? end(lease, want) : watch(lease, want);
+    return to_end ? end(lease, want) : watch(lease, want);
 }
 
+/* Is done, or no thread could be had for it. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = (plock_local_lease *)(void *)job;
     plock__enter();
-    const bool own = lease->generation == plock__generation(), again = own && lease->again && !lease->ended;
-    lease->again = false;
-    lease->employed = again;
+    const bool own = lease->generation == plock__generation();
+    const bool again = own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
     if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
+    if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
+    else lease->duty = PLOCK__OFF;
     plock__leave();
     if (again) plock__worker_submit(job);
     else plock__local_lease_release(lease);
@@ -156,30 +196,45 @@ static void put_down(plock_job *job) {
 
 /* --- what the program says --- */
 
-void plock__local_employ(plock_local_lease *lease) {
+/* From each state to the one that does this. */
+static void employ(plock_local_lease *lease, enum plock__local_duty duty, enum plock__local_duty after_stopping) {
     plock__enter();
-    const bool employs = !lease->employed;
-    if (employs) {
-        lease->employed = true;
-        lease->references++;
-        lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = !lease->gives_up};
-    } else {
-        plock__worker_prod(&lease->job);
-    }
+    const bool off = lease->duty == PLOCK__OFF;
+    if (off) take_up(lease, duty);
+    else if (lease->duty == PLOCK__WATCHES) lease->duty = duty;
+    else if (lease->duty != PLOCK__ENDS) lease->duty = after_stopping;
+    if (!off) plock__worker_prod(&lease->job);
     plock__leave();
-    if (employs) plock__worker_submit(&lease->job);
+    if (off) plock__worker_submit(&lease->job);
+}
+
+void plock__local_watch(plock_local_lease *lease) {
+    employ(lease, PLOCK__WATCHES, PLOCK__WATCHES_AGAIN);
+}
+
+void plock__local_hand_over(plock_local_lease *lease) {
+    employ(lease, PLOCK__ENDS, PLOCK__ENDS_NEXT);
+}
+
+void plock__local_has_begun(plock_local_lease *lease) {
+    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    if (lease->care != PLOCK__WATCHED) return;
+    plock__enter();
+    plock__local_begin_watch(lease);
+    plock__local_register(lease);
+    plock__leave();
+    plock__local_watch(lease);
 }
 
 bool plock__local_start_over(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
+    const bool lost = plock__local_lost(map);
     plock__enter();
-    plock__local_unregister(lease);
-    lease->place = PLOCK__NOBODY;
-    lease->looks = false;
-    const bool lost = plock__local_lost(map), ready = !lost || !lease->employed;
-    if (lease->ended && !lost) lease->again = lease->employed; /* it has told of the loss, and is about to stop */
-    lease->ended = !ready;
-    if (!ready) plock__worker_prod(&lease->job);
+    lease->place = PLOCK__NOBODY; /* asks anew */
+    if (lost) stop(lease);
+    else plock__local_unregister(lease);
+    if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN; /* it has told of a loss */
+    const bool ready = !lost || lease->duty == PLOCK__OFF;
     if (lost && ready) lease->map = NULL;
     plock__leave();
     if (lost && ready) plock__local_release(map);
@@ -189,17 +244,6 @@ bool plock__local_start_over(plock_local_lease *lease) {
 void plock__local_dismiss(plock_local_lease *lease) {
     if (!lease->map || lease->generation != plock__generation()) return;
     plock__enter();
-    lease->ended = true;
-    lease->again = false;
-    plock__later_leave(&lease->later);
-    plock__local_unregister(lease);
-    if (lease->employed) plock__worker_prod(&lease->job);
+    stop(lease);
     plock__leave();
-}
-
-void plock__local_hand_over(plock_local_lease *lease) {
-    plock__enter();
-    lease->gives_up = true;
-    plock__leave();
-    plock__local_employ(lease);
 }
