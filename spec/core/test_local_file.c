@@ -5,18 +5,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
+
+/* After that the file is looked at once more by whoever only asks. */
+static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
     plock_local *store = NULL;
@@ -385,12 +393,44 @@ static void who_may_write_small_files_only_is_told_so(void) {
     CHECK_INT(local_status_of(local_child(write_little, NULL)), 0);
 }
 
+/* The kernel gives this process no locks from now on, as on a file system that has none. */
+static void have_no_locks(unsigned code) {
+    enum { COMMAND = offsetof(struct seccomp_data, args) + sizeof(uint64_t) };
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, COMMAND),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLK, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {.len = sizeof steps / sizeof *steps, .filter = steps};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+}
+
+static void open_without_locks(void *context) {
+    const unsigned *code = context;
+    plock_error error;
+    have_no_locks(*code);
+    if (open_at(local_path(), &error) != PLOCK_CONNECT) _exit(1);
+    _exit(strstr(error.message, "locking a place") && strstr(error.message, strerror((int)*code)) ? 0 : 2);
+}
+
+static void a_lock_that_cannot_be_had_is_told_as_what_it_is(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned code = i ? EIO : ENOLCK;
+        plock_local_close(local_open());
+        CHECK_INT(WEXITSTATUS(local_status_of(local_child(open_without_locks, &code))), 0);
+    }
+}
+
 static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     plock_local *store = local_open();
     plock_local_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK(unlink(local_path()) == 0);
-    (void)usleep(150000); /* it is looked at every tenth of a second */
+    (void)usleep(LOOKED_AT);
     plock_local_lease *other = local_lease(store, "l");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED); /* not while something is held in the one that is gone */
     CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
@@ -429,7 +469,7 @@ static void stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another
         plock_local *stores[] = {local_open(), local_open(), local_open()};
         wait_for_nothing(stores[0]);
         CHECK((truncated ? truncate(local_path(), PLOCK__LOCAL_PAGE) : unlink(local_path())) == 0);
-        (void)usleep(150000);
+        (void)usleep(LOOKED_AT);
         CHECK(serves(stores[0]));
         CHECK(serves(stores[1])); /* the third one is not used any more */
         CHECK(access(local_path(), F_OK) == 0);
@@ -553,6 +593,7 @@ int main(void) {
     RUN(its_folder_is_locked_as_long_as_it_is_open);
     RUN(what_somebody_left_who_died_while_he_made_it_is_cleared_away);
     RUN(who_may_write_small_files_only_is_told_so);
+    RUN(a_lock_that_cannot_be_had_is_told_as_what_it_is);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
     RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
     RUN(a_record_that_is_in_use_is_not_given_to_another);

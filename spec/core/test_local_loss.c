@@ -14,8 +14,8 @@
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
-/* Until then the file is not looked at once more by whoever only asks. */
-static const useconds_t LOOKED_AT = 150000;
+/* After that the file is looked at once more by whoever only asks. */
+static const useconds_t LOOKED_AT = 20000;
 
 static char folder[600], path[700], aside[700];
 
