@@ -27,7 +27,7 @@ RSpec.describe "A local store whose file is not what it was" do
   }
 
   # Who looks oftener than that takes the last look for the truth.
-  def looked_at = sleep(0.15)
+  def looked_at = sleep(0.02)
 
   def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }
 

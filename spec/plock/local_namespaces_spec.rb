@@ -63,10 +63,10 @@ RSpec.describe "A local store in several namespaces" do
       tried = [store.try_acquire("k") { :entered }]
       puts "ready"
       $stdin.read
-      held = store.acquire("k", wait: 10) { |lease| sleep(0.15) && store.try_acquire("l") { lease.valid? } }
+      held = store.acquire("k", wait: 10) { |lease| sleep(0.02) && store.try_acquire("l") { lease.valid? } }
       puts [*tried, held, Process.uid].inspect
     RUBY
-    sleep 0.15 # then each looks at the file once more
+    sleep 0.02 # then each looks at the file once more
     expect(lease).to be_valid
     lease.release
     input.close

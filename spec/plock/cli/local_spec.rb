@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "json"
+require "open3"
 require "support/command_line"
 
 # The command where there is no server.
@@ -82,10 +83,21 @@ RSpec.describe "plock without a server" do
     expect(job.finish.exitstatus).to eq 76
   end
 
+  # Root may write wherever the file system itself can be written to.
+  def read_only(*command)
+    if Process.uid.positive?
+      File.chmod(0o500, folder)
+      return command
+    end
+    mounting = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', folder]
+    skip "a file system of one's own is not to be had" unless system(*mounting, "true", %i[out err] => File::NULL)
+    [*mounting, *command]
+  end
+
   it "is unavailable where its folder can only be read: 69" do
-    skip "root may write anywhere" if Process.uid.zero?
-    File.chmod(0o500, folder)
-    expect(plock("run", key, "--", "true").last.exitstatus).to eq 69
+    command = [*Support::CommandLine::PROGRAM, "run", key, "--store", "local:#{folder}/plock/locks", "--", "true"]
+    _, errors, status = Open3.capture3(plock_environment({}), *read_only(*command))
+    expect([errors[/making its folder: (Read-only file system|Permission denied)/], status.exitstatus]).to match [String, 69]
   end
 
   it "ends the command when the key is broken" do
