@@ -1,10 +1,11 @@
-/* The embedded store: eight processes at work while its file is renamed, linked and removed, removed, replaced and truncated, and while some
- * of them are stopped and others killed. But for a second after that happened to the file, nobody is inside beside another one, and nobody
+/* The embedded store: eight processes, some of them in namespaces of their own, at work while its file is renamed, linked and removed,
+ * removed, replaced and truncated, and while some of them are stopped and others killed. But for a second after that happened to the file, nobody is inside beside another one, and nobody
  * waits for more than a second for a key that is free. PLOCK_TROUBLE_SECONDS: for how long; 600 before a release. */
 #include "local_support.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -69,11 +70,45 @@ static void be_inside(plock_local_lease *lease, int key, int life, plock_ns bega
     if (!troubled(began)) wrong(plock_status_name(released), life);
 }
 
+/* --- who is apart --- */
+
+/* As in a container, processes have other numbers. What the next child is in, and back. */
+static pid_t apart(pid_t (*start)(int), int i) {
+    static int home = -1;
+    static bool refused;
+    if (home < 0) home = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    if (!refused && (home < 0 || unshare(CLONE_NEWPID))) {
+        refused = true;
+        test_skip("workers in a PID namespace of their own", strerror(errno));
+    }
+    const pid_t pid = start(i);
+    if (!refused) CHECK(setns(home, CLONE_NEWPID) == 0);
+    return pid;
+}
+
+static bool write_to(const char *path, const char *text) {
+    const int fd = open(path, O_WRONLY);
+    const bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0) (void)close(fd);
+    return written;
+}
+
+/* And the same user has another number. Where that cannot be had he goes on as he is. */
+static void be_called_otherwise(void) {
+    char map[32];
+    (void)snprintf(map, sizeof map, "1000 %u 1", (unsigned)geteuid());
+    if (unshare(CLONE_NEWUSER) == 0 && !write_to("/proc/self/uid_map", map)) _exit(3);
+}
+
+/* --- what they do --- */
+
 static void work(void *context) {
     const int life = *(const int *)context;
     plock_local *store = NULL;
     plock_error error;
     srand((unsigned)life);
+    (void)signal(SIGBUS, SIG_DFL); /* a sanitizer would end it in another way */
+    if (life % 5 == 2) be_called_otherwise();
     while (plock_now() < stage->ends) {
         const plock_ns began = plock_now();
         const int key = rand() % KEYS;
@@ -132,12 +167,20 @@ static struct {
     int life;
 } workers[WORKERS];
 
+static pid_t start(int i) {
+    return local_child(work, &workers[i].life);
+}
+
+static void begin(int i, int life) {
+    workers[i].life = life;
+    workers[i].pid = life % 3 == 1 ? apart(start, i) : start(i);
+}
+
 static void bury(int i, int next) {
     atomic_store(&stage->doomed[workers[i].life], 1);
     for (int key = 0; key < KEYS; key++)
         if (atomic_load(&stage->owner[key]) == workers[i].life + 1) atomic_store(&stage->freed_at[key], plock_now());
-    workers[i].life = next;
-    workers[i].pid = local_child(work, &workers[i].life);
+    begin(i, next);
 }
 
 static void end(int i, int next) {
@@ -183,10 +226,7 @@ static void they_go_on_whatever_happens(void) {
     stage->ends = plock_now() + seconds * PLOCK_SECOND;
     atomic_store(&stage->troubled_at, plock_now());
     int next = 0, fate = 0;
-    for (; next < WORKERS; next++) {
-        workers[next].life = next;
-        workers[next].pid = local_child(work, &workers[next].life);
-    }
+    for (; next < WORKERS; next++) begin(next, next);
     plock_ns trouble_at = plock_now() + 2 * A_SECOND;
     srand(1);
     while (plock_now() < stage->ends && next < LIVES_MAX - WORKERS) {
@@ -210,6 +250,7 @@ static void they_go_on_whatever_happens(void) {
 int main(void) {
     local_begin();
     RUN(they_go_on_whatever_happens);
+    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_trouble");
 }
