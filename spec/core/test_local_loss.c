@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
@@ -206,6 +208,55 @@ static void who_waits_does_so_in_the_file_that_is_there(void) {
     clear();
 }
 
+/* --- who was just inside --- */
+
+static void move_away_and_back(int unused) {
+    const struct timespec until_noticed = {.tv_sec = 1};
+    (void)unused;
+    if (rename(path, aside) || nanosleep(&until_noticed, NULL) || rename(aside, path)) _exit(4);
+}
+
+struct visitor {
+    unsigned long point;
+    int done[2];
+};
+
+/* The file is moved at some step of this, and back again when this process has noticed it. */
+static void extend_meanwhile(void *context) {
+    const struct visitor *v = context;
+    plock_local_lease *lease = local_lease(open_there(), "k");
+    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
+    if (signal(SIGUSR1, move_away_and_back) == SIG_ERR) _exit(2);
+    (void)plock__local_signal_at(v->point);
+    const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_local_lease_lost(lease);
+    if (write(v->done[1], lost ? "y" : "n", 1) != 1) _exit(3);
+    for (;;) (void)pause(); /* alive, and with the lease */
+}
+
+static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) {
+    if (TEST_TSAN) {
+        test_skip("a mapping that is replaced while it is used", "TSan takes that for a race");
+        return;
+    }
+    for (unsigned long point = 1; point <= 2; point++) {
+        clear();
+        struct visitor v = {.point = point};
+        char lost = 0;
+        CHECK(pipe(v.done) == 0);
+        const pid_t pid = local_child(extend_meanwhile, &v);
+        CHECK(read(v.done[0], &lost, 1) == 1 && lost == 'y');
+        plock_local *store = open_there();
+        plock_local_lease *lease = local_lease(store, "l");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        CHECK(kill(pid, SIGKILL) == 0);
+        (void)local_status_of(pid);
+        plock_local_lease_free(lease);
+        plock_local_close(store);
+        for (int end = 0; end < 2; end++) (void)close(v.done[end]);
+    }
+    clear();
+}
+
 /* --- what is no loss --- */
 
 static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(void) {
@@ -232,7 +283,9 @@ int main(void) {
     RUN(every_method_says_that_it_is_lost);
     RUN(it_is_told_within_a_second);
     RUN(who_waits_does_so_in_the_file_that_is_there);
+    RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
+    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_loss");
 }

@@ -323,8 +323,8 @@ plock_status plock__local_loss_of(const plock__local_map *map, plock_error *erro
     case PLOCK__LOCAL_HARMED:
         return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: its file was truncated or written over", map->path);
     default:
-        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: somebody else wrote to its file. It is made anew when no "
-                                                  "process uses it any more", map->path);
+        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: somebody else wrote to its file. It is made anew once "
+                                                  "nothing is held in it any more", map->path);
     }
 }
 

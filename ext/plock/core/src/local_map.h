@@ -124,7 +124,7 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
  * longer than one should wait here: try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error);
 
-/* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be. */
+/* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be; or as plock__local_check, where the file was lost since. */
 PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_error *error);
 
 /* The place of the process that is inside, where the header says this; none has UINT32_MAX. */
@@ -165,9 +165,10 @@ void plock__local_repair(plock__local_map *map);
 /* --- fault points --- */
 
 #ifdef PLOCK_TESTING
-/* Ends the process at the n-th point from now, or stops it; 0: at none. Returns how many there were since the last call. */
+/* Ends the process at the n-th point from now, or stops it, or sends it SIGUSR1; 0: at none. Returns how many there were since the last call. */
 unsigned long plock__local_die_at(unsigned long n);
 unsigned long plock__local_stop_at(unsigned long n);
+unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);

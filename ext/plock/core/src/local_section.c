@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,14 +101,26 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     return plock__local_leave(map, error);
 }
 
+/* Its file was moved away while we were inside, so part of what we did is not in it. If it is put back, others who use it are not to wait for us,
+ * who will never leave: as after a death, the next one repairs it. */
+static void leave_to_others(const plock__local_map *map) {
+    static const uint32_t NOBODY = PLACE;
+    static const off_t WHERE = offsetof(plock__local_header, section);
+    uint32_t seen;
+    const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen && (seen & ~OTHERS_WAIT) == mark_of(map);
+    if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY); /* else nobody can use that file */
+}
+
 plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
     const bool damaged = map->damaged;
     if (damaged) atomic_store(&map->header->damaged, 1);
     PLOCK__FAULT();
     const uint32_t left = atomic_exchange_explicit(&map->header->section, 0, memory_order_release);
+    const bool stayed = (left & ~OTHERS_WAIT) == mark_of(map);
     if (left & OTHERS_WAIT) wake_one(&map->header->section);
-    if (!damaged) return PLOCK_OK;
-    plock__local_lose(map, PLOCK__LOCAL_DAMAGED);
+    if (stayed && !damaged) return PLOCK_OK;
+    if (!stayed) leave_to_others(map);
+    if (damaged) plock__local_lose(map, PLOCK__LOCAL_DAMAGED);
     return plock__local_loss_of(map, error);
 }
 
@@ -138,6 +151,10 @@ unsigned long plock__local_die_at(unsigned long n) {
 
 unsigned long plock__local_stop_at(unsigned long n) {
     return fail_at(n, SIGSTOP);
+}
+
+unsigned long plock__local_signal_at(unsigned long n) {
+    return fail_at(n, SIGUSR1);
 }
 
 void plock__local_fault(void) {
