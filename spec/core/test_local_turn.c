@@ -1,7 +1,7 @@
 /* The embedded store: who waits, and whose turn comes when something else has happened. */
 #include "local_support.h"
 
-#include "local_map.h"
+#include "local_line.h"
 #include "platform.h"
 
 #include <fcntl.h>
@@ -73,9 +73,9 @@ static void his_patience_is_not_longer_for_that(void) {
     plock_local_close(store);
 }
 
-/* --- the native thread is about to look for him --- */
+/* --- the native thread is about to do something --- */
 
-enum { BEFORE, ABOUT_TO_LOOK, MAY_LOOK };
+enum { BEFORE, ABOUT_TO, MAY, LOOKS };
 static atomic_int moment;
 
 static void await(int wanted) {
@@ -84,8 +84,8 @@ static void await(int wanted) {
 }
 
 static void await_program(void) {
-    atomic_store(&moment, ABOUT_TO_LOOK);
-    await(MAY_LOOK);
+    atomic_store(&moment, ABOUT_TO);
+    await(MAY);
 }
 
 /* The lease is released by then, and has no place in the file any more; or it waits again, at another one. */
@@ -99,8 +99,8 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
-        plock__local_before_look(await_program);
-        await(ABOUT_TO_LOOK);
+        plock__local_before(PLOCK__LOOKS, await_program);
+        await(ABOUT_TO);
         CHECK_STATUS(local_release(first), PLOCK_OK);
         CHECK_STATUS(local_finish(second), PLOCK_OK);
         CHECK_STATUS(local_release(second), PLOCK_OK);
@@ -109,7 +109,7 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
             CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
             CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
         }
-        atomic_store(&moment, MAY_LOOK);
+        atomic_store(&moment, MAY);
         if (again) {
             CHECK_STATUS(local_release(third), PLOCK_OK);
             CHECK_STATUS(local_finish(second), PLOCK_OK);
@@ -224,12 +224,45 @@ static void waiting_for_a_zombie_costs_no_time(void) {
     plock_local_close(scene->store);
 }
 
+static void note_that_it_looks(void) {
+    atomic_store(&moment, LOOKS);
+}
+
+static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed(void) {
+    plock_want want;
+    plock_local *store = local_open();
+    plock_local_lease *first = local_lease(store, "k");
+    CHECK_STATUS(local_acquire_as(first, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
+    atomic_store(&moment, BEFORE);
+    plock__local_before(PLOCK__IS_FREED, await_program);
+    plock_local_lease_free(first);
+    plock_local_close(store);
+    await(ABOUT_TO);
+    store = local_open();
+    first = local_lease(store, "k");
+    plock_local_lease *second = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    plock__local_before(PLOCK__LOOKS, note_that_it_looks);
+    plock__local_has_to_look(second);
+    atomic_store(&moment, MAY);
+    await(LOOKS); /* one thread does both, so the old one is freed by now */
+    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_finish(second), PLOCK_OK);
+    plock_local_lease_free(first);
+    plock_local_lease_free(second);
+    plock_local_close(store);
+}
+
 int main(void) {
     local_begin();
     RUN(who_comes_too_late_for_his_turn_is_not_let_in_beside_another);
     RUN(he_has_it_anew_where_nobody_came_meanwhile);
     RUN(his_patience_is_not_longer_for_that);
     RUN(who_has_been_inside_meanwhile_is_not_looked_for);
+    RUN(who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed);
     RUN(who_waits_in_a_file_that_is_removed_is_not_let_in_there);
     RUN(and_finds_out_by_himself);
 #ifdef PLOCK__OFD

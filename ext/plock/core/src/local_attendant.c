@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 #ifdef PLOCK_TESTING
-static _Atomic(void (*)(void)) before_look;
+static _Atomic(void (*)(void)) before[2];
 
-void plock__local_before_look(void (*happens)(void)) {
-    atomic_store(&before_look, happens);
+void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
+    atomic_store(&before[moment], happens);
 }
 
-#define BEFORE_LOOK() \
+#define BEFORE(moment) \
     do { \
-        void (*const happens)(void) = atomic_exchange(&before_look, NULL); \
+        void (*const happens)(void) = atomic_exchange(&before[moment], NULL); \
         if (happens) happens(); \
     } while (0)
 #else
-#define BEFORE_LOOK() ((void)0)
+#define BEFORE(moment) ((void)0)
 #endif
 
 /* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
@@ -321,7 +321,7 @@ static void everybody_looks(plock__local_attendant *attendant) {
 }
 
 static void look(plock__local_attendant *attendant, const looker *who) {
-    BEFORE_LOOK();
+    BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
@@ -392,14 +392,16 @@ void plock__local_review(plock__local_map *map) {
 static void destroy(plock_job *job) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
     plock__local_map *map = attendant->map;
+    BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    if (own && map->attendant == attendant) map->attendant = NULL;
+    const bool last = own && map->attendant == attendant; /* else it had nobody to attend to, and there may be another one by now */
+    if (last) map->attendant = NULL;
     for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
         watch->attendant = NULL;
         plock__worker_prod(&watch->job);
     }
-    for (plock_local_lease *lease = own ? map->registered : NULL, *next; lease; lease = next) {
+    for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
         next = lease->next;
         oust(lease); /* nobody would call him */
     }

@@ -172,8 +172,10 @@ unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);
-/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet. */
-void plock__local_before_look(void (*happens)(void));
+/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; or when an attendant has
+ * stopped, and is not freed yet. */
+enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED };
+void plock__local_before(enum plock__local_moment moment, void (*happens)(void));
 #define PLOCK__FAULT() plock__local_fault()
 #else
 #define PLOCK__FAULT() ((void)0)
