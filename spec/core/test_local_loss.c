@@ -107,7 +107,15 @@ static plock_local *open_there(void) {
 
 /* --- what is known of a lease by then --- */
 
-static void every_method_says_that_it_is_lost(void) {
+/* Looks by the path, long after the folder has changed; as long as it does not change again, a look does without the path. */
+static void look_often(const plock_local_lease *lease) {
+    for (int i = 0; i < 3; i++) {
+        (void)usleep(2 * LOOKED_AT);
+        CHECK(plock_local_lease_valid(lease));
+    }
+}
+
+static void every_method_says_that_it_is_lost_after(bool many_looks) {
     for (int i = 0; i < FATES_COUNT; i++) {
         clear();
         plock_local *store = open_there();
@@ -115,6 +123,7 @@ static void every_method_says_that_it_is_lost(void) {
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(unasked, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(left, LONG, 0), PLOCK_OK);
+        if (many_looks) look_often(lease);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
         CHECK(!plock_local_lease_valid(lease));
@@ -134,6 +143,55 @@ static void every_method_says_that_it_is_lost(void) {
         plock_local_lease_free(unasked); /* nobody has looked at it since */
         if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
         plock_local_lease_free(other);
+        plock_local_close(store);
+    }
+    clear();
+}
+
+static void every_method_says_that_it_is_lost(void) {
+    every_method_says_that_it_is_lost_after(false);
+    every_method_says_that_it_is_lost_after(true);
+}
+
+/* Its folder says nothing about that. */
+static void the_folder_of_its_folder_is_renamed(void) {
+    char within[700], deep[800];
+    clear();
+    CHECK(snprintf(within, sizeof within, "%s/within", folder) > 0 && snprintf(deep, sizeof deep, "%s/locks", within) > 0);
+    CHECK(mkdir(folder, S_IRWXU) == 0 && mkdir(within, S_IRWXU) == 0);
+    plock_local *store = NULL;
+    plock_error error = {.status = PLOCK_OK};
+    CHECK_STATUS(plock_local_open(&store, deep, 0, &error), PLOCK_OK);
+    plock_local_lease *lease = local_lease(store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    look_often(lease);
+    its_folder_is_renamed();
+    const plock_ns within_a_second = plock_now() + PLOCK_SECOND;
+    while (plock_local_lease_valid(lease) && plock_now() < within_a_second) (void)usleep(LOOKED_AT / 4);
+    CHECK(plock_local_lease_lost(lease) && plock_now() < within_a_second);
+    CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+    plock_local_lease_free(lease);
+    plock_local_close(store);
+    clear();
+}
+
+/* Within one tick of the file system's clock, so that the time of its last change need not move (before Linux 6.13 it does not). */
+static void one_change_of_the_folder_follows_another_at_once(void) {
+    char other[700];
+    CHECK(snprintf(other, sizeof other, "%s/other", folder) > 0);
+    for (int i = 0; i < 50; i++) {
+        clear();
+        plock_local *store = open_there();
+        plock_local_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        (void)usleep(LOOKED_AT / 2);
+        const int fd = open(other, O_WRONLY | O_CREAT, S_IRUSR | S_IWUSR);
+        CHECK(fd >= 0 && plock_local_lease_valid(lease));
+        is_renamed();
+        (void)usleep(LOOKED_AT / 2);
+        CHECK(!plock_local_lease_valid(lease));
+        (void)close(fd);
+        plock_local_lease_free(lease);
         plock_local_close(store);
     }
     clear();
@@ -281,6 +339,8 @@ int main(void) {
     (void)snprintf(path, sizeof path, "%s/locks", folder);
     (void)snprintf(aside, sizeof aside, "%s/aside", local_folder());
     RUN(every_method_says_that_it_is_lost);
+    RUN(the_folder_of_its_folder_is_renamed);
+    RUN(one_change_of_the_folder_follows_another_at_once);
     RUN(it_is_told_within_a_second);
     RUN(who_waits_does_so_in_the_file_that_is_there);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);

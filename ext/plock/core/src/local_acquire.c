@@ -193,7 +193,8 @@ static bool takes_his_turn(plock_local_lease *lease) {
 /* Whatever is left of his claim, in a file that is still in its place. */
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want *want) {
     plock__local_map *map = lease->map;
-    const plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
+    plock_status status = plock__local_check(map, now, &lease->error);
+    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
     if (status) return status;
     if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) {
         map->lease_of[lease->claim] = NULL;

@@ -89,12 +89,13 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_terms
 
 /* Has the native thread nothing to do with it any more? Then nothing refers to the file. */
 static bool put_down(plock_local_lease *lease) {
-    plock__enter();
     plock__local_map *map = lease->map;
-    const bool off = lease->duty == PLOCK__OFF && (!map || own(lease));
+    if (!map) return true;
+    plock__enter();
+    const bool off = lease->duty == PLOCK__OFF && own(lease);
     if (off) lease->map = NULL;
     plock__leave();
-    if (off && map) plock__local_release(map);
+    if (off) plock__local_release(map);
     return off;
 }
 

@@ -54,8 +54,11 @@ struct plock__local_map {
     uint64_t process; /* our id */
     const char *remade; /* why it was made anew */
 
-    _Atomic plock_ns checked_at; /* that the file is whole and in its place */
-    atomic_int loss;             /* why nothing is held in it any more, one of plock__local_loss */
+    _Atomic plock_ns whole_at;      /* when the file was last seen to be whole, */
+    _Atomic plock_ns checked_at;    /* and in its place, too; */
+    _Atomic plock_ns walked_at;     /* when the path was walked for that, */
+    _Atomic int64_t folder_changed; /* and what the folder said of its last change then; 0: nothing */
+    atomic_int loss;                /* why nothing is held in it any more, one of plock__local_loss */
 
     /* In the section. */
     bool damaged;                         /* something in it cannot be */
@@ -82,9 +85,12 @@ PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const ch
 plock__local_map *plock__local_retain(plock__local_map *map);
 void plock__local_release(plock__local_map *map);
 
-/* Looks whether the file is still what it was, if that was long ago. To be called before anything of it is read. PLOCK_OK,
+/* Looks whether the file is still what it was and where it was, if that was long ago. To be called before anything is granted in it. PLOCK_OK,
  * PLOCK_DISCONNECTED (its path names nothing any more, or another file) or PLOCK_PROTOCOL; then it stays so. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error);
+
+/* Whether it is whole, only. To be called before anything of it is read. */
+PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error);
 
 /* Nothing in the file is to be believed any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
@@ -119,8 +125,8 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
 
 /* --- local_section.c --- */
 
-/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. The file is looked at
- * before (plock__local_check). If one died in the section, what it left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is,
+/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. Whether
+ * the file is whole is looked at before (plock__local_check_size). If one died in the section, what it left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is,
  * longer than one should wait here: try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error);
 

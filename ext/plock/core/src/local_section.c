@@ -90,7 +90,7 @@ static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
 plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error) {
     const uint32_t mine = mark_of(map);
     bool orphaned = false;
-    const plock_status checked = plock__local_check(map, now, error);
+    const plock_status checked = plock__local_check_size(map, now, error);
     if (checked) return checked;
     if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned)) return PLOCK_AGAIN;
     map->asked_about = map->process;

@@ -110,7 +110,7 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->held = false;
 }
 
-/* In the section, which it leaves. PLOCK_OK, PLOCK_NOT_OWNER or as plock__local_leave. */
+/* In the section, which it leaves. Whoever is next is called before the file's place is looked at, for that takes long. PLOCK_OK, PLOCK_NOT_OWNER or as plock__local_leave. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
@@ -121,8 +121,9 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     else leave(lease, now);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
-    const plock_status status = plock__local_leave(map, &lease->error);
+    plock_status status = plock__local_leave(map, &lease->error);
     plock__local_call(map, &calls);
+    if (!status) status = plock__local_check(map, now, &lease->error);
     return status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER;
 }
 
@@ -130,7 +131,8 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
     if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->error);
+    if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
     if (status && !plock__local_lost(map)) return finish(lease, status);

@@ -24,6 +24,12 @@
 #define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this one goes on during sleep */
 #endif
 
+#if defined(__APPLE__)
+#define PLOCK__CHANGED_AT(found) ((found).st_ctimespec)
+#else
+#define PLOCK__CHANGED_AT(found) ((found).st_ctim)
+#endif
+
 #if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK) && !defined(PLOCK_PORTABLE)
 #define PLOCK__SOCKET_FLAGS (SOCK_CLOEXEC | SOCK_NONBLOCK)
 #else
