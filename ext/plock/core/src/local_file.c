@@ -95,12 +95,16 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     return plock__local_take_place(map, v->left_over, error);
 }
 
-/* What is known of the file that was opened, if its path still names it. A folder that may not be searched any more says nothing about
- * that. */
+/* What is known of the file that was opened, wherever it is, if it still has a name. */
+static bool has_a_name(const plock__local_map *map, struct stat *found) {
+    return fstat(map->fd, found) == 0 && found->st_nlink > 0;
+}
+
+/* The same, if its path still names it. A folder that may not be searched any more says nothing about that. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0) return found->st_dev == map->device && found->st_ino == map->inode;
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESTALE) return false;
-    return fstat(map->fd, found) == 0 && found->st_nlink > 0;
+    return has_a_name(map, found);
 }
 
 /* Nothing of the file is read before its size is known: who touches what was cut off is ended by the kernel. */
@@ -115,10 +119,9 @@ static enum plock__local_loss look(const plock__local_map *map) {
     return in_its_place(map, &found) ? harm(map, &found) : PLOCK__LOCAL_MISSING;
 }
 
-/* Wherever it is. */
 static enum plock__local_loss look_at_size(const plock__local_map *map) {
     struct stat found;
-    return fstat(map->fd, &found) || found.st_nlink == 0 ? PLOCK__LOCAL_MISSING : harm(map, &found);
+    return has_a_name(map, &found) ? harm(map, &found) : PLOCK__LOCAL_MISSING;
 }
 
 /* Retained. With the lock held. */

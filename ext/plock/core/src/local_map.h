@@ -125,9 +125,10 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
 
 /* --- local_section.c --- */
 
-/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. Whether
- * the file is whole is looked at before (plock__local_check_size). If one died in the section, what it left is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: somebody else is,
- * longer than one should wait here: try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
+/* The store's critical section: at most one thread of all processes is inside, for some hundred instructions. The size of the
+ * file is checked before (plock__local_check_size). If a process died in the section, what it left is repaired first. PLOCK_OK: inside.
+ * PLOCK_AGAIN: another thread is inside, for longer than one should wait here: try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL
+ * as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error *error);
 
 /* PLOCK_OK, or PLOCK_PROTOCOL: something was found that cannot be; or as plock__local_check, where the file was lost since. */

@@ -110,7 +110,8 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->held = false;
 }
 
-/* In the section, which it leaves. Whoever is next is called before the file's place is looked at, for that takes long. PLOCK_OK, PLOCK_NOT_OWNER or as plock__local_leave. */
+/* In the section, which it leaves. The next waiter is called before the file's place is checked, for the check takes longer than the rest.
+ * PLOCK_OK, PLOCK_NOT_OWNER, or as plock__local_leave and plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
