@@ -162,8 +162,8 @@ static void every_method_says_that_it_is_lost(void) {
     every_method_says_that_it_is_lost_after(true);
 }
 
-/* Its folder says nothing about that. */
-static void the_folder_of_its_folder_is_renamed(void) {
+/* In a folder within the folder. */
+static plock_local *open_deep(void) {
     char within[700], deep[800];
     clear();
     CHECK(snprintf(within, sizeof within, "%s/within", folder) > 0 && snprintf(deep, sizeof deep, "%s/locks", within) > 0);
@@ -171,6 +171,12 @@ static void the_folder_of_its_folder_is_renamed(void) {
     plock_local *store = NULL;
     plock_error error = {.status = PLOCK_OK};
     CHECK_STATUS(plock_local_open(&store, deep, 0, &error), PLOCK_OK);
+    return store;
+}
+
+/* Its folder says nothing about that. */
+static void the_folder_of_its_folder_is_renamed(void) {
+    plock_local *store = open_deep();
     plock_local_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     look_often(lease);
@@ -243,6 +249,101 @@ static void it_is_told_within_a_second(void) {
     clear();
 }
 
+/* --- who has let go --- */
+
+static void is_released(plock_local_lease *lease) {
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+}
+
+static void is_left(plock_local_lease *lease) {
+    CHECK_STATUS(plock_local_lease_leave(lease), PLOCK_OK);
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+}
+
+static void is_let_go_of(plock_local_lease *lease) {
+    plock_local_lease_let_go(lease, false);
+}
+
+static void is_released_and_cancelled(plock_local_lease *lease) {
+    CHECK_STATUS(plock_local_lease_release(lease, 0), PLOCK_OK);
+    plock_local_lease_cancel(lease);
+}
+
+/* Where the same file is to be made anew, the native thread has to let go of it before. */
+static plock_status acquire_soon(plock_local_lease *lease) {
+    unsigned rounds = 0;
+    plock_status status;
+    while ((status = local_acquire(lease, LONG, 0)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
+    return status;
+}
+
+/* The leases are still there, as in Ruby until they are collected. */
+static void who_has_let_go_is_not_refused(void) {
+    static const plock_local_terms TERMS[] = {
+        {.ttl = 3600 * PLOCK_SECOND},
+        {.ttl = 3600 * PLOCK_SECOND, .watched = true},
+        {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true},
+    };
+    static void (*const ENDS[])(plock_local_lease *lease) = {is_released, is_let_go_of, is_released_and_cancelled, is_left};
+    enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
+    for (int i = 0; i < FATES_COUNT; i++) {
+        const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1; /* what is left is kept in a file that is damaged */
+        plock_local_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
+        plock_want want;
+        clear();
+        plock_local *store = open_there();
+        for (size_t terms = 0; terms < TERMS_COUNT; terms++)
+            for (size_t end = 0; end < ends; end++) {
+                const char key[] = {'k', (char)('0' + terms), (char)('0' + end), 0};
+                leases[terms][end] = local_lease(store, key);
+                CHECK_STATUS(local_acquire_as(leases[terms][end], &TERMS[terms]), PLOCK_OK);
+            }
+        waiting = local_lease(store, "k00");
+        CHECK_STATUS(plock_local_lease_acquire(waiting, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_step(waiting, &want), PLOCK_AGAIN);
+        (void)usleep(300000); /* those that are left alone at first are watched by now */
+        plock_local_lease_cancel(waiting);
+        for (size_t terms = 0; terms < TERMS_COUNT; terms++)
+            for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
+        (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
+        FATES[i].comes();
+        (void)usleep(LOOKED_AT);
+        plock_local_lease *lease = local_lease(store, "k");
+        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_local_lease_error(lease)->message);
+        plock_local_lease_free(lease);
+        plock_local_lease_free(waiting);
+        for (size_t terms = 0; terms < TERMS_COUNT; terms++)
+            for (size_t end = 0; end < ends; end++) plock_local_lease_free(leases[terms][end]);
+        plock_local_close(store);
+    }
+    clear();
+}
+
+/* --- what is put back --- */
+
+static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
+    for (int deep = 0; deep < 2; deep++) {
+        clear();
+        plock_local *store = deep ? open_deep() : open_there();
+        plock_local_lease *asked = local_lease(store, "k"), *released = local_lease(store, "l"), *extended = local_lease(store, "m");
+        plock_local_lease *const leases[] = {asked, released, extended};
+        for (int i = 0; i < 3; i++) CHECK_STATUS(local_acquire(leases[i], LONG, 0), PLOCK_OK);
+        const char *const moved = deep ? folder : path;
+        CHECK(rename(moved, aside) == 0);
+        (void)usleep(1000000); /* and nobody asks */
+        CHECK(rename(aside, moved) == 0);
+        CHECK(!plock_local_lease_valid(asked) && plock_local_lease_lost(asked));
+        CHECK_STATUS(local_release(released), PLOCK_NOT_OWNER);
+        CHECK_STATUS(local_extend(extended, LONG), PLOCK_NOT_OWNER);
+        for (int i = 0; i < 3; i++) plock_local_lease_free(leases[i]);
+        plock_local_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        plock_local_lease_free(lease);
+        plock_local_close(store);
+    }
+    clear();
+}
+
 /* --- who waits --- */
 
 static void who_waits_does_so_in_the_file_that_is_there(void) {
@@ -272,6 +373,45 @@ static void who_waits_does_so_in_the_file_that_is_there(void) {
             plock_local_lease_free(second);
             plock_local_close(store);
         }
+    clear();
+}
+
+static void put_back_in_a_moment(void *unused) {
+    (void)unused;
+    (void)usleep(300000);
+    if (rename(aside, folder)) _exit(1);
+}
+
+/* Then none can be made at its path. A server that is away for a moment is waited for, too. */
+static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
+    for (int back = 0; back < 2; back++) {
+        plock_local *store = open_deep();
+        plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "l");
+        plock_want want;
+        CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+        const plock_ns moved_at = plock_now();
+        its_folder_is_renamed();
+        (void)usleep(300000);
+        CHECK_STATUS(local_release(first), PLOCK_NOT_OWNER);
+        const pid_t pid = back ? local_child(put_back_in_a_moment, NULL) : 0;
+        const plock_status served = local_finish(second);
+        if (back) {
+            CHECK_STATUS(served, PLOCK_OK);
+            CHECK(plock_local_lease_valid(second));
+            CHECK_INT(local_status_of(pid), 0);
+        } else {
+            CHECK_STATUS(served, PLOCK_CONNECT);
+            CHECK_HAS(plock_local_lease_error(second)->message, "No such file or directory");
+            CHECK(plock_now() - moved_at > PLOCK_SECOND && plock_now() - moved_at < 3 * PLOCK_SECOND);
+            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_CONNECT); /* at once */
+        }
+        plock_local_lease_free(first);
+        plock_local_lease_free(second);
+        plock_local_lease_free(third);
+        plock_local_close(store);
+    }
     clear();
 }
 
@@ -347,7 +487,10 @@ int main(void) {
     RUN(the_folder_of_its_folder_is_renamed);
     RUN(one_change_of_the_folder_follows_another_at_once);
     RUN(it_is_told_within_a_second);
+    RUN(who_has_let_go_is_not_refused);
+    RUN(a_file_that_was_away_for_a_second_has_lost_its_leases);
     RUN(who_waits_does_so_in_the_file_that_is_there);
+    RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
     plock_drain(plock_now() + PLOCK_SECOND);

@@ -114,8 +114,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     plock__local_wish wish;
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
-    plock_status status = PLOCK_OK;
-    if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
+    plock_status status = plock__local_use_for(lease);
     if (!status) status = plock__local_wish_of(lease, &wish, room);
     if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);

@@ -58,7 +58,7 @@ static plock_status take(const party *p, const plock__local_wish *wishes, plock_
 static plock_status prepare(const party *p, plock__local_wish *wishes, char rooms[][PLOCK_DIGEST_HEX], plock_error *error) {
     plock_status status = PLOCK_OK;
     for (size_t i = 0; i < p->count && !status; i++) {
-        p->leases[i]->map = plock__local_retain(p->map);
+        plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
         if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
         if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
@@ -69,8 +69,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
 static void forget(const party *p) {
     for (size_t i = 0; i < p->count; i++) {
         plock_local_lease *lease = p->leases[i];
-        if (lease->map) plock__local_release(lease->map);
-        lease->map = NULL;
+        plock__local_has_used(lease);
         lease->doing = PLOCK__IDLE;
     }
 }

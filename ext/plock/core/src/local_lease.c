@@ -89,13 +89,10 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_terms
 
 /* Has the native thread nothing to do with it any more? Then nothing refers to the file. */
 static bool put_down(plock_local_lease *lease) {
-    plock__local_map *map = lease->map;
-    if (!map) return true;
+    if (own(lease)) plock__local_has_used(lease);
     plock__enter();
-    const bool off = lease->duty == PLOCK__OFF && own(lease);
-    if (off) lease->map = NULL;
+    const bool off = !lease->map;
     plock__leave();
-    if (off) plock__local_release(map);
     return off;
 }
 
@@ -221,6 +218,7 @@ static void give_up(plock_local_lease *lease) {
     if (ends) plock__local_let_go(lease, false);
     plock__local_give_bell_back(lease);
     lease->doing = PLOCK__IDLE;
+    if (!lease->held) plock__local_has_used(lease);
 }
 
 void plock_local_lease_cancel(plock_local_lease *lease) {
@@ -237,6 +235,7 @@ void plock_local_lease_free(plock_local_lease *lease) {
     plock__enter();
     if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
     plock__leave();
+    plock__local_has_used(lease);
     plock__local_lease_release(lease);
     plock__end_step();
 }
@@ -248,6 +247,8 @@ void plock_local_lease_forget(plock_local_lease *lease) {
     plock__enter();
     const bool pins = !map->pinned;
     map->pinned = true;
+    map->users--;
+    lease->uses = false;
     lease->map = NULL;
     plock__leave();
     lease->held = false;
@@ -265,6 +266,7 @@ void plock_local_lease_let_go(plock_local_lease *lease, bool keeps) {
     if (!lease->held || !own(lease)) return;
     plock__begin_step();
     plock__local_let_go(lease, keeps);
+    if (!lease->doing) plock__local_has_used(lease);
     plock__end_step();
 }
 

@@ -59,7 +59,7 @@ enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER 
 struct plock_local_lease {
     plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
     plock_local *store;
-    plock__local_map *map; /* which the claim is in; NULL: there is none */
+    plock__local_map *map; /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its users */
     uint64_t id;
     unsigned generation;
     uint32_t claim;
@@ -67,6 +67,7 @@ struct plock_local_lease {
 
     /* Under the lock. */
     unsigned references;
+    bool uses; /* is it one of the map's users? */
     plock_local_lease *next; /* of those that are registered */
     bool registered;
     enum plock__local_place place;
@@ -104,6 +105,16 @@ struct plock_local_lease {
 
 /* The map, retained. PLOCK_OK or as plock_local_open. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map, plock_error *error);
+
+/* The same for a lease, which is one of the map's users from now on. Its own, if it has one. */
+PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
+void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
+
+/* The program has nothing in the map any more. It is given up as soon as the native thread has nothing to do with the lease, either. */
+void plock__local_has_used(plock_local_lease *lease);
+
+/* What is to be released then; NULL: it is still needed. With the lock held. */
+plock__local_map *plock__local_unused(plock_local_lease *lease);
 
 /* Gives up a reference, within a step. */
 void plock__local_store_release(plock_local *store);

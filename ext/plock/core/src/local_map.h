@@ -33,6 +33,7 @@ struct plock__local_map {
     /* Under the lock. */
     plock__local_map *next; /* all of the process */
     unsigned references;    /* of stores and leases */
+    unsigned users;         /* leases that the program holds in it, or asks for */
     plock_local_lease *registered; /* that wait or are watched */
     plock__local_attendant *attendant;
     bool pinned; /* something is held that no lease stands for: it is kept as long as the process lives, and refers to itself */

@@ -11,18 +11,8 @@ static plock_status finish(plock_local_lease *lease, plock_status status) {
     return status;
 }
 
-/* The claim is gone, or another's. */
-static void forget_map(plock_local_lease *lease) {
-    plock__local_map *map = lease->map;
-    plock__enter();
-    const bool needed = lease->duty;
-    if (!needed) lease->map = NULL;
-    plock__leave();
-    if (!needed && map) plock__local_release(map);
-}
-
 plock_status plock__local_finish_without(plock_local_lease *lease, plock_status status) {
-    forget_map(lease);
+    plock__local_has_used(lease);
     return finish(lease, status);
 }
 
@@ -136,7 +126,7 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
     if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
-    if (status && !plock__local_lost(map)) return finish(lease, status);
+    if (status && !plock__local_lost(map)) return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
     if (!status) status = change(lease, now);
     const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
     if (lost) {
@@ -144,8 +134,8 @@ static plock_status held_step(plock_local_lease *lease, plock_want *want) {
         plock__local_has_lost(lease, lease->held && !leaves);
         if (leaves) lease->held = false;
     }
-    if (!lease->held) forget_map(lease);
-    return finish(lease, lost ? PLOCK_NOT_OWNER : status);
+    if (lost) status = PLOCK_NOT_OWNER;
+    return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
 }
 
 /* --- by owner --- */
@@ -236,8 +226,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     plock_text owner, new_owner;
     bool digested, new_digested;
     const bool adopts = lease->doing == PLOCK__ADOPTS;
-    plock_status status = PLOCK_OK;
-    if (!lease->map) status = plock__local_use(lease->store, &lease->map, &lease->error);
+    plock_status status = plock__local_use_for(lease);
     const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
     if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);

@@ -42,22 +42,6 @@ const char *plock_local_remade(const plock_local *store) {
     return store->remade;
 }
 
-/* References that are no lease's. With the lock held. */
-static unsigned of_itself(const plock__local_map *map) {
-    return (unsigned)(map->attendant != NULL) + (unsigned)map->pinned;
-}
-
-static unsigned of_stores(const plock__local_map *map) {
-    unsigned count = 0;
-    for (const plock_local *store = stores; store; store = store->next) count += store->map == map;
-    return count;
-}
-
-/* Is something held in it, or waited for? The caller has one reference. With the lock held. */
-static bool needed(const plock__local_map *map) {
-    return map->references > 1 + of_stores(map) + of_itself(map);
-}
-
 /* Takes it away from all stores, for none can use it. With the lock held; returns how many references the caller has to give up now. */
 static unsigned retire(const plock__local_map *map) {
     unsigned count = 0;
@@ -70,7 +54,7 @@ static unsigned retire(const plock__local_map *map) {
 }
 
 /* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: one that cannot be
- * used any more goes as soon as nothing is held in it. */
+ * used any more goes as soon as nothing is held in it, or waited for. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -82,7 +66,7 @@ static plock_status current(plock_local *store, plock__local_map **out, plock_er
     const plock_status checked = own ? plock__local_check(map, plock_now(), error) : PLOCK_OK;
     if (own && !checked) return PLOCK_OK;
     plock__enter();
-    const bool stays = own && needed(map);
+    const bool stays = own && map->users > 0;
     unsigned left = stays ? 0 : 1 + retire(map);
     plock__leave();
     if (stays) return checked;
@@ -104,6 +88,38 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     plock__leave();
     if (old) plock__local_release(old);
     return PLOCK_OK;
+}
+
+plock_status plock__local_use_for(plock_local_lease *lease) {
+    plock__local_map *map = NULL;
+    if (lease->map) return PLOCK_OK;
+    const plock_status status = plock__local_use(lease->store, &map, &lease->error);
+    if (!status) plock__local_uses(lease, map);
+    else if (map) plock__local_release(map);
+    return status;
+}
+
+void plock__local_uses(plock_local_lease *lease, plock__local_map *map) {
+    plock__enter();
+    lease->map = map;
+    lease->uses = true;
+    map->users++;
+    plock__leave();
+}
+
+plock__local_map *plock__local_unused(plock_local_lease *lease) {
+    plock__local_map *map = lease->uses || lease->duty ? NULL : lease->map;
+    if (map) lease->map = NULL;
+    return map;
+}
+
+void plock__local_has_used(plock_local_lease *lease) {
+    plock__enter();
+    if (lease->uses) lease->map->users--;
+    lease->uses = false;
+    plock__local_map *map = plock__local_unused(lease);
+    plock__leave();
+    if (map) plock__local_release(map);
 }
 
 plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {

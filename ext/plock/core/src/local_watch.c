@@ -189,7 +189,9 @@ static void put_down(plock_job *job) {
     if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
     if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
     else lease->duty = PLOCK__OFF;
+    plock__local_map *unused = plock__local_unused(lease);
     plock__leave();
+    if (unused) plock__local_release(unused);
     if (again) plock__worker_submit(job);
     else plock__local_lease_release(lease);
 }
@@ -235,15 +237,14 @@ bool plock__local_start_over(plock_local_lease *lease) {
     else plock__local_unregister(lease);
     if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN; /* it has told of a loss */
     const bool ready = !lost || lease->duty == PLOCK__OFF;
-    if (lost && ready) lease->map = NULL;
     plock__leave();
-    if (lost && ready) plock__local_release(map);
+    if (lost && ready) plock__local_has_used(lease);
     return ready;
 }
 
 void plock__local_dismiss(plock_local_lease *lease) {
-    if (!lease->map || lease->generation != plock__generation()) return;
+    if (lease->generation != plock__generation()) return;
     plock__enter();
-    stop(lease);
+    if (lease->map) stop(lease);
     plock__leave();
 }
