@@ -402,10 +402,10 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
             CHECK(plock_local_lease_valid(second));
             CHECK_INT(local_status_of(pid), 0);
         } else {
-            CHECK_STATUS(served, PLOCK_CONNECT);
+            CHECK_STATUS(served, PLOCK_DISCONNECTED);
             CHECK_HAS(plock_local_lease_error(second)->message, "No such file or directory");
             CHECK(plock_now() - moved_at > PLOCK_SECOND && plock_now() - moved_at < 3 * PLOCK_SECOND);
-            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_CONNECT); /* at once */
+            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_DISCONNECTED); /* at once */
         }
         plock_local_lease_free(first);
         plock_local_lease_free(second);

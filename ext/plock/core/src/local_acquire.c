@@ -110,11 +110,22 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
+/* The file, or a folder above it, may be back in a moment, or this process may let go of what it has lost: whoever has patience waits for that,
+ * as long as for a server that is away. */
+static bool rides_out(plock_local_lease *lease, plock_want *want) {
+    const plock_ns now = plock_now();
+    if (!lease->away_since) lease->away_since = now;
+    *want = (plock_want){.fd = -1, .deadline = now + 10 * PLOCK_MILLISECOND};
+    return want->deadline < lease->patience_ends && now - lease->away_since < PLOCK_LOCAL_PATIENCE;
+}
+
 static plock_status ask(plock_local_lease *lease, plock_want *want) {
     plock__local_wish wish;
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
+    if (status == PLOCK_DISCONNECTED && rides_out(lease, want)) return PLOCK_AGAIN;
+    lease->away_since = 0;
     if (!status) status = plock__local_wish_of(lease, &wish, room);
     if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);

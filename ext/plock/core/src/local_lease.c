@@ -58,6 +58,7 @@ static bool own(const plock_local_lease *lease) {
 static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing, plock_ns now) {
     lease->doing = doing;
     lease->began_at = now;
+    lease->away_since = 0;
     lease->deadline = plock_after(now, SECTION_PATIENCE);
     lease->error.status = PLOCK_OK;
     *lease->error.message = 0;

@@ -86,6 +86,7 @@ struct plock_local_lease {
     char mode;
     plock_local_terms terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;
+    plock_ns away_since; /* there is no file to ask in; 0: there is */
     plock_ns span; /* new ttl, or how long the key is kept */
     int64_t fence;
     plock_ns acquired_at, waited;
@@ -103,7 +104,7 @@ struct plock_local_lease {
 
 /* --- local_store.c --- */
 
-/* The map, retained. PLOCK_OK or as plock_local_open. */
+/* The map, retained. PLOCK_OK, PLOCK_DISCONNECTED (there is none at the moment), or as plock_local_open. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map, plock_error *error);
 
 /* The same for a lease, which is one of the map's users from now on. Its own, if it has one. */

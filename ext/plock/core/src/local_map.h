@@ -80,7 +80,7 @@ struct plock__local_map {
 /* --- local_file.c --- */
 
 /* Maps the file at path, which is made where there is none, and takes a place in it; or the one that this process has mapped already.
- * PLOCK_OK or as plock_local_open says. */
+ * PLOCK_OK, PLOCK_DISCONNECTED (its path leads nowhere), or as plock_local_open says. */
 PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error);
 
 plock__local_map *plock__local_retain(plock__local_map *map);
@@ -111,8 +111,8 @@ void plock__local_in_child(void);
 
 /* --- local_place.c --- */
 
-/* The system says that it cannot be used: PLOCK_BAD_CONFIG where another path is needed, PLOCK_STORE_FULL, or PLOCK_CONNECT where it may do
- * later. */
+/* The system says that it cannot be used: PLOCK_BAD_CONFIG where another path is needed, PLOCK_DISCONNECTED where its path leads nowhere,
+ * PLOCK_STORE_FULL, or PLOCK_CONNECT where it may do later. */
 plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing, int code);
 
 /* The default place; *path is the caller's to free. PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */

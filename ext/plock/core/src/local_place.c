@@ -25,9 +25,10 @@ static plock_status refuse(plock_error *error, const char *path, const char *why
 }
 
 plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing, int code) {
-    static const int NAMED_WRONGLY[] = {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL, EISDIR};
+    static const int NAMED_WRONGLY[] = {ELOOP, ENAMETOOLONG, EINVAL, EISDIR};
     char what[PLOCK_MESSAGE_MAX];
     plock_status status = code == ENOSPC || code == EDQUOT || code == EFBIG ? PLOCK_STORE_FULL : PLOCK_CONNECT;
+    if (code == ENOENT || code == ENOTDIR) status = PLOCK_DISCONNECTED;
     for (size_t i = 0; i < sizeof NAMED_WRONGLY / sizeof *NAMED_WRONGLY; i++)
         if (code == NAMED_WRONGLY[i]) status = PLOCK_BAD_CONFIG;
     (void)snprintf(what, sizeof what, "the local store %.120s: %s", path, doing);

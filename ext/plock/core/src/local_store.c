@@ -29,6 +29,7 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
     if (!status) status = plock__local_use(store, &map, error);
     if (map) plock__local_release(map);
     plock__end_step();
+    if (status == PLOCK_DISCONNECTED) status = error->status = PLOCK_BAD_CONFIG; /* a path that has never led anywhere */
     if (status) plock_local_close(store);
     else *out = store;
     return status;
