@@ -153,7 +153,7 @@ static plock_status free_to_begin(const plock_local_lease *lease) {
 plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
     const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : free_to_begin(lease);
     if (status) return status;
-    if (lease->care) plock__local_dismiss(lease);
+    plock__local_dismiss(lease);
     lease->held = false;
     lease->span = keep;
     return begin(lease, PLOCK__RELEASES, plock_now());
@@ -243,17 +243,15 @@ void plock_local_lease_free(plock_local_lease *lease) {
 
 void plock_local_lease_forget(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    if (!lease->held || !own(lease) || lease->care == PLOCK__WATCHED || lease->terms.wait) return; /* else the map refers to it */
+    if (!lease->held || !own(lease) || lease->care || lease->terms.wait) return; /* else the map refers to it */
     plock__begin_step();
+    plock__local_dismiss(lease);
     plock__enter();
-    const bool pins = !map->pinned;
+    if (!map->pinned) map->references++;
     map->pinned = true;
-    map->users--;
-    lease->uses = false;
-    lease->map = NULL;
     plock__leave();
     lease->held = false;
-    if (!pins) plock__local_release(map); /* else its reference is the map's own now */
+    plock__local_has_used(lease);
     plock__end_step();
 }
 

@@ -52,9 +52,9 @@ enum plock__local_duty {
     PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
 };
 
-/* From when on the native thread watches what is held: never, from the first moment, or from when `later` begins, for most leases are not
- * held for so long. */
-enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
+/* From when on the native thread watches what is held: from the first moment, or from when `later` begins, for most leases are not held for so
+ * long. Of one that is UNWATCHED nobody is told; but a file that was moved and put back is to be noticed. */
+enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED_LATER, PLOCK__WATCHED };
 
 struct plock_local_lease {
     plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
@@ -189,10 +189,10 @@ void plock__local_watch(plock_local_lease *lease);
 /* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
+/* The lease is about to hold, and is to be watched later, unless it is watched from the first moment. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* It holds. */
+/* It holds, since just now. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* There is nothing to watch until the lease is in line or holds again; a file that is lost is let go of. False: not yet, for the native
