@@ -344,6 +344,31 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
     clear();
 }
 
+static void acquire_soon_elsewhere(void *unused) {
+    (void)unused;
+    plock_local_lease *lease = local_lease(open_there(), "k");
+    if (local_acquire(lease, LONG, PLOCK_SECOND)) _exit(1);
+    plock_local_lease_free(lease);
+}
+
+static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(void) {
+    for (int renews = 0; renews < 2; renews++) {
+        clear();
+        plock_local *store = open_there();
+        plock_local_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .renews = renews}), PLOCK_OK);
+        (void)usleep(LOOKED_AT);
+        is_renamed();
+        (void)usleep(LOOKED_AT);
+        CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+        CHECK(rename(aside, path) == 0);
+        CHECK_INT(local_status_of(local_child(acquire_soon_elsewhere, NULL)), 0);
+        plock_local_lease_free(lease);
+        plock_local_close(store);
+    }
+    clear();
+}
+
 /* --- who waits --- */
 
 static void who_waits_does_so_in_the_file_that_is_there(void) {
@@ -489,6 +514,7 @@ int main(void) {
     RUN(it_is_told_within_a_second);
     RUN(who_has_let_go_is_not_refused);
     RUN(a_file_that_was_away_for_a_second_has_lost_its_leases);
+    RUN(what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back);
     RUN(who_waits_does_so_in_the_file_that_is_there);
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);

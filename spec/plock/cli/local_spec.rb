@@ -100,6 +100,20 @@ RSpec.describe "plock without a server" do
     expect([errors[/making its folder: (Read-only file system|Permission denied)/], status.exitstatus]).to match [String, 69]
   end
 
+  it "waits on where a folder further up is away for longer than a server may be" do
+    deep = File.join(folder, "deep")
+    Dir.mkdir(deep, 0o700)
+    url = "local:#{deep}/plock/locks"
+    lease = open_store(url).acquire(key)
+    job = start_plock("run", key, "--wait", "20", "--", "true", env: { "PLOCK_URL" => url })
+    eventually { open_store(url).status(key).waiters.any? }
+    File.rename(deep, "#{deep}.away")
+    sleep(1.5) # the waiter finds out, and gives this try up
+    lease.release
+    File.rename("#{deep}.away", deep)
+    expect([job.finish.exitstatus, job.said]).to match [0, ["", anything]]
+  end
+
   it "ends the command when the key is broken" do
     job = start_plock("run", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     pid = job.line

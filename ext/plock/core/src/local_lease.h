@@ -189,7 +189,7 @@ void plock__local_watch(plock_local_lease *lease);
 /* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* The lease is about to hold, and is to be watched later, unless it is watched from the first moment. PLOCK_OK or the failure. */
+/* The lease is about to hold; if it is to be renewed, somebody has to be there who does. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
 /* It holds, since just now. */

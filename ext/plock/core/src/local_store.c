@@ -91,9 +91,33 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
+/* With the lock held. */
+static void begin_use(plock_local_lease *lease, plock__local_map *map) {
+    lease->map = map;
+    lease->uses = true;
+    map->users++;
+}
+
+/* The one that the store has, if it can be used: most often it can. */
+static bool use_current(plock_local_lease *lease) {
+    plock_error ignored;
+    plock__enter();
+    plock__local_map *map = lease->store->map;
+    const bool own = map && map->generation == plock__generation();
+    if (own) {
+        map->references++;
+        begin_use(lease, map);
+        lease->store->disconnected = false;
+    }
+    plock__leave();
+    if (own && !plock__local_check(map, plock_now(), &ignored)) return true;
+    if (own) plock__local_has_used(lease);
+    return false;
+}
+
 plock_status plock__local_use_for(plock_local_lease *lease) {
     plock__local_map *map = NULL;
-    if (lease->map) return PLOCK_OK;
+    if (lease->map || use_current(lease)) return PLOCK_OK;
     const plock_status status = plock__local_use(lease->store, &map, &lease->error);
     if (!status) plock__local_uses(lease, map);
     else if (map) plock__local_release(map);
@@ -102,9 +126,7 @@ plock_status plock__local_use_for(plock_local_lease *lease) {
 
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map) {
     plock__enter();
-    lease->map = map;
-    lease->uses = true;
-    map->users++;
+    begin_use(lease, map);
     plock__leave();
 }
 
@@ -114,13 +136,16 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
+/* One that is lost goes with the last who uses it: were its file put back, this process would count as alive there. */
 void plock__local_has_used(plock_local_lease *lease) {
     plock__enter();
-    if (lease->uses) lease->map->users--;
+    plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;
-    plock__local_map *map = plock__local_unused(lease);
+    unsigned left = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
+    plock__local_map *unused = plock__local_unused(lease);
     plock__leave();
-    if (map) plock__local_release(map);
+    for (; left > 0; left--) plock__local_release(used);
+    if (unused) plock__local_release(unused);
 }
 
 plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {

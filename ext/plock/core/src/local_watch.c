@@ -138,21 +138,22 @@ static void begin_watching(plock_later *later) {
 }
 
 plock_status plock__local_enter_later(plock_local_lease *lease) {
-    plock_error ignored;
-    if (lease->care == PLOCK__WATCHED) return PLOCK_OK;
     lease->later.keep = keep;
     lease->later.begin = begin_watching;
-    const bool renews = lease->care == PLOCK__WATCHED_LATER;
-    const plock_status status = plock__later_enter(&lease->later, renews ? &lease->error : &ignored);
-    return renews ? status : PLOCK_OK;
+    return lease->care == PLOCK__WATCHED_LATER ? plock__later_enter(&lease->later, &lease->error) : PLOCK_OK;
 }
 
 void plock__local_see_to_later(plock_local_lease *lease) {
-    const plock_ns now = plock_now(), renew_at = lease->terms.renews ? now + lease->ttl / PLOCK__RENEWALS_PER_TTL : PLOCK_NEVER;
-    plock__enter();
-    plock__local_begin_watch(lease);
-    plock__later_by(&lease->later, plock__later_than(now, renew_at));
-    plock__leave();
+    const plock_ns from = lease->acquired_at, renew_at = lease->terms.renews ? from + lease->ttl / PLOCK__RENEWALS_PER_TTL : PLOCK_NEVER;
+    const plock_ns due = plock__later_than(from, renew_at);
+    plock_error ignored;
+    do {
+        plock__enter();
+        plock__local_begin_watch(lease);
+        const bool seen_to = plock__later_soon(&lease->later, from, due);
+        plock__leave();
+        if (seen_to) return;
+    } while (!plock__later_enter(&lease->later, &ignored)); /* else nobody can be had, and one that is to be renewed was not granted */
 }
 
 /* --- ending --- */
