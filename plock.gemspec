@@ -136,6 +136,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/local_lease.h
     ext/plock/core/src/local_line.c
     ext/plock/core/src/local_line.h
+    ext/plock/core/src/local_lookout.c
     ext/plock/core/src/local_make.c
     ext/plock/core/src/local_make.h
     ext/plock/core/src/local_map.h

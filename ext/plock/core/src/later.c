@@ -43,23 +43,14 @@ void plock__later_leave(plock_later *later) {
     *(later->previous ? &later->previous->next : &first) = later->next;
 }
 
-static void put_off(plock_later *later, plock_ns now, plock_ns due) {
+void plock__later_by(plock_later *later, plock_ns due) {
+    if (!later->listed || due >= later->due) return;
     later->due = due;
-    last_span = due - now;
+    last_span = due - plock_now();
     used = true;
     if (due >= looks_at || !at_work) return;
     looks_at = due;
     plock__worker_prod(at_work);
-}
-
-void plock__later_by(plock_later *later, plock_ns due) {
-    if (later->listed && due < later->due) put_off(later, plock_now(), due);
-}
-
-bool plock__later_soon(plock_later *later, plock_ns now, plock_ns due) {
-    if (at_work) insert(later);
-    if (at_work && due < later->due) put_off(later, now, due);
-    return at_work;
 }
 
 static plock_later *next_due(plock_ns now, plock_ns *at) {

@@ -25,9 +25,6 @@ PLOCK_MUST_USE plock_status plock__later_enter(plock_later *later, plock_error *
 /* It begins at that moment, or at an earlier one that was set before. With the lock held. */
 void plock__later_by(plock_later *later, plock_ns due);
 
-/* The same, entered if need be; now: the clock just read. False: nobody is at work, and plock__later_enter would appoint somebody. */
-bool plock__later_soon(plock_later *later, plock_ns now, plock_ns due);
-
 /* It does not begin. With the lock held, and in the process that entered it. */
 void plock__later_leave(plock_later *later);
 

@@ -128,7 +128,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     lease->away_since = 0;
     if (!status) status = plock__local_wish_of(lease, &wish, room);
     if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
-    if (!status) status = plock__local_enter_later(lease);
+    if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
         status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
@@ -250,7 +250,7 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     if (!patient) status = leave_line(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK && takes_his_turn(lease)) {
-        if (lease->care != PLOCK__WATCHED) plock__local_see_to_later(lease); /* else the native thread knew before him */
+        if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease); /* else the native thread knew before him */
         return holds(lease);
     }
     const plock_status loss = plock__local_loss_of(lease->map, &lease->error);

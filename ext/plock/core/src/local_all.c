@@ -61,7 +61,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
         if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
-        if (!status && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
+        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
     }
     return status;
 }

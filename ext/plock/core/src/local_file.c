@@ -313,6 +313,7 @@ void plock__local_release(plock__local_map *map) {
             *link = map->next;
             break;
         }
+    if (last) plock__local_dismiss_lookout(map);
     plock__leave();
     if (last) unmap(map);
 }
@@ -420,6 +421,7 @@ void plock__local_in_child(void) {
         map->fd = map->folder = -1;
         map->registered = NULL;
         map->attendant = NULL;
+        map->lookout = NULL;
     }
     maps = NULL;
 }

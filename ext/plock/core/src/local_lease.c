@@ -153,7 +153,7 @@ static plock_status free_to_begin(const plock_local_lease *lease) {
 plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
     const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : free_to_begin(lease);
     if (status) return status;
-    plock__local_dismiss(lease);
+    if (lease->care) plock__local_dismiss(lease);
     lease->held = false;
     lease->span = keep;
     return begin(lease, PLOCK__RELEASES, plock_now());
@@ -245,7 +245,6 @@ void plock_local_lease_forget(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     if (!lease->held || !own(lease) || lease->care || lease->terms.wait) return; /* else the map refers to it */
     plock__begin_step();
-    plock__local_dismiss(lease);
     plock__enter();
     if (!map->pinned) map->references++;
     map->pinned = true;

@@ -52,9 +52,9 @@ enum plock__local_duty {
     PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
 };
 
-/* From when on the native thread watches what is held: from the first moment, or from when `later` begins, for most leases are not held for so
- * long. Of one that is UNWATCHED nobody is told; but a file that was moved and put back is to be noticed. */
-enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED_LATER, PLOCK__WATCHED };
+/* From when on the native thread watches what is held: never, from the first moment, or from when `later` begins, for most leases are not
+ * held for so long. */
+enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
     plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
@@ -124,6 +124,11 @@ void plock__local_store_release(plock_local *store);
  * PLOCK_PROTOCOL as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error);
 
+/* --- local_lookout.c --- */
+
+/* The map is used, and has no lookout: one begins. */
+void plock__local_post_lookout(plock__local_map *map);
+
 /* --- local_steps.c --- */
 
 /* The operation is over, and nothing of the file is needed any more. Returns the status. */
@@ -189,10 +194,10 @@ void plock__local_watch(plock_local_lease *lease);
 /* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* The lease is about to hold; if it is to be renewed, somebody has to be there who does. PLOCK_OK or the failure. */
+/* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* It holds, since just now. */
+/* It holds. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* There is nothing to watch until the lease is in line or holds again; a file that is lost is let go of. False: not yet, for the native

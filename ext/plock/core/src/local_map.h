@@ -8,6 +8,7 @@
 #include "local_layout.h"
 
 typedef struct plock__local_attendant plock__local_attendant;
+typedef struct plock__local_lookout plock__local_lookout;
 
 typedef struct plock__local_map plock__local_map;
 
@@ -36,6 +37,7 @@ struct plock__local_map {
     unsigned users;         /* leases that the program holds in it, or asks for */
     plock_local_lease *registered; /* that wait or are watched */
     plock__local_attendant *attendant;
+    plock__local_lookout *lookout;
     bool pinned; /* something is held that no lease stands for: it is kept as long as the process lives, and refers to itself */
 
     /* Set once. */
@@ -108,6 +110,11 @@ PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_
 PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
 
 void plock__local_in_child(void);
+
+/* --- local_lookout.c --- */
+
+/* The map goes. With the lock held. */
+void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */
 

@@ -72,7 +72,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
     if (lease->duty) plock__worker_prod(&lease->job);
-    if (lease->later.listed && lease->terms.renews) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
+    if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
@@ -231,7 +231,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
     if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
     if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
-    if (!status && adopts) status = plock__local_enter_later(lease);
+    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
     if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;

@@ -91,11 +91,12 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* With the lock held. */
-static void begin_use(plock_local_lease *lease, plock__local_map *map) {
+/* With the lock held. Has it a lookout? */
+static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     lease->map = map;
     lease->uses = true;
     map->users++;
+    return map->lookout;
 }
 
 /* The one that the store has, if it can be used: most often it can. */
@@ -104,12 +105,14 @@ static bool use_current(plock_local_lease *lease) {
     plock__enter();
     plock__local_map *map = lease->store->map;
     const bool own = map && map->generation == plock__generation();
+    bool looked_at = true;
     if (own) {
         map->references++;
-        begin_use(lease, map);
+        looked_at = begin_use(lease, map);
         lease->store->disconnected = false;
     }
     plock__leave();
+    if (!looked_at) plock__local_post_lookout(map);
     if (own && !plock__local_check(map, plock_now(), &ignored)) return true;
     if (own) plock__local_has_used(lease);
     return false;
@@ -126,8 +129,9 @@ plock_status plock__local_use_for(plock_local_lease *lease) {
 
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map) {
     plock__enter();
-    begin_use(lease, map);
+    const bool looked_at = begin_use(lease, map);
     plock__leave();
+    if (!looked_at) plock__local_post_lookout(map);
 }
 
 plock__local_map *plock__local_unused(plock_local_lease *lease) {

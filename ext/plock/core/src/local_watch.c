@@ -110,50 +110,40 @@ static void keep(plock_later *later) {
     take_up(lease, PLOCK__WATCHES);
 }
 
-/* Whoever ends its claim from now on rings. */
-static plock_status ask_to_be_told(plock_local_lease *lease, plock_error *error) {
+/* Whoever ends its claim from now on rings. Where that cannot be had, the lease looks by itself now and then. */
+static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    const plock_status status = plock__local_enter(map, plock_now(), error);
-    if (status) return status;
-    if (plock__local_still(lease, PLOCK__HELD)) map->claims[lease->claim].watched = 1;
-    return plock__local_leave(map, error);
-}
-
-/* Where the attendant cannot be had, or the section is taken, the lease looks by itself now and then. */
-static void be_attended(plock_local_lease *lease) {
     plock_error ignored = {.status = PLOCK_OK};
-    plock_status status = plock__local_attend(lease->map, &ignored);
-    if (!status && lease->care == PLOCK__WATCHED_LATER) status = ask_to_be_told(lease, &ignored);
+    plock_status status = plock__local_attend(map, &ignored);
+    if (!status) status = plock__local_enter(map, plock_now(), &ignored);
     if (status) return;
+    const bool held = plock__local_still(lease, PLOCK__HELD);
+    if (held) map->claims[lease->claim].watched = 1;
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* what is damaged is noticed by the renewal, too */
     plock__enter();
-    if (lease->duty == PLOCK__WATCHES) plock__local_register(lease);
+    if (held && lease->duty == PLOCK__WATCHES) plock__local_register(lease);
     plock__leave();
 }
 
 /* The lease is held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
-    be_attended(lease);
+    ask_to_be_told(lease);
     plock__worker_submit(&lease->job);
 }
 
 plock_status plock__local_enter_later(plock_local_lease *lease) {
     lease->later.keep = keep;
     lease->later.begin = begin_watching;
-    return lease->care == PLOCK__WATCHED_LATER ? plock__later_enter(&lease->later, &lease->error) : PLOCK_OK;
+    return plock__later_enter(&lease->later, &lease->error);
 }
 
 void plock__local_see_to_later(plock_local_lease *lease) {
-    const plock_ns from = lease->acquired_at, renew_at = lease->terms.renews ? from + lease->ttl / PLOCK__RENEWALS_PER_TTL : PLOCK_NEVER;
-    const plock_ns due = plock__later_than(from, renew_at);
-    plock_error ignored;
-    do {
-        plock__enter();
-        plock__local_begin_watch(lease);
-        const bool seen_to = plock__later_soon(&lease->later, from, due);
-        plock__leave();
-        if (seen_to) return;
-    } while (!plock__later_enter(&lease->later, &ignored)); /* else nobody can be had, and one that is to be renewed was not granted */
+    const plock_ns now = plock_now();
+    plock__enter();
+    plock__local_begin_watch(lease);
+    plock__later_by(&lease->later, plock__later_than(now, now + lease->ttl / PLOCK__RENEWALS_PER_TTL));
+    plock__leave();
 }
 
 /* --- ending --- */
@@ -229,10 +219,8 @@ void plock__local_hand_over(plock_local_lease *lease) {
 }
 
 void plock__local_has_begun(plock_local_lease *lease) {
-    if (lease->care != PLOCK__WATCHED) {
-        plock__local_see_to_later(lease);
-        return;
-    }
+    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    if (lease->care != PLOCK__WATCHED) return;
     plock__enter();
     plock__local_begin_watch(lease);
     plock__local_register(lease);
