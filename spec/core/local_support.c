@@ -16,6 +16,12 @@ void local_begin(void) {
     (void)snprintf(path, sizeof path, "%s/locks", folder);
 }
 
+/* TSan takes a thread that has ended and was not joined for leaked: at the process's end, and in a child that was forked since. */
+static void join_thread(void) {
+    enum { ROUNDS = 3 }; /* what is submitted while a thread ends has another one begin */
+    for (int i = 0; i < ROUNDS && TEST_TSAN; i++) plock_drain(plock_now() + PLOCK_SECOND);
+}
+
 void local_end(void) {
     DIR *listing = opendir(folder);
     char name[1024];
@@ -26,6 +32,8 @@ void local_end(void) {
     }
     if (listing) (void)closedir(listing);
     CHECK(rmdir(folder) == 0);
+    plock_drain(plock_now() + PLOCK_SECOND);
+    join_thread();
 }
 
 const char *local_path(void) {
@@ -113,12 +121,6 @@ bool local_await_waiters(plock_local *store, const char *key, int wanted) {
     while (local_waiters(store, key) != wanted)
         if (!test_patient(&rounds)) return CHECK_INT(local_waiters(store, key), wanted);
     return true;
-}
-
-/* TSan takes a thread that has ended and was not joined for leaked: at the process's end, and in a child that was forked since. */
-static void join_thread(void) {
-    enum { ROUNDS = 3 }; /* what is submitted while a thread ends has another one begin */
-    for (int i = 0; i < ROUNDS && TEST_TSAN; i++) plock_drain(plock_now() + PLOCK_SECOND);
 }
 
 pid_t local_child(void (*body)(void *), void *context) {

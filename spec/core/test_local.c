@@ -399,7 +399,6 @@ int main(void) {
     local_end();
     local_begin();
     RUN(a_store_is_full_at_its_bound_and_has_room_again);
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     CHECK_INT(plock__live_allocations(), 3); /* wakers, which are kept */
     CHECK(test_open_descriptors() <= descriptors + 10);

@@ -536,7 +536,6 @@ int main(void) {
     RUN(what_is_to_outlive_its_process_does_so_only_together);
     RUN(those_who_wait_are_served_whatever_step_the_first_dies_at);
     RUN(who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at);
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_death");
 }

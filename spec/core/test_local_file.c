@@ -606,7 +606,6 @@ int main(void) {
     RUN(a_fence_that_cannot_grow_is_damage);
     RUN(what_no_lease_can_last_until_keeps_nobody_from_making_it_anew);
     RUN(scribbling_ends_in_an_error_at_worst);
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_file");
 }

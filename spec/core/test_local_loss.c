@@ -519,7 +519,6 @@ int main(void) {
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_loss");
 }

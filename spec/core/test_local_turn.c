@@ -271,7 +271,6 @@ int main(void) {
     test_skip("a life that is shared", "this system's locks end with the process");
     (void)waiting_for_a_zombie_costs_no_time;
 #endif
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_turn");
 }

@@ -525,7 +525,6 @@ int main(void) {
     RUN(each_question_has_a_patience_of_its_own);
     RUN(threads_may_open_and_close_it_at_once);
     RUN(threads_may_ring_a_bell_at_once);
-    plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("local_watch");
 }
