@@ -90,6 +90,7 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_terms
 
 /* Has the native thread nothing to do with it any more? Then nothing refers to the file. */
 static bool put_down(plock_local_lease *lease) {
+    if (!lease->began_at) return true; /* it never had anything to do with it */
     if (own(lease)) plock__local_has_used(lease);
     plock__enter();
     const bool off = !lease->map;
@@ -207,6 +208,7 @@ void plock__local_let_go(plock_local_lease *lease, bool keeps) {
 }
 
 void plock__local_give_bell_back(plock_local_lease *lease) {
+    if (!lease->bell) return; /* only the program's side of a lease sets it */
     plock__enter();
     plock_waker *bell = lease->bell;
     lease->bell = NULL;
@@ -235,9 +237,11 @@ void plock_local_lease_free(plock_local_lease *lease) {
     if (lease->held) plock__local_let_go(lease, true);
     plock__enter();
     if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
+    const plock__local_unneeded unneeded = plock__local_end_use(lease);
+    const bool last = --lease->references == 0;
     plock__leave();
-    plock__local_has_used(lease);
-    plock__local_lease_release(lease);
+    plock__local_let_maps_go(&unneeded);
+    if (last) plock__local_lease_destroy(lease);
     plock__end_step();
 }
 

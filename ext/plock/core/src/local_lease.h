@@ -114,6 +114,16 @@ void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 /* The program has nothing in the map any more. It is given up as soon as the native thread has nothing to do with the lease, either. */
 void plock__local_has_used(plock_local_lease *lease);
 
+/* References to maps that are to be given up, without the lock. */
+typedef struct plock__local_unneeded {
+    plock__local_map *retired, *unused;
+    unsigned count; /* of references to the retired one */
+} plock__local_unneeded;
+
+/* The same in two steps: with the lock held, and then without it. */
+plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
+void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
+
 /* What is to be released then; NULL: it is still needed. With the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
@@ -210,8 +220,9 @@ void plock__local_dismiss(plock_local_lease *lease);
 /* The native thread ends the claim, as soon as it can. */
 void plock__local_hand_over(plock_local_lease *lease);
 
-/* Gives up a reference. */
+/* Gives up a reference; and what comes of it when that was the last. */
 void plock__local_lease_release(plock_local_lease *lease);
+void plock__local_lease_destroy(plock_local_lease *lease);
 
 /* It was granted, extended or renewed at that moment, and its claim ends then. */
 static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {

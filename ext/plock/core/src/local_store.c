@@ -140,16 +140,24 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* One that is lost goes with the last who uses it: were its file put back, this process would count as alive there. */
-void plock__local_has_used(plock_local_lease *lease) {
-    plock__enter();
+/* One that is lost goes with the last who uses it: were its file put back, this process would count as alive there. With the lock held. */
+plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;
-    unsigned left = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
-    plock__local_map *unused = plock__local_unused(lease);
+    const unsigned count = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
+    return (plock__local_unneeded){.retired = used, .count = count, .unused = plock__local_unused(lease)};
+}
+
+void plock__local_has_used(plock_local_lease *lease) {
+    plock__enter();
+    const plock__local_unneeded unneeded = plock__local_end_use(lease);
     plock__leave();
-    for (; left > 0; left--) plock__local_release(used);
-    if (unused) plock__local_release(unused);
+    plock__local_let_maps_go(&unneeded);
+}
+
+void plock__local_let_maps_go(const plock__local_unneeded *unneeded) {
+    for (unsigned left = unneeded->count; left > 0; left--) plock__local_release(unneeded->retired);
+    if (unneeded->unused) plock__local_release(unneeded->unused);
 }
 
 plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {

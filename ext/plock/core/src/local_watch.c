@@ -12,16 +12,19 @@ static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 /* Where there is no attendant, each lease looks by itself whether its file is still there. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
-void plock__local_lease_release(plock_local_lease *lease) {
-    plock__enter();
-    const bool last = --lease->references == 0;
-    plock__leave();
-    if (!last) return;
+void plock__local_lease_destroy(plock_local_lease *lease) {
     if (lease->map) plock__local_release(lease->map);
     plock__local_store_release(lease->store);
     plock__free(lease->brought);
     plock__free(lease->left);
     plock__free(lease);
+}
+
+void plock__local_lease_release(plock_local_lease *lease) {
+    plock__enter();
+    const bool last = --lease->references == 0;
+    plock__leave();
+    if (last) plock__local_lease_destroy(lease);
 }
 
 static plock_status step(plock_job *job, plock_want *want);
