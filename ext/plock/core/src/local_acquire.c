@@ -171,6 +171,12 @@ static plock_status outcome(plock_local_lease *lease) {
     return place == PLOCK__HOLDS || place == PLOCK__LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
+/* In the section. */
+static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
+    if (!plock__local_still(lease, PLOCK__HANDED)) return;
+    plock__local_take_turn(lease->map, lease->claim, now);
+}
+
 /* Patience is over. PLOCK_OK: he was let in meanwhile. */
 static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
@@ -178,7 +184,9 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
     if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
     if (status) return status;
-    const bool let_in = plock__local_still(lease, PLOCK__HELD), waits = plock__local_still(lease, PLOCK__WAITING);
+    const bool let_in = plock__local_let_in(lease);
+    const bool waits = plock__local_still(lease, PLOCK__WAITING);
+    take_if_handed_over(lease, now);
     if (waits) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_claim(map, lease->claim, now);
@@ -186,18 +194,37 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     status = plock__local_leave(map, &lease->error);
     if (let_in && !status) plock__local_granted(lease);
     if (status || let_in) return status;
-    return waits ? plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT) : PLOCK_DISCONNECTED;
+    return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
 }
 
-/* His turn has come. Does he still have what he was given? He may have been kept from it for longer than it lasts, or have waited in a
- * file that is not there any more. */
-static bool takes_his_turn(plock_local_lease *lease) {
+/* Unless the native thread has done so. PLOCK_AGAIN: the section is taken. */
+static plock_status take(plock_local_lease *lease, plock_ns now, plock_want *want) {
+    plock__local_map *map = lease->map;
+    if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
+    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    if (status) return status;
+    take_if_handed_over(lease, now);
+    return plock__local_leave(map, &lease->error);
+}
+
+/* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: what it was given is over, for
+ * the thread was kept from it too long, or the file that it waited in is lost. PLOCK_AGAIN or
+ * PLOCK_SILENT as plock__local_go_in. */
+static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_error ignored;
-    if (plock__local_check(lease->map, now, &ignored)) return false;
+    if (plock__local_check(map, now, &ignored)) return PLOCK_NOT_OWNER;
+    const plock_status status = take(lease, now, want);
+    if (status) return plock__local_lost(map) ? PLOCK_NOT_OWNER : status;
     plock__local_date(lease, now);
-    lease->held = plock__local_still(lease, PLOCK__HELD) && now < atomic_load(&lease->map->claims[lease->claim].until);
-    return lease->held;
+    const plock_ns until = atomic_load(&map->claims[lease->claim].until);
+    lease->held = plock__local_still(lease, PLOCK__HELD) && now < until;
+    if (!lease->held) return PLOCK_NOT_OWNER;
+    /* One that is watched from the first moment is known to the native thread by now. */
+    if (lease->care != PLOCK__WATCHED) plock__local_has_turn(lease);
+    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    return PLOCK_OK;
 }
 
 /* Whatever is left of his claim, in a file that is still in its place. */
@@ -206,7 +233,7 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want
     plock_status status = plock__local_check(map, now, &lease->error);
     if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
     if (status) return status;
-    if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) {
+    if (plock__local_has_place(lease)) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_claim(map, lease->claim, now);
     }
@@ -218,7 +245,7 @@ static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status && status != PLOCK_DISCONNECTED) return fail(lease, status);
+    if (status && !plock__local_lost(lease->map)) return fail(lease, status);
     const bool ready = plock__local_start_over(lease);
     if (ready) lease->doing = PLOCK__ASKS;
     *want = (plock_want){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
@@ -244,18 +271,18 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     if (status == PLOCK_AGAIN) {
         *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
                              .helps = true, .nook = nook(lease)};
-        if (want->nook && plock__local_has_turn(lease)) status = PLOCK_OK;
+        if (want->nook && plock__local_let_in(lease)) status = PLOCK_OK;
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
     if (!patient) status = leave_line(lease, want);
+    if (status == PLOCK_OK) status = take_turn(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_OK && takes_his_turn(lease)) {
-        if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease); /* else the native thread knew before him */
-        return holds(lease);
-    }
+    if (status == PLOCK_OK) return holds(lease);
     const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
-    if (loss && loss != PLOCK_DISCONNECTED) return fail(lease, loss);
-    if (status == PLOCK_OK || (status == PLOCK_DISCONNECTED && patient && loss)) return begin_anew(lease, want);
+    if (loss == PLOCK_PROTOCOL) return fail(lease, loss);
+    const bool over = status == PLOCK_NOT_OWNER, ousted = status == PLOCK_DISCONNECTED && patient;
+    const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
+    if (over || (ousted && !uncalled)) return begin_anew(lease, want);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }
 

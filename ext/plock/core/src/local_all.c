@@ -17,7 +17,8 @@ static size_t first_taken(const party *p, plock_ns now) {
         const uint32_t key = plock__local_find(p->map, &p->leases[i]->name);
         if (key == PLOCK__LOCAL_NONE) continue;
         plock__local_tidy(p->map, key, now);
-        if (plock__key(p->map, key)->length) return i; /* somebody is on it */
+        const plock__local_key *found = plock__key(p->map, key);
+        if (found->length && !plock__local_admits(p->map, found, 0, 0)) return i;
     }
     return p->count;
 }
@@ -25,9 +26,11 @@ static size_t first_taken(const party *p, plock_ns now) {
 static plock_status take_one(const party *p, size_t number, const plock__local_wish *wish, plock_ns now, plock_error *error) {
     plock_local_lease *lease = p->leases[number];
     plock__local_wish first = *wish;
-    uint32_t key, claim;
+    uint32_t claim, key = plock__local_find(p->map, &lease->name);
+    const bool known = key != PLOCK__LOCAL_NONE; /* silent processes wait for it */
+    plock_status status = PLOCK_OK;
     first.at_least = 0; /* who dies before he has all is to have none */
-    plock_status status = plock__local_make_key(p->map, &lease->name, &key, error);
+    if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
     if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
     if (status) return status;
     plock__local_has_claim(lease, claim);

@@ -208,14 +208,11 @@ static void oust(plock_local_lease *lease) {
     if (lease->bell) plock__worker_ring(lease->bell);
 }
 
-bool plock__local_has_turn(plock_local_lease *lease) {
-    if (!plock__local_still(lease, PLOCK__HELD)) return false;
+void plock__local_has_turn(plock_local_lease *lease) {
     plock__enter();
-    const bool told = lease->place != PLOCK__WAITS;
-    lease->place = PLOCK__HOLDS;
+    if (lease->place == PLOCK__WAITS) lease->place = PLOCK__HOLDS;
     plock__local_unregister(lease);
     plock__leave();
-    return !told;
 }
 
 void plock__local_granted(plock_local_lease *lease) {
@@ -296,12 +293,15 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
     for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
         next = lease->next;
         const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
+        const bool handed = word == plock__word(lease->serial, PLOCK__HANDED);
         if (word == plock__word(lease->serial, PLOCK__HELD)) {
             serve(lease);
-        } else if (word != plock__word(lease->serial, PLOCK__WAITING)) {
+        } else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING)) {
             oust(lease);
         } else {
-            if (atomic_load(&lease->map->claims[lease->claim].look)) lease->look_at = 0;
+            /* Looking, it takes what was handed over. */
+            const bool changed = atomic_load(&lease->map->claims[lease->claim].look);
+            if (handed || changed) lease->look_at = 0;
             const bool looks = now >= lease->look_at;
             if (looks && !due) due = lease;
             else if (looks) *at = 0;
@@ -320,7 +320,8 @@ static void everybody_looks(plock__local_attendant *attendant) {
     attendant->all_look = false;
 }
 
-static void look(plock__local_attendant *attendant, const looker *who) {
+/* False: the section was taken. */
+static bool look(plock__local_attendant *attendant, const looker *who) {
     BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
@@ -338,6 +339,7 @@ static void look(plock__local_attendant *attendant, const looker *who) {
         turn_away(attendant, who);
     }
     plock__local_lease_release(who->lease);
+    return status != PLOCK_AGAIN;
 }
 
 static bool needed(const plock__local_attendant *attendant) {
@@ -361,7 +363,9 @@ static plock_status step(plock_job *job, plock_want *want) {
     for (;;) {
         plock_error ignored;
         const plock_ns now = plock_now();
-        (void)(plock__local_check(attendant->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is every claim that is reviewed */
+        /* Where it is lost, so is every claim that is reviewed. */
+        const plock_status checked = plock__local_check(attendant->map, now, &ignored);
+        if (!checked) plock__local_give_sign(attendant->map);
         plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
         everybody_looks(attendant);
@@ -375,7 +379,10 @@ static plock_status step(plock_job *job, plock_want *want) {
         plock__leave();
         if (over) return PLOCK_OK;
         if (!due.lease) return PLOCK_AGAIN;
-        look(attendant, &due);
+        if (!look(attendant, &due)) {
+            want->deadline = now + PLOCK_MILLISECOND;
+            return PLOCK_AGAIN;
+        }
     }
 }
 

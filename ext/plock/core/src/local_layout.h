@@ -11,7 +11,7 @@
 #include "plock/local.h"
 
 enum {
-    PLOCK__LOCAL_LAYOUT = 3,       /* another number for every change of what follows */
+    PLOCK__LOCAL_LAYOUT = 4,       /* another number for every change of what follows */
     PLOCK__LOCAL_PROCESSES = 1024, /* at a time */
     PLOCK__LOCAL_NAME_MAX = 200,   /* of a key, as it stands; a longer one is known by its digest */
     PLOCK__LOCAL_OWNER_MAX = 40,   /* likewise */
@@ -56,7 +56,8 @@ typedef struct plock__local_process {
     _Atomic uint64_t id; /* a serial number, and below it the place in this table. Never used again */
     int32_t pid;
     uint64_t started, pids; /* when, and in which name space the pid is one */
-    uint64_t reserved[4];
+    _Atomic int64_t seen_at; /* the last sign of life of one that waits: PLOCK__AWAKE_CLOCK */
+    uint64_t reserved[3];
 } plock__local_process;
 
 typedef struct plock__local_key {
@@ -74,6 +75,7 @@ typedef struct plock__local_key {
 enum {
     PLOCK__FREE,
     PLOCK__WAITING,
+    PLOCK__HANDED, /* handed over to a process that has not taken it yet */
     PLOCK__HELD,
     PLOCK__KEPT, /* released, but the key stays taken */
     PLOCK__STATES = 8

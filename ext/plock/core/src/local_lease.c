@@ -197,7 +197,7 @@ void plock__local_let_go(plock_local_lease *lease, bool keeps) {
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return; /* or it has ended with the file */
-    if (plock__local_still(lease, PLOCK__WAITING) || plock__local_still(lease, PLOCK__HELD)) {
+    if (plock__local_has_place(lease)) {
         plock__local_claim *claim = &map->claims[lease->claim];
         const plock_ns kept_until = keeps && plock__local_still(lease, PLOCK__HELD) ? claim->kept_until : 0;
         map->lease_of[lease->claim] = NULL;

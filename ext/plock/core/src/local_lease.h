@@ -182,7 +182,7 @@ void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
 /* The lease, which is not watched, holds without having been told so: it is told. */
-bool plock__local_has_turn(plock_local_lease *lease);
+void plock__local_has_turn(plock_local_lease *lease);
 
 /* The lease heeds this from now on. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
@@ -233,6 +233,16 @@ static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns un
 /* Does the claim still say so? */
 static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
     return !plock__local_lost(lease->map) && atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
+}
+
+/* Was it let in, whether it has taken its turn or not? */
+static inline bool plock__local_let_in(const plock_local_lease *lease) {
+    return plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__HANDED);
+}
+
+/* Is the claim the lease's, held or in line? */
+static inline bool plock__local_has_place(const plock_local_lease *lease) {
+    return plock__local_let_in(lease) || plock__local_still(lease, PLOCK__WAITING);
 }
 
 #endif

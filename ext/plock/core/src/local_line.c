@@ -29,6 +29,10 @@ void plock__local_outlives(plock__local_map *map, plock_ns until) {
     atomic_store(&map->header->outlives_until, until);
 }
 
+static uint64_t process_of(const plock__local_claim *claim) {
+    return atomic_load_explicit(&claim->process, memory_order_relaxed);
+}
+
 static plock_local_lease *lease_here(plock__local_map *map, const plock__local_claim *claim) {
     const uint32_t number = plock__claim_number(map, claim);
     const bool own = atomic_load_explicit(&claim->process, memory_order_relaxed) == map->process;
@@ -56,18 +60,36 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
+/* How long a process has to take what was handed over to it. */
+static const plock_ns HANDOVER = PLOCK_SECOND;
+
 static bool any(uint32_t number) {
     return number != PLOCK__LOCAL_NONE;
 }
 
 /* --- looking --- */
 
+static void has_to_look(plock__local_map *map, uint32_t waiter) {
+    if (!any(waiter)) return;
+    plock__local_claim *claim = plock__claim(map, waiter);
+    atomic_store(&claim->look, 1);
+    ring(map, claim);
+    if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
+}
+
+uint32_t plock__local_living(plock__local_map *map, uint32_t waiter) {
+    uint32_t steps = 0;
+    while (any(waiter) && !map->damaged) {
+        const plock__local_claim *claim = plock__claim(map, waiter);
+        if (plock__local_silent_in(map, process_of(claim)) > 0) break;
+        waiter = claim->next;
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    return waiter;
+}
+
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key) {
-    if (!any(key->first_waiter)) return;
-    plock__local_claim *first = plock__claim(map, key->first_waiter);
-    atomic_store(&first->look, 1);
-    ring(map, first);
-    if (lease_here(map, first)) plock__local_has_to_look(lease_here(map, first));
+    has_to_look(map, plock__local_living(map, key->first_waiter));
 }
 
 /* --- letting in --- */
@@ -78,28 +100,54 @@ static bool inside_allow(plock__local_map *map, const plock__local_key *key, cha
 }
 
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
-    return !any(key->first_waiter) && inside_allow(map, key, mode, limit);
+    if (any(plock__local_living(map, key->first_waiter))) return false;
+    return inside_allow(map, key, mode, limit);
 }
 
-static void date(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
-    const int64_t wall = plock__local_wall();
-    claim->fence = plock__local_next_fence(map, wall);
-    claim->since = wall;
+static plock_ns longest(const plock__local_claim *claim) {
+    return claim->lasts > claim->at_least ? claim->lasts : claim->at_least;
+}
+
+/* Its time begins. */
+static void begin(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
     claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
-    atomic_store_explicit(&claim->until, plock_after(now, claim->lasts > claim->at_least ? claim->lasts : claim->at_least), memory_order_relaxed);
+    atomic_store_explicit(&claim->until, plock_after(now, longest(claim)), memory_order_relaxed);
     if (claim->kept_until) plock__local_outlives(map, claim->kept_until);
+}
+
+static void hand_over(plock__local_claim *claim, plock_ns now) {
+    claim->kept_until = 0;
+    atomic_store_explicit(&claim->until, plock_after(now, HANDOVER), memory_order_relaxed);
+}
+
+static void stamp(plock__local_map *map, plock__local_claim *claim) {
+    claim->since = plock__local_wall();
+    claim->fence = plock__local_next_fence(map, claim->since);
+}
+
+void plock__local_take_turn(plock__local_map *map, uint32_t number, plock_ns now) {
+    plock__local_claim *claim = plock__claim(map, number);
+    claim->since = plock__local_wall();
+    begin(map, claim, now);
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__HELD));
     PLOCK__FAULT();
 }
 
 static void grant(plock__local_map *map, plock__local_key *key, uint32_t number, plock_ns now) {
     plock__local_claim *claim = plock__claim(map, number);
+    const bool own = process_of(claim) == map->process;
     ring(map, claim);
     PLOCK__FAULT();
-    date(map, claim, now);
+    stamp(map, claim);
+    if (own) begin(map, claim, now);
+    else hand_over(claim, now);
+    PLOCK__FAULT();
     plock__local_unlink_waiter(map, key, number);
     plock__local_link_holder(map, key, number);
     PLOCK__FAULT();
-    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__HELD));
+    const unsigned state = own ? PLOCK__HELD : PLOCK__HANDED;
+    atomic_store(&claim->word, plock__word(plock__serial(claim), state));
     PLOCK__FAULT();
     if (!map->calls_later && atomic_load(&claim->asleep)) plock__nook_wake(&claim->word);
     if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
@@ -107,11 +155,14 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
 
 static void let_in(plock__local_map *map, plock__local_key *key, plock_ns now) {
     bool shared = false;
-    while (any(key->first_waiter) && !map->damaged) {
-        const plock__local_claim *first = plock__claim(map, key->first_waiter);
-        if (!inside_allow(map, key, first->mode, first->limit)) break;
-        shared = first->mode != 0;
-        grant(map, key, key->first_waiter, now);
+    uint32_t first = plock__local_living(map, key->first_waiter);
+    while (any(first) && !map->damaged) {
+        const plock__local_claim *claim = plock__claim(map, first);
+        const uint32_t next = claim->next;
+        if (!inside_allow(map, key, claim->mode, claim->limit)) break;
+        shared = claim->mode != 0;
+        grant(map, key, first, now);
+        first = plock__local_living(map, next);
     }
     if (shared) plock__local_first_looks(map, key); /* there may be others inside than those that he watches */
 }
@@ -122,7 +173,7 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
     plock__local_claim *claim = plock__claim(map, number);
     const unsigned state = plock__state(claim);
     plock_local_lease *lease = lease_here(map, claim);
-    if (claim->watched && state == PLOCK__HELD) ring(map, claim);
+    if (state == PLOCK__HANDED || (claim->watched && state == PLOCK__HELD)) ring(map, claim);
     PLOCK__FAULT();
     atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__FREE));
     PLOCK__FAULT();
@@ -144,12 +195,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
     const uint32_t number = plock__claim(map, claim)->key, successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    if (waited && any(successor)) { /* he watched the one who leaves, and now has to watch who was before that */
-        plock__local_claim *next = plock__claim(map, successor);
-        atomic_store(&next->look, 1);
-        ring(map, next);
-        if (lease_here(map, next)) plock__local_has_to_look(lease_here(map, next));
-    }
+    /* He watched the one who leaves, and now has to watch who was before that. */
+    if (waited) has_to_look(map, plock__local_living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
 }
@@ -166,6 +213,7 @@ static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
     const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
     if (!process || alive(map, process)) return until;
+    if (plock__state(claim) == PLOCK__HANDED) return 0;
     return claim->kept_until < until ? claim->kept_until : until;
 }
 
@@ -223,10 +271,13 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
     map->lease_of[*made] = wish->lease;
     PLOCK__FAULT();
     if (waits) {
+        plock__local_give_sign(map);
         claim->since = plock__local_wall();
         plock__local_link_waiter(map, key, *made, PLOCK__LOCAL_NONE);
     } else {
-        date(map, claim, now);
+        stamp(map, claim);
+        begin(map, claim, now);
+        PLOCK__FAULT();
         plock__local_link_holder(map, key, *made);
     }
     PLOCK__FAULT();
@@ -245,43 +296,63 @@ static void heed(plock__local_outlook *outlook, const plock__local_map *map, uin
     outlook->count++;
 }
 
-static void heed_holders(plock__local_map *map, const plock__local_key *key, plock__local_outlook *outlook) {
+static void look_by(plock__local_outlook *outlook, plock_ns at) {
+    if (at < outlook->look_at) outlook->look_at = at;
+}
+
+static void heed_holders(plock__local_map *map, const plock__local_key *key, plock_ns now,
+                         plock__local_outlook *outlook) {
     uint32_t steps = 0;
     for (uint32_t at = key->first_holder; any(at) && !map->damaged; at = plock__claim(map, at)->next) {
         plock__local_claim *holder = plock__claim(map, at);
-        const plock_ns ends = end_of(map, holder);
-        if (ends < outlook->look_at) outlook->look_at = ends;
+        look_by(outlook, end_of(map, holder));
+        const bool handed = plock__state(holder) == PLOCK__HANDED; /* taken, it may end before */
+        if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
         if (++steps > map->claim_count) map->damaged = true;
     }
 }
 
+/* The waiter before this one that is not silent, with when to look at it anew; NONE: there is
+ * none. The dead go. */
+static uint32_t before(plock__local_map *map, plock__local_key *key,
+                       const plock__local_claim *claim, plock_ns now,
+                       plock__local_outlook *outlook) {
+    uint32_t steps = 0;
+    for (uint32_t at = claim->previous, further; any(at) && !map->damaged; at = further) {
+        const plock__local_claim *other = plock__claim(map, at);
+        const uint64_t process = atomic_load(&other->process);
+        const plock_ns silent_in = plock__local_silent_in(map, process);
+        further = other->previous;
+        if (!alive(map, process)) {
+            end(map, key, at);
+        } else if (silent_in > 0) {
+            /* It is not inside yet, so what it is given there ends no earlier than this. */
+            look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
+            look_by(outlook, plock_after(now, silent_in));
+            heed(outlook, map, process);
+            return at;
+        }
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    return PLOCK__LOCAL_NONE;
+}
+
 bool plock__local_look(plock__local_map *map, uint32_t number, uint64_t serial, plock_ns now, plock__local_outlook *outlook) {
     plock__local_claim *claim = plock__claim(map, number);
-    const uint64_t waiting = plock__word(serial, PLOCK__WAITING);
+    const uint64_t waiting = plock__word(serial, PLOCK__WAITING), word = atomic_load(&claim->word);
     *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
-    for (uint32_t steps = 0; steps <= map->claim_count && !map->damaged; steps++) {
-        if (atomic_load(&claim->word) != waiting) return false;
-        atomic_store(&claim->look, 0);
-        plock__local_key *key = plock__key(map, claim->key);
-        if (!any(claim->previous)) {
-            const uint32_t key_number = claim->key;
-            plock__local_tidy(map, key_number, now);
-            if (atomic_load(&claim->word) != waiting) return false;
-            heed_holders(map, key, outlook);
-            return true;
-        }
-        /* Whoever is before him is not inside yet, so what he is given there ends no earlier than this. */
-        const plock__local_claim *before = plock__claim(map, claim->previous);
-        const uint64_t process = atomic_load(&before->process);
-        if (alive(map, process)) {
-            outlook->look_at = plock_after(now, before->ttl);
-            heed(outlook, map, process);
-            return true;
-        }
-        end(map, key, claim->previous);
+    if (word == plock__word(serial, PLOCK__HANDED)) {
+        plock__local_take_turn(map, number, now);
+        if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
     }
-    map->damaged = true;
-    return false;
+    if (word != waiting) return false;
+    atomic_store(&claim->look, 0);
+    plock__local_key *key = plock__key(map, claim->key);
+    if (any(before(map, key, claim, now, outlook))) return true;
+    plock__local_tidy(map, claim->key, now);
+    if (atomic_load(&claim->word) != waiting) return false;
+    heed_holders(map, key, now, outlook);
+    return !map->damaged;
 }

@@ -159,7 +159,8 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
     const unsigned state = plock__state(claim);
     const uint64_t process = atomic_load(&claim->process), slot = process % PLOCK__LOCAL_PROCESSES;
     plock__local_process found;
-    if ((state != PLOCK__HELD && state != PLOCK__WAITING) || !process || !plock__local_used(fd, (uint32_t)slot, 1)) return false;
+    if (state == PLOCK__FREE || state >= PLOCK__KEPT) return false;
+    if (!process || !plock__local_used(fd, (uint32_t)slot, 1)) return false;
     if (pread(fd, &found, sizeof found, (off_t)(p->processes + slot * sizeof found)) != sizeof found) return true;
     const uint64_t id = atomic_load(&found.id);
     return id == process || id % PLOCK__LOCAL_PROCESSES != slot; /* else another has that place by now */

@@ -159,6 +159,13 @@ bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* wh
 bool plock__local_life_is_shared(void); /* by whoever inherits the file */
 bool plock__local_used(int fd, uint32_t first, uint32_t count); /* does any process use the file that has one of these places? */
 
+/* A process gives a sign of life when one of its threads begins to wait, and at least every half
+ * second until none waits any more. */
+void plock__local_give_sign(plock__local_map *map);
+
+/* How long it may still give no sign before it counts as silent: stopped, or dead. 0: it does. */
+plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process);
+
 /* A descriptor that is readable when this process ends; -1 where there is no such. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 

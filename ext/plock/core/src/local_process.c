@@ -67,6 +67,29 @@ bool plock__local_alive(const plock__local_map *map, uint64_t process) {
     return atomic_load(&map->processes[slot].id) == process && slot != map->slot && locked(map->fd, (off_t)slot, 1);
 }
 
+/* --- signs of life --- */
+
+static const plock_ns SILENT_AFTER = PLOCK_SECOND;
+
+static plock_ns awake(void) {
+    struct timespec time;
+    (void)clock_gettime(PLOCK__AWAKE_CLOCK, &time);
+    return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
+}
+
+void plock__local_give_sign(plock__local_map *map) {
+    atomic_store_explicit(&map->processes[map->slot].seen_at, awake(), memory_order_relaxed);
+}
+
+plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process) {
+    if (process == map->process) return SILENT_AFTER;
+    const plock__local_process *other = &map->processes[process % SLOTS];
+    if (atomic_load_explicit(&other->id, memory_order_relaxed) != process) return 0;
+    const plock_ns seen_at = atomic_load_explicit(&other->seen_at, memory_order_relaxed);
+    const plock_ns left = seen_at + SILENT_AFTER - awake();
+    return left > 0 ? left : 0;
+}
+
 /* --- who a process is --- */
 
 static uint64_t name_space_of_pids(void) {

@@ -166,7 +166,7 @@ static plock_status end(plock_local_lease *lease, plock_want *want) {
     }
     if (!status) {
         map->lease_of[lease->claim] = NULL;
-        if (plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__WAITING)) plock__local_end_claim(map, lease->claim, now);
+        if (plock__local_has_place(lease)) plock__local_end_claim(map, lease->claim, now);
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
     }
     plock__enter();

@@ -24,6 +24,13 @@
 #define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this one goes on during sleep */
 #endif
 
+/* Stands still while the machine sleeps. */
+#if defined(__APPLE__)
+#define PLOCK__AWAKE_CLOCK CLOCK_UPTIME_RAW
+#else
+#define PLOCK__AWAKE_CLOCK CLOCK_MONOTONIC
+#endif
+
 #if defined(__APPLE__)
 #define PLOCK__CHANGED_AT(found) ((found).st_ctimespec)
 #else

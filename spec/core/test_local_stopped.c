@@ -1,0 +1,290 @@
+/* The embedded store: waiters whose process is stopped, and those behind them. */
+#include "local_support.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A stopped process costs the others a second, and half a second until they look. */
+static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
+
+/* What the processes of a test share. */
+typedef struct scene {
+    plock_local *store;
+    plock_local_terms terms;
+    _Atomic int stage;
+} scene;
+
+enum { BEGINS, WAITS, STOPS, GOES_ON };
+
+static scene *new_scene(void) {
+    scene *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(s != MAP_FAILED);
+    memset(s, 0, sizeof *s);
+    s->store = local_open();
+    return s;
+}
+
+static void end_scene(scene *s) {
+    CHECK_INT(local_holders(s->store, "k"), 0);
+    CHECK_INT(local_waiters(s->store, "k"), 0);
+    plock_local_close(s->store);
+    (void)munmap(s, sizeof *s);
+}
+
+static void await_stage(const scene *s, int stage) {
+    unsigned rounds = 0;
+    while (atomic_load(&s->stage) < stage && test_patient(&rounds)) continue;
+}
+
+static plock_local_lease *stand_in_line(plock_local *store, const plock_local_terms *terms) {
+    plock_local_lease *lease = local_lease(store, "k");
+    plock_want want;
+    if (plock_local_lease_acquire(lease, terms)) _exit(1);
+    if (plock_local_lease_step(lease, &want) != PLOCK_AGAIN) _exit(1);
+    return lease;
+}
+
+/* --- the process that is stopped: 0: it was served; 3: its patience ended --- */
+
+static int outcome(plock_local_lease *lease) {
+    const plock_status status = local_finish(lease);
+    if (status == PLOCK_TIMED_OUT) return 3;
+    if (status) fprintf(stderr, "%s\n", plock_local_lease_error(lease)->message);
+    if (status || !plock_local_lease_valid(lease)) return 1;
+    return local_release(lease) ? 2 : 0;
+}
+
+static void wait_and_be_stopped(void *context) {
+    const scene *s = context;
+    plock_local_lease *lease = stand_in_line(s->store, &s->terms);
+    do (void)raise(SIGSTOP);
+    while (atomic_load(&s->stage) < STOPS);
+    const int ended = outcome(lease);
+    plock_local_lease_free(lease);
+    if (ended) _exit(ended);
+}
+
+static bool is_inside_the_section(const scene *s) {
+    size_t count;
+    plock_want want;
+    plock_error error;
+    return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &want, &error) == PLOCK_AGAIN;
+}
+
+/* It stands in line, and is stopped while its native thread changes nothing. */
+static pid_t stopped_waiter(scene *s) {
+    int status;
+    atomic_store(&s->stage, WAITS);
+    const pid_t child = local_child(wait_and_be_stopped, s);
+    for (;;) {
+        CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+        if (!is_inside_the_section(s)) break;
+        CHECK(kill(child, SIGCONT) == 0);
+    }
+    atomic_store(&s->stage, STOPS);
+    return child;
+}
+
+static int ended_as(pid_t child) {
+    const int status = local_status_of(child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* --- exclusive locks and semaphores --- */
+
+static const plock_local_terms TERMS[] = {
+    {.ttl = 3600 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND},
+    {.ttl = 10 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .renews = true, .automatic = true},
+    {.ttl = 10 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .renews = true, .watched = true},
+    {.ttl = 3600 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .mode = 's', .limit = 1},
+    {.ttl = 3600 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .at_least = PLOCK_MILLISECOND},
+};
+enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS };
+
+static void a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two(void) {
+    for (int i = 0; i < TERMS_COUNT; i++) {
+        scene *s = new_scene();
+        s->terms = TERMS[i];
+        plock_local_lease *first = local_lease(s->store, "k");
+        CHECK_STATUS(local_acquire_as(first, &s->terms), PLOCK_OK);
+        const pid_t stopped = stopped_waiter(s);
+        plock_local_lease *next = stand_in_line(s->store, &s->terms);
+        const plock_ns released = plock_now();
+        CHECK_STATUS(local_release(first), PLOCK_OK);
+        CHECK_STATUS(local_finish(next), PLOCK_OK);
+        if (!CHECK(plock_now() - released < SOON)) fprintf(stderr, "terms %d\n", i);
+        CHECK(plock_local_lease_valid(next));
+        CHECK(kill(stopped, SIGCONT) == 0);
+        CHECK(local_await_waiters(s->store, "k", 1)); /* it has lost its turn, and asks anew */
+        CHECK(plock_local_lease_valid(next));
+        CHECK_INT(local_holders(s->store, "k"), 1);
+        CHECK_STATUS(local_release(next), PLOCK_OK);
+        CHECK_INT(ended_as(stopped), 0);
+        plock_local_lease_free(first);
+        plock_local_lease_free(next);
+        (void)usleep(2000); /* what was kept for a millisecond */
+        end_scene(s);
+    }
+}
+
+static void many_stopped_waiters_cost_no_more(void) {
+    enum { MANY = 4 };
+    scene *s = new_scene();
+    s->terms = TERMS[0];
+    pid_t stopped[MANY];
+    plock_local_lease *first = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    for (int i = 0; i < MANY; i++) stopped[i] = stopped_waiter(s);
+    plock_local_lease *next = stand_in_line(s->store, &s->terms);
+    const plock_ns released = plock_now();
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_finish(next), PLOCK_OK);
+    CHECK(plock_now() - released < SOON);
+    CHECK_STATUS(local_release(next), PLOCK_OK);
+    for (int i = 0; i < MANY; i++) CHECK(kill(stopped[i], SIGCONT) == 0);
+    for (int i = 0; i < MANY; i++) CHECK_INT(ended_as(stopped[i]), 0);
+    plock_local_lease_free(first);
+    plock_local_lease_free(next);
+    end_scene(s);
+}
+
+/* Its turn was over before its patience. */
+static void its_patience_ends_as_that_of_others(void) {
+    scene *s = new_scene();
+    s->terms = (plock_local_terms){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
+    plock_local_lease *first = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    const pid_t stopped = stopped_waiter(s);
+    plock_local_lease *next = stand_in_line(s->store, &TERMS[0]);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_finish(next), PLOCK_OK);
+    CHECK(kill(stopped, SIGCONT) == 0);
+    CHECK_INT(ended_as(stopped), 3);
+    CHECK(plock_local_lease_valid(next));
+    CHECK_STATUS(local_release(next), PLOCK_OK);
+    plock_local_lease_free(first);
+    plock_local_lease_free(next);
+    end_scene(s);
+}
+
+/* --- a stopped waiter that cannot be let in --- */
+
+static void a_reader_passes_a_stopped_writer_which_keeps_its_place(void) {
+    scene *s = new_scene();
+    const plock_local_terms reads = {.ttl = LONG, .wait = LONG, .mode = 'r'};
+    const plock_local_terms tries = {.ttl = LONG, .mode = 'r'};
+    s->terms = (plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w', .limit = 1};
+    plock_local_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
+    plock_local_lease *third = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire_as(first, &reads), PLOCK_OK);
+    const pid_t writer = stopped_waiter(s);
+    const plock_ns asked = plock_now();
+    CHECK_STATUS(local_acquire_as(second, &reads), PLOCK_OK);
+    CHECK(plock_now() - asked < SOON);
+    CHECK_INT(local_waiters(s->store, "k"), 1);
+    CHECK_STATUS(local_acquire_as(third, &tries), PLOCK_OK);
+    CHECK_STATUS(local_release(third), PLOCK_OK);
+    CHECK(kill(writer, SIGCONT) == 0);
+    unsigned rounds = 0;
+    while (local_acquire_as(third, &tries) == PLOCK_OK && CHECK(test_patient(&rounds)))
+        CHECK_STATUS(local_release(third), PLOCK_OK);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(third, &tries), PLOCK_REFUSED);
+    CHECK_STATUS(local_release(second), PLOCK_OK);
+    CHECK_INT(ended_as(writer), 0);
+    plock_local_lease_free(first);
+    plock_local_lease_free(second);
+    plock_local_lease_free(third);
+    end_scene(s);
+}
+
+static plock_status acquire_both(plock_local_lease *const pair[2]) {
+    const plock_local_terms terms = {.ttl = LONG};
+    size_t refused;
+    plock_want want;
+    plock_error error;
+    return plock_local_acquire_all(pair, 2, &terms, &refused, &want, &error);
+}
+
+/* And is served as soon as it comes back, though nobody rings it. */
+static void a_key_that_only_the_stopped_wait_for_is_free(void) {
+    scene *s = new_scene();
+    s->terms = TERMS[0];
+    plock_local_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
+    plock_local_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};
+    CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+    const pid_t stopped = stopped_waiter(s);
+    plock_local_lease *next = stand_in_line(s->store, &TERMS[0]);
+    CHECK_STATUS(local_release(first), PLOCK_OK);
+    CHECK_STATUS(local_finish(next), PLOCK_OK); /* by then it is known to be stopped */
+    pid_t other = stopped_waiter(s);
+    CHECK_STATUS(acquire_both(pair), PLOCK_REFUSED);
+    unsigned rounds = 0;
+    CHECK_STATUS(local_release(next), PLOCK_OK);
+    while (local_acquire(second, LONG, 0) == PLOCK_REFUSED && CHECK(test_patient(&rounds)))
+        continue;
+    CHECK_STATUS(local_release(second), PLOCK_OK);
+    CHECK_STATUS(acquire_both(pair), PLOCK_OK);
+    CHECK_STATUS(local_release(pair[0]), PLOCK_OK);
+    CHECK_STATUS(local_release(pair[1]), PLOCK_OK);
+    CHECK(kill(stopped, SIGCONT) == 0);
+    CHECK_INT(ended_as(stopped), 0);
+    CHECK(kill(other, SIGCONT) == 0);
+    CHECK_INT(ended_as(other), 0);
+    plock_local_lease_free(first);
+    plock_local_lease_free(second);
+    plock_local_lease_free(next);
+    for (int i = 0; i < 2; i++) plock_local_lease_free(pair[i]);
+    end_scene(s);
+}
+
+/* --- a thread that is late, in a process that runs --- */
+
+static void wait_and_be_late(void *context) {
+    scene *s = context;
+    plock_local_lease *lease = stand_in_line(s->store, &s->terms);
+    atomic_store(&s->stage, WAITS);
+    await_stage(s, GOES_ON);
+    const int ended = outcome(lease);
+    plock_local_lease_free(lease);
+    if (ended) _exit(ended);
+}
+
+static void a_late_thread_does_not_lose_its_turn(void) {
+    for (int i = 0; i < TERMS_COUNT; i++) {
+        scene *s = new_scene();
+        s->terms = TERMS[i];
+        plock_local_lease *first = local_lease(s->store, "k"), *next = local_lease(s->store, "k");
+        plock_local_terms impatient = TERMS[i];
+        impatient.wait = 1500 * PLOCK_MILLISECOND;
+        CHECK_STATUS(local_acquire_as(first, &s->terms), PLOCK_OK);
+        const pid_t late = local_child(wait_and_be_late, s);
+        await_stage(s, WAITS);
+        CHECK_STATUS(local_release(first), PLOCK_OK);
+        CHECK_STATUS(local_acquire_as(next, &impatient), PLOCK_TIMED_OUT);
+        CHECK_INT(local_holders(s->store, "k"), 1);
+        atomic_store(&s->stage, GOES_ON);
+        CHECK_INT(ended_as(late), 0);
+        plock_local_lease_free(first);
+        plock_local_lease_free(next);
+        (void)usleep(2000); /* what was kept for a millisecond */
+        end_scene(s);
+    }
+}
+
+int main(void) {
+    local_begin();
+    RUN(a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two);
+    RUN(many_stopped_waiters_cost_no_more);
+    RUN(its_patience_ends_as_that_of_others);
+    RUN(a_reader_passes_a_stopped_writer_which_keeps_its_place);
+    RUN(a_key_that_only_the_stopped_wait_for_is_free);
+    RUN(a_late_thread_does_not_lose_its_turn);
+    local_end();
+    return test_end("local_stopped");
+}
