@@ -124,7 +124,9 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    if (status == PLOCK_DISCONNECTED && rides_out(lease, want)) return PLOCK_AGAIN;
+    /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
+    const bool went_over = status == PLOCK_PROTOCOL && lease->contended;
+    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, want)) return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wish_of(lease, &wish, room);
     if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
@@ -253,8 +255,10 @@ static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
 }
 
 static plock_status lost_place(plock_local_lease *lease) {
-    if (*lease->error.message) return PLOCK_DISCONNECTED;
-    return plock__fail(&lease->error, PLOCK_DISCONNECTED, "the place in line was lost: the local store's file was damaged, or waiting was ended");
+    const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
+    if (loss) return loss;
+    static const char WHY[] = "the place in line was lost: waiting was ended";
+    return plock__fail(&lease->error, PLOCK_DISCONNECTED, WHY);
 }
 
 /* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
@@ -265,21 +269,26 @@ static const plock__nook *nook(plock_local_lease *lease) {
     return &lease->nook;
 }
 
+/* As outcome, by the word of its claim; where the file was cut off there is none to be read. */
+static plock_status see_turn(const plock_local_lease *lease) {
+    plock_error ignored;
+    if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
+    return plock__local_let_in(lease) ? PLOCK_OK : PLOCK_AGAIN;
+}
+
 static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     plock__waker_hush_if_rung(lease->bell);
     plock_status status = outcome(lease);
     if (status == PLOCK_AGAIN) {
         *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
                              .helps = true, .nook = nook(lease)};
-        if (want->nook && plock__local_let_in(lease)) status = PLOCK_OK;
+        if (want->nook) status = see_turn(lease);
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
     if (!patient) status = leave_line(lease, want);
     if (status == PLOCK_OK) status = take_turn(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
-    const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
-    if (loss == PLOCK_PROTOCOL) return fail(lease, loss);
     const bool over = status == PLOCK_NOT_OWNER, ousted = status == PLOCK_DISCONNECTED && patient;
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
     if (over || (ousted && !uncalled)) return begin_anew(lease, want);

@@ -349,6 +349,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
     /* In the place of the file's pages, at once; where there is no memory for that, the mark alone says it. */
     (void)mmap(map->bytes, (size_t)map->title.size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING, -1, 0);
+    /* So that it can be made anew for those who wait, whatever this process still holds in it. */
+    if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
 }
 
 plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error) {

@@ -32,7 +32,8 @@ typedef struct plock__local_title {
     uint64_t size;                    /* of the whole file */
     char boot[PLOCK__LOCAL_BOOT_MAX]; /* in which it was made, as far as that can be read; a container may be told of another one */
     uint64_t clock;                   /* which of the system's: containers may have one of their own */
-    uint32_t unused, keys;
+    uint32_t mark; /* at random: shows where another file of plock's is written over this one */
+    uint32_t keys;
     uint64_t check; /* of what stands before it */
 } plock__local_title;
 

@@ -3,6 +3,7 @@
 
 #include "failure.h"
 #include "plock/lease.h"
+#include "random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,6 @@ void plock__local_write_title(plock__local_title *title, uint32_t keys) {
     read_boot(title->boot);
     title->clock = stat("/proc/self/ns/time", &found) ? 0 : (uint64_t)found.st_ino;
     title->keys = keys;
-    title->check = checksum(title);
 }
 
 /* --- is it usable as it is? --- */
@@ -230,6 +230,8 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     plock__local_header header;
     memset(&header, 0, sizeof header);
     plock__local_write_title(&header.title, keys);
+    if (plock__random(&header.title.mark, sizeof header.title.mark)) return -1;
+    header.title.check = checksum(&header.title);
     atomic_init(&header.fence, fence);
     header.keys_free = header.claims_free = PLOCK__LOCAL_NONE;
     if (ftruncate(fd, (off_t)p.size) || plock__local_fill(fd, 0, p.keys)) return -1;

@@ -12,7 +12,7 @@ typedef struct plock__local_plan {
 
 plock__local_plan plock__local_plan_for(uint32_t keys);
 
-/* As it is to be here and now. */
+/* As it is to be here and now, but for what tells one file from another. */
 void plock__local_write_title(plock__local_title *title, uint32_t keys);
 
 typedef struct plock__local_verdict {

@@ -154,6 +154,9 @@ int plock__local_insider(const plock__local_map *map);
  * the disk. PLOCK_OK, PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error);
 
+/* Nothing that this process has in the file counts any more. */
+void plock__local_leave_place(const plock__local_map *map);
+
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* whoever it is */
 bool plock__local_life_is_shared(void); /* by whoever inherits the file */

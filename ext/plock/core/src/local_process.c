@@ -57,6 +57,12 @@ bool plock__local_used(int fd, uint32_t first, uint32_t count) {
     return locked(fd, (off_t)first, (off_t)count);
 }
 
+void plock__local_leave_place(const plock__local_map *map) {
+    struct flock lock = bytes((off_t)map->slot, 1);
+    lock.l_type = F_UNLCK;
+    (void)fcntl(map->fd, SET, &lock);
+}
+
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {
     return slot == map->slot || locked(map->fd, (off_t)slot, 1);
 }
