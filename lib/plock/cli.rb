@@ -36,7 +36,7 @@ module Plock
       rescue Errno::EPIPE
         raise SignalException, "PIPE" # nobody reads on, as with `| head -1`
       rescue SystemCallError => e
-        complain(e.message)
+        complain("the system refuses what the command needs: #{e.message}")
         ExitStatus::SYSTEM
       rescue Interrupt
         raise SignalException, "INT" # dies of it as an Interrupt would, only that Ruby does not say where it was

@@ -10,6 +10,7 @@ module Plock
         Exit status:
           64      the call cannot be right
           69      the store cannot be used
+          71      the system refuses what the command needs, such as another process or file
           75      somebody else had the key until patience ended
           76      the lease was lost while the command ran
           others  "plock help COMMAND" says

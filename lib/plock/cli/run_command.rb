@@ -14,7 +14,8 @@ module Plock
         PLOCK_KEY, PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it; what it leaves running when it
         ends is left alone.
         Exit status: that of COMMAND, 128 + n where signal n ended it; 75 where somebody else has KEY; 76 where the lease was
-        lost; 69 where the store cannot be used; 64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
+        lost; 69 where the store cannot be used; 71 where the system refuses plock a process or a file;
+        64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
       TEXT
 
       DEFAULT_TTL = 30.0

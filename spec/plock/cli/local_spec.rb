@@ -100,6 +100,18 @@ RSpec.describe "plock without a server" do
     expect([errors[/making its folder: (Read-only file system|Permission denied)/], status.exitstatus]).to match [String, 69]
   end
 
+  it "ends with 71 where the system refuses it a file that is not the store's, and leaves the key free" do
+    ended = (12..24).map do |most|
+      output, errors, status = Open3.capture3(plock_environment({}), *Support::CommandLine::PROGRAM,
+                                              "run", key, "--", "echo", "ran", rlimit_nofile: most)
+      expect(store.status(key)).not_to be_held
+      [output, errors[/Too many open files/], status.exitstatus]
+    end
+    refused = "Too many open files"
+    expect([["", refused, 69], ["", refused, 71], ["ran\n", nil, 0]]).to include(*ended)
+    expect(ended.map(&:last)).to include 71
+  end
+
   it "waits on where a folder further up is away for longer than a server may be" do
     deep = File.join(folder, "deep")
     Dir.mkdir(deep, 0o700)
