@@ -43,6 +43,21 @@ static void check_refused(plock_status expected, const char *why) {
 
 /* --- which is taken --- */
 
+static void a_folder_is_none(void) {
+    char path[600];
+    plock_error error;
+    CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
+    CHECK(mkdir(path, S_IRWXU) == 0);
+    for (int shared = 0; shared < 2; shared++) { /* whatever is wrong with the folder above */
+        CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
+        CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);
+        CHECK_HAS(error.message, path);
+        CHECK_HAS(error.message, "it is a folder; name a file in it, such as \"locks\"");
+    }
+    CHECK(chmod(local_folder(), S_IRWXU) == 0);
+    CHECK(rmdir(path) == 0);
+}
+
 static void it_is_for_nobody_else(void) {
     struct stat found;
     plock_local_close(local_open());
@@ -582,6 +597,7 @@ static void scribbling_ends_in_an_error_at_worst(void) {
 
 int main(void) {
     local_begin();
+    RUN(a_folder_is_none);
     RUN(it_is_for_nobody_else);
     RUN(another_users_is_refused);
     RUN(a_link_or_what_is_no_file_is_refused);

@@ -129,11 +129,17 @@ static plock_status accept_folder(int fd, const char *folder, plock_error *error
     return refuse(error, folder, why);
 }
 
+static bool is_folder(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 plock_status plock__local_open_folder(const char *path, int *folder, const char **name, plock_error *error) {
     char parent[1024];
     const char *slash = *path == '/' ? strrchr(path, '/') : NULL;
     *folder = -1;
     if (!slash || !slash[1]) return refuse(error, path, "its path has to be absolute, and name a file");
+    if (is_folder(path)) return refuse(error, path, "it is a folder; name a file in it, such as \"locks\"");
     const size_t length = slash == path ? 1 : (size_t)(slash - path);
     if (length >= sizeof parent) return refuse(error, path, "its path is too long");
     memcpy(parent, path, length);
