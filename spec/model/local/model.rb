@@ -15,7 +15,9 @@ module LocalModel
     Scenario.new(title: "three, one dies, one loses patience", processes: 3, deaths: 1, quitters: 1),
     Scenario.new(title: "two, and the lock is broken, by one who may die", processes: 2, breaks: 1, deaths: 1),
     Scenario.new(title: "two, again and again, and the file is renamed", processes: 2, rounds: 2, moves: 1),
-    Scenario.new(title: "three, the file is renamed, one dies", processes: 3, moves: 1, deaths: 1)
+    Scenario.new(title: "three, the file is renamed, one dies", processes: 3, moves: 1, deaths: 1),
+    Scenario.new(title: "three, one is stopped, another one dies", processes: 3, stops: 1, deaths: 1),
+    Scenario.new(title: "three, two are stopped", processes: 3, stops: 2)
   ].freeze
 
   # What each rule keeps from happening, and where.
@@ -28,7 +30,9 @@ module LocalModel
     look_at_once: [:swallowed, 1],
     check_place: [:split, 4],
     attend_place: [:split, 4],
-    wait_anew: [:swallowed, 4]
+    wait_anew: [:swallowed, 4],
+    hand_over: [:kept_back, 6],
+    pass_over: [:kept_back, 6]
   }.freeze
 
   # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is found in the fewest steps.

@@ -11,16 +11,22 @@ module LocalModel
     look_at_once: "who begins to watch a process that is dead by then looks at once",
     check_place: "nobody enters a file that is not in its place any more",
     attend_place: "whoever waits or holds is told within half a second that his file is not there any more",
-    wait_anew: "who waits in such a file asks again in the one that is there"
+    wait_anew: "who waits in such a file asks again in the one that is there",
+    hand_over: "a process has a second to take what another one hands over to it",
+    pass_over: "a waiter whose process has been stopped for a second is passed over"
   }.freeze
 
   # Who takes part, and what goes wrong. breaks: how often somebody breaks the lock from outside, by a process of his own.
-  # rounds: how often each process takes the lock.
-  Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, keyword_init: true) do
-    def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0) = super
+  # rounds: how often each process takes the lock. stops: how often one that waits is stopped; it
+  # may go on at any time.
+  Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, :stops,
+                        keyword_init: true) do
+    def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0,
+                   stops: 0) = super
   end
 
-  # serial: its order of arrival. state: :waiting, :held
+  # serial: its order of arrival. state: :waiting, :handed, :held, or :over, which is one that was
+  # handed over and not taken within a second.
   Claim = Struct.new(:process, :state, :serial)
 
   # inside: the process in the section, dead or alive.
@@ -29,8 +35,10 @@ module LocalModel
   # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: what it enters for, :ask, :look, :release, :quit, :break.
   # plan: what it still does in the section, and then outside of it. file: the number of the one that it has mapped.
   # rung: its bell. awake: it has to look. watches: the processes whose end it hears of. checked: it has looked at the file's place in this
-  # half second. rounds: how often it will begin yet.
-  Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked, :rounds, :breaker)
+  # half second. rounds: how often it will begin yet. stopped: nil, :lately, or :silent when it was
+  # for a second.
+  Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
+                       :rounds, :breaker, :stopped)
 
   # One state of everything. `steps` names what can happen next; a step is made on a copy.
   class World
@@ -48,6 +56,8 @@ module LocalModel
       @deaths = scenario.deaths
       @moves = scenario.moves
       @quitters = scenario.quitters
+      @stops = scenario.stops
+      @seconds = 0 # since a process was stopped, while others waited and none had the lock
       @serial = 0
     end
 
@@ -56,7 +66,10 @@ module LocalModel
       @processes = @processes.map { |process| process.dup.tap { |copy| %i[plan after watches].each { |part| copy[part] = process[part].dup } } }
     end
 
-    def key = Marshal.dump([@files, @place, @moved, @processes, @deaths, @moves, @quitters])
+    def key
+      Marshal.dump([@files, @place, @moved, @processes, @deaths, @moves, @quitters, @stops,
+                    @seconds])
+    end
 
     def steps
       urgent = urgent_steps
@@ -92,7 +105,8 @@ module LocalModel
       case kind
       when :ring then ring(n, other)
       when :claim then claim(n, file, other)
-      when :grant then grant(file, other)
+      when :grant then grant(n, file, other)
+      when :take then take(n)
       when :end
         tell { "#{name(n)} ends the claim of #{name(other)}" }
         file.claims.reject! { |claim| claim.process == other }
@@ -147,6 +161,33 @@ module LocalModel
       @processes.each { |other| other.awake = true if other.phase != :dead && other.watches.include?(n) }
     end
 
+    def stop(n)
+      @stops -= 1
+      @seconds = 0
+      tell { "--- #{name(n)} is stopped" }
+      @processes[n].stopped = :lately
+    end
+
+    # The native thread looks at once.
+    def go_on(n)
+      tell { "--- #{name(n)} goes on" }
+      @processes[n].stopped = nil
+      @processes[n].awake = true
+    end
+
+    # What is handed over and not taken is over, and all who wait look.
+    def second(_)
+      tell { "--- a second passes" }
+      claims = @files.flat_map(&:claims)
+      claims.each { |claim| claim.state = :over if claim.state == :handed }
+      @processes.each do |process|
+        process.stopped &&= :silent
+        process.awake = true if process.phase == :waiting && !process.stopped
+      end
+      @seconds += 1
+      violate(:kept_back, "#{name(waiting.first)} waits for another second") if @seconds > 1
+    end
+
     def move(_)
       @moves -= 1
       tell { "--- the file is renamed" }
@@ -190,11 +231,33 @@ module LocalModel
 
     def alive?(n) = @processes[n].phase != :dead
 
+    # Running, or not stopped for long.
+    def living?(n) = alive?(n) && !(@rules[:pass_over] && @processes[n].stopped == :silent)
+
+    # That it has died is heard of.
+    def heard?(n) = living?(n) || !alive?(n)
+
+    # Somebody waits, and who is before him is stopped.
+    def kept_back?
+      waiting.any? && @processes.any? { |process| stopped?(process) } &&
+        @processes.none? { |process| process.phase == :holding }
+    end
+
+    def stopped?(process) = process.stopped && process.phase != :dead
+
+    def waiting
+      @processes.each_index.select do |n|
+        @processes[n].phase == :waiting && !@processes[n].stopped
+      end
+    end
+
     def claim_of(n) = @processes[n].file && @files[@processes[n].file].claims.find { |claim| claim.process == n }
 
     def urgent_steps
       @processes.each_index.filter_map do |n|
         process = @processes[n]
+        next if process.stopped
+
         if process.after.any? && process.phase != :dead then [:call, n]
         elsif process.phase == :entering && free?(process) then [:enter, n]
         elsif process.phase == :inside then [:change, n]
@@ -206,12 +269,19 @@ module LocalModel
     def leisurely_steps(quiet)
       steps = []
       @processes.each_with_index do |process, n|
+        steps << [:die, n] if stopped?(process) && @deaths.positive?
+        steps << [:go_on, n] if stopped?(process) && @files.none?(&:inside)
+        next if process.stopped
+
+        looks = process.phase == :entering && process.aim == :look
+        steps << [:stop, n] if @stops.positive? && (process.phase == :waiting || looks)
         steps << [:start, n] if process.phase == :idle
         steps << [:finish, n] if process.phase == :holding
         steps << [:quit, n] if process.phase == :waiting && @quitters.positive?
         steps << [:die, n] if @deaths.positive? && !%i[idle gone dead].include?(process.phase)
       end
       steps << [:move, nil] if @moves.positive? && @place
+      steps << [:second, nil] if quiet && kept_back?
       steps << [:tick, nil] if quiet && @scenario.moves.positive? && @processes.any? { |process| process.checked || (process.file && process.file != @place) }
       steps
     end
@@ -277,15 +347,22 @@ module LocalModel
       end << [:leave, nil]
     end
 
-    def held(file) = file.claims.select { |claim| claim.state == :held }.map(&:process)
+    # Or handed over to it.
+    def held(file) = file.claims.reject { |claim| claim.state == :waiting }.map(&:process)
+
+    # Those whose claim is over.
+    def ended(file)
+      over = file.claims.select { |claim| claim.state == :over }.map(&:process)
+      held(file).select { |holder| over.include?(holder) || !alive?(holder) }
+    end
 
     def line(file) = file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
 
     # Dead holders go, and the first in line is let in where nobody is left.
     def tidy(file, own)
-      dead = held(file).reject { |holder| alive?(holder) }
+      dead = ended(file)
       steps = dead.map { |holder| [:end, holder] }
-      steps += let_in(line(file).first, own) if (held(file) - dead).empty?
+      steps += let_in(next_in(file), own) if (held(file) - dead).empty?
       steps
     end
 
@@ -297,14 +374,15 @@ module LocalModel
     end
 
     def look(n, file)
+      return [[:take, nil]] if %i[handed over].include?(claim_of(n)&.state)
       return [] unless line(file).include?(n)
 
       before = line(file).take_while { |other| other != n }
-      gone = before.reverse.take_while { |other| !alive?(other) }
-      steps = gone.map { |other| [:end, other] }
-      return steps if before.size > gone.size
+      passed = before.reverse.take_while { |other| !living?(other) }
+      steps = passed.reject { |other| alive?(other) }.map { |other| [:end, other] }
+      return steps if before.size > passed.size
 
-      dead = held(file).reject { |holder| alive?(holder) }
+      dead = ended(file)
       steps += dead.map { |holder| [:end, holder] }
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
@@ -313,26 +391,31 @@ module LocalModel
     def release(n, file)
       return [] unless held(file).include?(n)
 
-      first = line(file).first
+      first = next_in(file)
       @processes[n].after << first if first && held(file) == [n]
       [[:end, n], *([[:grant, first]] if first && held(file) == [n])]
     end
 
     def quit_line(n, file)
+      return [[:take, nil]] if %i[handed over].include?(claim_of(n)&.state)
       return [] unless line(file).include?(n)
 
       behind = line(file).drop_while { |other| other != n }[1]
       told = behind ? [[:ring, behind]] : []
-      rest = line(file) - [n]
-      freed = held(file).empty? ? let_in(rest.first, n) : []
+      freed = held(file).empty? ? let_in(next_in(file, n), n) : []
       (@rules[:ring_first] ? [*told, [:end, n]] : [[:end, n], *told]) + freed
     end
 
     def break_lock(file)
-      first = line(file).first
+      first = next_in(file)
       told = first && held(file).any? ? [[:ring, first]] : []
       ends = held(file).map { |holder| [:end, holder] }
       @rules[:ring_first] ? told + ends + grants(first, ends) : ends + grants(first, ends) + told
+    end
+
+    # Who is let in next; one that has died is found out by the next one.
+    def next_in(file, leaving = nil)
+      line(file).find { |waiter| waiter != leaving && heard?(waiter) }
     end
 
     def grants(first, ends) = first && ends.any? ? [[:grant, first]] : []
@@ -348,17 +431,23 @@ module LocalModel
       @serial += 1
       free = held(file).empty?
       tell { "#{name(n)} #{free ? "has the lock" : "stands in line"}" }
-      earlier = line(file).find { |waiter| alive?(waiter) }
+      earlier = line(file).find { |waiter| living?(waiter) }
       violate(:order, "#{name(n)} goes before #{name(earlier)}") if free && earlier
       file.claims << Claim.new(n, free ? :held : :waiting, @serial)
     end
 
-    def grant(file, other)
+    def grant(n, file, other)
       claim = file.claims.find { |candidate| candidate.process == other }
       tell { "the lock is given to #{name(other)}" }
-      earlier = line(file).find { |waiter| waiter != other && alive?(waiter) && file.claims.find { |c| c.process == waiter }.serial < claim.serial }
+      before = line(file).take_while { |waiter| waiter != other }
+      earlier = before.find { |waiter| living?(waiter) }
       violate(:order, "#{name(other)} goes before #{name(earlier)}") if earlier
-      claim.state = :held
+      claim.state = n == other || !@rules[:hand_over] ? :held : :handed
+    end
+
+    def take(n)
+      tell { "#{name(n)} takes it" }
+      claim_of(n).state = :held
     end
 
     def leave(n, file)
@@ -375,12 +464,13 @@ module LocalModel
     def settle(n, file)
       process = @processes[n]
       state = claim_of(n)&.state
-      return over(process) unless state # it was broken
+      return enter_for(process, :ask) unless state # what it was given is over, or was broken
       return hold(n) if state == :held
 
       process.phase = :waiting
-      first = line(file).first == n
-      process.watches = first ? heeded(held(file), :watch_holders) : heeded([line(file)[line(file).index(n) - 1]], :watch_before)
+      before = line(file).take_while { |other| other != n }.reverse.find { |other| heard?(other) }
+      process.watches =
+        before ? heeded([before], :watch_before) : heeded(held(file), :watch_holders)
       process.awake = true if @rules[:look_at_once] && process.watches.any? { |other| !alive?(other) }
     end
 
@@ -396,14 +486,17 @@ module LocalModel
 
     # Nothing happens any more unless time passes, or somebody begins or ends a block.
     def check_quiet
-      waiting = @processes.each_index.select { |n| @processes[n].phase == :waiting }
+      @seconds = 0 unless kept_back?
       return if waiting.empty?
 
-      stuck = @processes.each_index.find { |n| @processes[n].phase == :entering }
+      stuck = @processes.each_index.find do |n|
+        @processes[n].phase == :entering && !@processes[n].stopped
+      end
       violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
       waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
         next if file != @place # they hear of it in half a second
         next if @processes.each_index.any? { |n| @processes[n].phase == :holding && @processes[n].file == file }
+        next if @processes.any? { |other| stopped?(other) && other.file == file } # for a second
 
         violate(:swallowed, "nobody holds the lock, and #{waiters.map { |n| name(n) }.join(" and ")} wait")
       end
