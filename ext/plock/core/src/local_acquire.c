@@ -273,7 +273,12 @@ static const plock__nook *nook(plock_local_lease *lease) {
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
-    return plock__local_let_in(lease) ? PLOCK_OK : PLOCK_AGAIN;
+    switch (plock__local_state(lease)) {
+    case PLOCK__WAITING: return PLOCK_AGAIN;
+    case PLOCK__HANDED:
+    case PLOCK__HELD: return PLOCK_OK;
+    default: return PLOCK_DISCONNECTED;
+    }
 }
 
 static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {

@@ -235,9 +235,17 @@ static inline bool plock__local_still(const plock_local_lease *lease, unsigned s
     return !plock__local_lost(lease->map) && atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
 }
 
+/* The claim's state; PLOCK__FREE: it is not the lease's any more. */
+static inline unsigned plock__local_state(const plock_local_lease *lease) {
+    if (plock__local_lost(lease->map)) return PLOCK__FREE;
+    const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
+    return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
+}
+
 /* Was it let in, whether it has taken its turn or not? */
 static inline bool plock__local_let_in(const plock_local_lease *lease) {
-    return plock__local_still(lease, PLOCK__HELD) || plock__local_still(lease, PLOCK__HANDED);
+    const unsigned state = plock__local_state(lease);
+    return state == PLOCK__HELD || state == PLOCK__HANDED;
 }
 
 /* Is the claim the lease's, held or in line? */
