@@ -56,6 +56,8 @@ module Torture
                                                **address.options)
     end
 
+    def ways = self.class.ways
+
     def enter(way, key, **terms, &block)
       __send__(way.name, key, terms, &block)
     rescue Plock::TimeoutError
@@ -161,6 +163,8 @@ module Torture
       @address = address
       @random = Random.new
     end
+
+    def ways = self.class.ways
 
     def enter(_way, key, ttl:, wait:, **)
       store_key = "polling:#{key}"

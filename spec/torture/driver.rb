@@ -24,7 +24,7 @@ module Torture
       @seed = seed
       @seconds = seconds
       @adapter = adapter
-      @blows = Blows.new(Torture.random(seed, :driver), course)
+      @blows = new_blows(Torture.random(seed, :driver))
       @chronicle = Chronicle.new
       @folder = File.join(Support::Backstage.folder, "torture-#{seed}-#{Clock.now}")
       Dir.mkdir(@folder)
@@ -35,14 +35,14 @@ module Torture
     end
 
     def run
-      @arena = Arena.new(@course)
+      @arena = new_arena
       @ends, @ending = IO.pipe
       pulses = Pulse.processors.map { |processor| pulse(processor) }
       @slots.each_index { |slot| start(slot) }
-      onlooker = Onlooker.new(@arena, @adapter, chronicle, @course.look)
+      onlooker = new_onlooker
       deal_blows
       finish
-      onlooker.stop
+      onlooker&.stop
       pulses.each { |pid| Process.wait(pid) && Support::Backstage.forget(pid) }
       inspect_remains
     ensure
@@ -53,11 +53,18 @@ module Torture
 
     private
 
+    # --- the cast ---
+
+    def new_arena = Arena.new(@course)
+    def new_blows(random) = Blows.new(random, @course)
+    def new_onlooker = Onlooker.new(@arena, @adapter, chronicle, @course.look)
+    def new_worker(**facts) = Worker.new(**facts)
+
     # --- workers ---
 
     def start(slot)
       name = (@born += 1).to_s
-      worker = Worker.new(seed: @seed, life: name, folder: @folder, adapter: @adapter,
+      worker = new_worker(seed: @seed, life: name, folder: @folder, adapter: @adapter,
                           address: @arena.address(slot), ends: @ends, course: @course)
       pid = Process.fork { become(worker) }
       Support::Backstage.watch(pid)
@@ -214,7 +221,7 @@ module Torture
       @thaws.keys.each { |slot| thaw(slot) }
       @lights.keys.each { |slot| light(slot) }
       @ending.close
-      deadline = Clock.now + Torture.ns(ENDING)
+      deadline = Clock.now + Torture.ns(self.class::ENDING)
       reap && sleep(0.02) while @slots.any? && Clock.now < deadline
       @slots.compact.each do |life|
         life.hung = true

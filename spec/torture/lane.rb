@@ -34,7 +34,7 @@ module Torture
 
     def run
       until @worker.ending?
-        plan = Plan.draw(@random, @worker.lock.class.ways, @worker.course)
+        plan = Plan.draw(@random, @worker.lock.ways, @worker.course)
         rest(plan.pause)
         join_exodus(plan) if @worker.course.exodus?
         attempt(plan)
@@ -257,7 +257,7 @@ module Torture
       @journal.write(:inherited, 0, lease.valid? ? 1 : 0)
       KEYS.times do |key|
         way = Torture.way_to(key)
-        next unless @worker.lock.class.ways.include?(way)
+        next unless @worker.lock.ways.include?(way)
 
         attempt(Plan.new(way: way, pause: 0.0, key: key, wait: CHILD_WAIT, hold: 0.0, renew: false,
                          ttl: @worker.course.ttls.keys.min))

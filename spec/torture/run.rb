@@ -1,6 +1,9 @@
 # frozen_string_literal: true
 
-# ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME] [--adapter NAME]
+# ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME] [--adapter NAME | --store NAME]
+#
+# Without --store, workers contend on Redis. --store names one that is written in Ruby; stores/ has
+# what is particular about those.
 #
 # A run is made of two or more rounds, each with the next seed, which decides its course: so it has
 # both a rough round and one of the special courses, and twelve rounds have them all. A round alone,
@@ -29,33 +32,72 @@ module Torture
   ensure
     FileUtils.rm_rf(driver.folder) if driver
   end
+
+  # The same for a store that is written in Ruby.
+  def self.store_round(seed, seconds, kind, course)
+    driver = Stores::Driver.new(seed: seed, seconds: seconds, kind: kind, course: course)
+    driver.run
+    history = Reader.new(driver.folder, driver.chronicle).history
+    witness = Stores::Witness.new(history, kind, margin: course.margin).judge
+    Stores::Report.new(seed, witness, course, kind)
+  ensure
+    FileUtils.rm_rf(driver.folder) if driver
+  end
+
+  # The rounds of a run, one after the other.
+  #
+  # @yieldparam seed [Integer] of a round
+  # @return [Boolean] has none found anything?
+  def self.rounds(seed, count)
+    count.times.map do |round|
+      report = yield seed + round
+      puts report
+      report.sound?
+    end.all?
+  end
 end
 
-seconds = 16.0
+STORES = %w[database-postgresql database-mariadb database-sqlite advisory-postgresql advisory-mariadb
+            memcached locker-postgresql locker-mariadb].freeze
+
+seconds = nil
 seed = Random.new_seed % 1_000_000
 adapter = "product"
-course = nil
+course = store = nil
 OptionParser.new do |options|
   options.banner = "usage: ruby spec/torture/run.rb [options]"
-  options.on("--seconds S", Float, "how long (16)") { |value| seconds = value }
+  options.on("--seconds S", Float, "how long (16; 30 with --store)") { |value| seconds = value }
   options.on("--seed N", Integer, "repeats a run's decisions") { |value| seed = value }
-  courses = Torture::COURSES.transform_keys(&:to_s)
-  options.on("--course NAME", courses.keys, "only rounds of: #{courses.keys.join(", ")}") do |value|
-    course = courses.fetch(value)
+  names = Torture::COURSES.keys
+  options.on("--course NAME", "only rounds of: #{names.join(", ")}; with --store: rough, lasting") do |value|
+    course = value.to_sym
   end
   names = Torture::ADAPTERS.keys
   options.on("--adapter NAME", names, "what to torture: #{names.join(", ")}") { |value| adapter = value }
+  options.on("--store NAME", STORES, "what to torture instead: #{STORES.join(", ")}") { |value| store = value }
 end.parse!
 
+if store
+  $LOAD_PATH.unshift(File.expand_path("..", __dir__))
+  require_relative "stores/driver"
+  require_relative "stores/report"
+  require_relative "stores/witness"
+end
+courses = store ? Torture::Stores::COURSES : Torture::COURSES
+abort "there is no course #{course}: #{courses.keys.join(", ")}" unless course.nil? || courses.key?(course)
+seconds ||= store ? 30.0 : 16.0
+
 $stdout.sync = true
-sound = true
 begin
-  rounds = [(seconds / Torture::ROUND).ceil, course ? 1 : Torture::LEAST_ROUNDS].max
-  rounds.times do |round|
-    taken = course || Torture::Course.of(seed + round)
-    report = Torture.round(seed + round, seconds / rounds, Torture::ADAPTERS.fetch(adapter), taken)
-    puts report
-    sound &&= report.sound?
+  count = [(seconds / Torture::ROUND).ceil, course ? 1 : Torture::LEAST_ROUNDS].max
+  sound = Torture.rounds(seed, count) do |one|
+    if store
+      kind = Torture::Stores::KINDS.fetch(store)
+      Torture.store_round(one, seconds / count, kind, Torture::Stores.course_of(one, kind, course))
+    else
+      taken = course ? Torture::COURSES.fetch(course) : Torture::Course.of(one)
+      Torture.round(one, seconds / count, Torture::ADAPTERS.fetch(adapter), taken)
+    end
   end
 rescue Interrupt
   sound = false

@@ -69,9 +69,9 @@ module Torture
     private
 
     def live
-      @lock = @adapter.new(@address)
+      @lock ||= @adapter.new(@address)
       heart = Heart.new(@journal)
-      threads = course.threads.times.map { |number| Thread.new { Lane.new(self, number).run } }
+      threads = course.threads.times.map { |number| Thread.new { lane(number).run } }
       threads << Thread.new { live_on_fibers } if course.fibers.positive?
       @ends.read
       @ending = true
@@ -79,9 +79,11 @@ module Torture
       heart.stop
     end
 
+    def lane(number) = Lane.new(self, number)
+
     def live_on_fibers
       numbers = course.threads...(course.threads + course.fibers)
-      Sync { |task| numbers.each { |number| task.async { Lane.new(self, number).run } } }
+      Sync { |task| numbers.each { |number| task.async { lane(number).run } } }
     end
 
     # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread on which plock tells of notices.
@@ -95,7 +97,7 @@ module Torture
 
     # All that was opened meanwhile is closed again, and all threads are gone, at the latest after a while.
     def take_stock(before)
-      deadline = Clock.now + Torture.ns(CLOSING_TIME)
+      deadline = Clock.now + Torture.ns(self.class::CLOSING_TIME)
       loop do
         GC.start
         left = inventory
@@ -106,7 +108,8 @@ module Torture
         return @journal.write(:inventory, 0, 0) if descriptors.empty? && threads.zero?
 
         if Clock.now > deadline
-          note("left over: #{descriptors.tally}, and #{threads} threads more than at first")
+          note("left over: #{descriptors.tally}, and #{threads} threads more than at first: " \
+               "#{Thread.list.map(&:name).compact.join(", ")}")
           return @journal.write(:inventory, descriptors.size, threads)
         end
         sleep 0.05

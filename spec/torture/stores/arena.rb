@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require_relative "products"
+require_relative "../../support/proxy"
+
+module Torture
+  module Stores
+    # Where a worker finds the place, and what else its store is opened with.
+    Access = Struct.new(:config, :options)
+
+    # The place that the workers share, and a relay before it for each of them.
+    class Arena
+      def initialize(course, kind)
+        users = course.workers.times.map { |slot| user(slot) }
+        @course = course
+        @kind = kind
+        @place = kind.place.new(users)
+        kind.prepare(@place)
+        @relays = relays(users.size)
+      end
+
+      # How the worker of this slot reaches the place.
+      def address(slot)
+        Access.new(@place.config_of(user(slot), @relays[slot]&.port), { pool_size: @kind.pool(@course.pool(slot)) })
+      end
+
+      # Without a relay between: the way for the probes at the end.
+      def direct_address
+        Access.new(@place.config_of(user(0), @place.port), { pool_size: 2 })
+      end
+
+      def relayed = @relays.keys
+
+      # From now on nothing comes through to this worker; with deaf, what it sends still arrives.
+      def darken(slot, deaf:)
+        @relays.fetch(slot).swallow_all(:request) unless deaf
+        @relays.fetch(slot).swallow_all(:reply)
+      end
+
+      # Connections whose bytes were lost cannot go on, and end as the network would have ended them.
+      def lighten(slot)
+        @relays.fetch(slot).disconnect
+        @relays.fetch(slot).clear
+      end
+
+      # All connections of a worker.
+      def sever(slot) = @relays.fetch(slot).disconnect
+
+      # One connection, cut by the server; the slot whose it was, nil: there is none.
+      def cut(_type, roll) = @place.cut(roll)
+
+      def fall_silent = @place.freeze_processes
+      def speak = @place.thaw_processes
+      def restart = @place.restart
+
+      def connections = @place.left_connections
+
+      # The labels of the calls that hold or wait for something.
+      def labels = @place.records.filter_map { |record| record[LABEL, 1] }
+      LABEL = / (t\d+x\d+x\d+) /
+
+      def ghosts = @place.ghosts
+
+      def stop
+        @relays&.each_value(&:close)
+        @place&.stop
+      end
+
+      private
+
+      def user(slot) = "w#{slot}"
+
+      def relays(count)
+        return {} unless @place.port
+
+        count.times.to_h { |slot| [slot, Support::Proxy.new(["127.0.0.1", @place.port])] }
+      end
+    end
+  end
+end

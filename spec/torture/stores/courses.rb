@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+require_relative "locker"
+require_relative "../plan"
+
+module Torture
+  module Stores
+    # What is particular about a store, and so how it is troubled and judged.
+    #   product    how workers know it; place: where it is
+    #   tables     how the place is prepared: :plock, :locker, nil
+    #   blows      that it can suffer
+    #   deeds      inside a block, with weights
+    #   settles    seconds after which nothing is left of a call that failed, where it can be asked again;
+    #              nil: what such a call has got may stay until its time is over
+    #   place_s    seconds that the place in line of a waiter counts which gives no sign of life
+    #   late_s     seconds after the end of a lease until its key is free
+    #   bound      does a lease end with the connection, whatever it says of itself?
+    #   forgets    is everything free after a restart?
+    #   ordered    is every waiter served in its turn?
+    #   leases     has it leases with a budget for each call? (The front door Locker has not.)
+    #   alone      can one process that is stopped keep all others waiting?
+    Kind = Struct.new(:name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s,
+                      :bound, :forgets, :ordered, :leases, :alone, :least_pool,
+                      keyword_init: true) do
+      def pool(size) = [size, least_pool].max
+
+      # Before there are workers: nothing of these connections lives on in them.
+      def prepare(place)
+        case tables
+        when :plock then Support::Databases.migrate(connect(place, Support::Databases))
+        when :locker then connect(place, Support::Lockers)
+        end
+        ActiveRecord::Base.connection_handler.clear_all_connections!(:all)
+        ActiveRecord::Base.connection_handler.connection_pool_list(:all).each(&:disconnect!)
+      end
+
+      private
+
+      def connect(place, models) = models.connect("Torture#{Clock.now}", place.config)
+    end
+
+    SERVER = %i[kill stop sever dark silence restart calm].freeze
+    LEASE_DEEDS = { nil => 95, oops: 2, heartbeat: 0.5, pair: 0.5, handover: 0.5 }.freeze
+    PLAIN_DEEDS = { nil => 95, oops: 2 }.freeze
+
+    # Trouble is over, and what it left, after two seconds and some attempts.
+    SETTLED_S = 5.0
+
+    DATABASE = { product: DatabaseProduct, tables: :plock, deeds: LEASE_DEEDS, settles: SETTLED_S, place_s: 4.5,
+                 late_s: 0.0, ordered: true, leases: true, least_pool: 1 }.freeze
+    ADVISORY = { product: AdvisoryProduct, place_s: 0.0, late_s: 0.0, settles: SETTLED_S, bound: true, ordered: true,
+                 deeds: LEASE_DEEDS.except(:handover), leases: true, least_pool: 16,
+                 blows: [*SERVER, :cut], forgets: true }.freeze
+    LOCKER = { product: LockerProduct, tables: :locker, deeds: PLAIN_DEEDS, place_s: 0.0, late_s: 0.0,
+               least_pool: 1, blows: [*SERVER, :cut] }.freeze
+
+    KINDS = [
+      Kind.new(name: "database-postgresql", place: PostgresqlPlaceWithTables, blows: [*SERVER, :cut],
+               **DATABASE),
+      Kind.new(name: "database-mariadb", place: MariadbPlaceWithTables, blows: [*SERVER, :cut], **DATABASE),
+      Kind.new(name: "database-sqlite", place: SqlitePlaceWithTables, alone: true,
+               blows: %i[kill stop silence calm], **DATABASE),
+      Kind.new(name: "advisory-postgresql", place: PostgresqlPlace, **ADVISORY),
+      Kind.new(name: "advisory-mariadb", place: MariadbPlace, **ADVISORY),
+      Kind.new(name: "memcached", product: MemcachedProduct, place: MemcachedPlace, blows: SERVER,
+               deeds: LEASE_DEEDS, place_s: 0.0, late_s: 2.0, forgets: true, leases: true, least_pool: 1),
+      Kind.new(name: "locker-postgresql", place: PostgresqlPlace, **LOCKER),
+      Kind.new(name: "locker-mariadb", place: MariadbPlace, **LOCKER)
+    ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
+
+    # Everything is done to workers and servers, and leases are short.
+    ROUGH = Course.new(
+      **Torture::ROUGH.to_h, name: :rough, pause: 0.6, threads: 3, fibers: 0, roads: %i[relay],
+      pack: { kill: 5, stop: 5, cut: 3, sever: 2, dark: 2, silence: 2, restart: 1, calm: 2 },
+      pools: [5, 2, 16, 5], ttls: { 0.5 => 2, 1.0 => 2, 2.0 => 1 }, rest: 0.06, interrupted: 0.06,
+      lengths: { none: 10, short: 60, medium: 25, edge: 0.5, overrun: 0.5, renewed: 2 }
+    )
+
+    # Workers are left alone, but interrupted within; connections and servers are not. Leases are
+    # long: one that is left behind is missed by those who wait.
+    LASTING = Course.new(
+      **ROUGH.to_h, name: :lasting, pack: { cut: 4, sever: 3, dark: 2, silence: 2, restart: 1, calm: 1 },
+      ttls: { 20.0 => 2, 30.0 => 1 }, interrupted: 0.1,
+      lengths: { none: 10, short: 60, medium: 30 }, waits: { 0.0 => 1, 0.3 => 1, 1.5 => 3, 3.0 => 6 }
+    )
+
+    COURSES = [ROUGH, LASTING].to_h { |course| [course.name, course] }.freeze
+
+    # The course of a seed, as this kind of store can take it.
+    def self.course_of(seed, kind, name = nil)
+      course = name ? COURSES.fetch(name) : COURSES.values[seed % COURSES.size]
+      pack = course.pack.slice(*kind.blows)
+      ttls = course.name == :lasting && !kind.settles ? { 6.0 => 1 } : course.ttls
+      Course.new(**course.to_h, pack: pack, deeds: kind.deeds, ttls: ttls).freeze
+    end
+
+    # Blows that last longer than those to Redis.
+    class Blows < Torture::Blows
+      private
+
+      def duration(kind, share)
+        case kind
+        when :calm then 4.0
+        when :stop then 0.2 + ((share**2) * 5.8)
+        when :silence then 0.3 + (share * 2.7)
+        else super
+        end
+      end
+    end
+  end
+end

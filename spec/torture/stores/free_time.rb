@@ -1,0 +1,171 @@
+# frozen_string_literal: true
+
+require_relative "../history"
+
+module Torture
+  module Stores
+    # For how long a key was free while one who wanted it had to wait. All that is not known counts as
+    # taken, and all that kept the waiter from asking does not count as a wait.
+    class FreeTime
+      # Between the grant and the moment at which its holder knows it.
+      GRANT = SECOND / 20
+
+      # After a server came back, until all who wait ask again.
+      RECOVERY = SECOND
+      RECONNECTING = SECOND / 2
+
+      # A lease ends at the store so much later than its holder believes, and a part of it.
+      SLACK = SECOND / 20
+      DRIFT = 50
+
+      # @param calls [Array<Call>] all of a key
+      # @param kind [Kind]
+      def initialize(calls, history, kind)
+        @calls = calls
+        @history = history
+        @kind = kind
+        @taken = calls.to_h { |call| [call, spans_of(call)] }
+        @taken.compare_by_identity
+        @downs = history.chronicle.downs.map { |from, to| [from, to + RECOVERY] }
+        @standstill = kind.alone ? standstill : []
+      end
+
+      # @return [Array(Integer, Integer)] nanoseconds at a stretch, and when they began
+      def of(call)
+        from = call.asked
+        return [0, from] if call.way.at_once > 1 # which one it waited for is not known
+
+        to = [call.entered || call.ended || died(call), call.asked + call.wait].compact.min
+        return [0, from] if to - from <= GRANT
+
+        longest_gap(call, from, to)
+      end
+
+      private
+
+      def longest_gap(call, from, to)
+        best = [0, from]
+        reached = from
+        [*covered(call, from, to), [to, to]].sort.each do |began, over|
+          if began > reached
+            gap = [began, to].min - reached
+            gap -= @history.excused(call, reached, [began, to].min)
+            best = [gap, reached] if gap > best.first
+          end
+          reached = [reached, over].max
+          break if reached >= to
+        end
+        best
+      end
+
+      def covered(call, from, to)
+        others = @calls.flat_map { |other| other.equal?(call) ? [] : @taken.fetch(other) + place_of(other, call) }
+        [*others, *own_trouble(call), *@downs, *@standstill].select { |began, over| began < to && over > from }
+      end
+
+      # What kept the waiter itself from asking.
+      def own_trouble(call)
+        life = @history.life(call) or return []
+        [*life.stops, *life.cuts, *@history.chronicle.darks.fetch(life.slot, [])].map do |from, to|
+          [from, to + RECONNECTING]
+        end
+      end
+
+      def standstill
+        @history.chronicle.lives.each_value.flat_map(&:stops).map { |from, to| [from, to + RECONNECTING] }
+      end
+
+      # One that was in line before it and can do nothing keeps its place for a while.
+      def place_of(other, call)
+        return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
+
+        waited_to = other.entered || other.ended || died(other)
+        silenced(other).select { |from, _| from < waited_to }.map do |from, to|
+          [from, [to, waited_to].min + Torture.ns(@kind.place_s)]
+        end
+      end
+
+      # When it could not speak, and when it could again.
+      def silenced(call)
+        life = @history.life(call) or return []
+        death = life.died if call.ended.nil?
+        [*life.stops, *life.cuts, *@history.chronicle.darks.fetch(life.slot, []), *([[death, death]] if death)]
+      end
+
+      def died(call) = @history.life(call)&.died || call.asked + call.wait
+
+      # --- when a call has the key, or may have ---
+
+      def spans_of(call)
+        spans = [entered_span(call), doubt_of(call), around_its_end(call)].compact
+        return spans if call.way.at_once == 1
+
+        # Of several keys it has one while it waits for the next.
+        [[call.asked, [*spans.map(&:last), call.ended || died(call)].max]]
+      end
+
+      def entered_span(call) = ([granted_at(call), given_back_at(call)] if call.entered)
+
+      # Its process may have been kept from running just when it was granted.
+      def granted_at(call)
+        stops = (@history.life(call)&.stops || []).select { |from, to| from < call.entered && to > call.asked }
+        began = [*stops.map(&:first), call.entered].min
+        [call.asked, began - GRANT - @history.excused(call, call.asked, call.entered)].max
+      end
+
+      def given_back_at(call)
+        return gone_at(call) if call.ended.nil? || call.handed
+        return call.ended if !call.unreleased && call.outcome != :failed && disturbed_at(call, call.left, call.ended).nil?
+
+        settled_at(call)
+      end
+
+      # Of one who did not get it, as far as it knows: from the first trouble until that is made up for.
+      def doubt_of(call)
+        return if call.entered
+
+        over = call.ended || died(call)
+        from = disturbed_at(call, call.asked, over)
+        from ||= over if call.ended.nil? || call.outcome == :failed
+        return unless from
+
+        [from - GRANT, call.ended ? settled_at(call) : gone_at(call)]
+      end
+
+      # Whoever gives up may have got it just then, and gives it back.
+      def around_its_end(call)
+        return if call.entered || call.ended.nil?
+
+        [call.ended - (2 * GRANT), call.ended]
+      end
+
+      # When the first trouble began that it had.
+      def disturbed_at(call, from, to)
+        return unless from && to
+
+        @history.suffered(call, from, to).map { |_, began,| began }.min
+      end
+
+      # After the trouble, and what it takes to ask again; at the latest, when its time is over.
+      def settled_at(call)
+        last = @history.suffered(call, call.asked, call.ended).map(&:last).max
+        gone = call.ended + lease_of(call)
+        return gone unless @kind.settles
+
+        [[call.ended, last].compact.max + Torture.ns(@kind.settles), gone].min
+      end
+
+      # Of one that died, or has handed it on.
+      def gone_at(call)
+        over = call.ended || died(call)
+        return over + Torture.ns(0.5) if @kind.bound
+
+        [over + lease_of(call), (call.valid_until || 0) + (call.ttl / DRIFT) + SLACK + late].max
+      end
+
+      def lease_of(call) = call.ttl + (call.ttl / DRIFT) + SLACK + late
+
+      def late = Torture.ns(@kind.late_s)
+    end
+  end
+end

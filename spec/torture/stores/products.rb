@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require "active_record"
+require "plock"
+require "plock/store/advisory"
+require "plock/store/database"
+require "plock/store/memcached"
+require_relative "../adapters"
+require_relative "places"
+
+module Torture
+  module Stores
+    # What the stores are opened with, and so what their calls promise. Seconds.
+    ATTEMPT_S = 0.5
+    RELEASE_S = 1.0
+    CONNECT_S = 0.5
+
+    # The database of a worker.
+    class Model < ActiveRecord::Base
+      self.abstract_class = true
+    end
+
+    # A store that is written in Ruby, as workers know it.
+    class Product < Torture::Product
+      # The failures of a store: with another one, a call ends in an error that nothing explains.
+      FAILURES = [Plock::UnavailableError, Plock::AuthenticationError, Plock::PermissionError,
+                  Plock::ProtocolError].freeze
+
+      NEEDS = { semaphore: :semaphores, wide: :semaphores, read: :read_write_locks,
+                write: :read_write_locks, adopt: :hand_over, once: :list }.freeze
+
+      def initialize(address)
+        @store = open_store(address)
+      end
+
+      def ways
+        @ways ||= WAYS.select { |way| NEEDS[way.name].nil? || @store.can?(NEEDS[way.name]) }
+      end
+
+      # May leases be dumped?
+      def hands_over? = @store.can?(:hand_over)
+
+      def enter(way, key, **terms, &block)
+        __send__(way.name, key, terms, &block)
+      rescue Plock::TimeoutError
+        raise Refused
+      rescue Plock::LeaseLost => e
+        raise Lost, e.message
+      rescue *FAILURES => e
+        raise Failed, e.message
+      end
+
+      private
+
+      def budgets = { attempt_timeout: ATTEMPT_S, logger: Ear.new }
+
+      def model(config)
+        Model.establish_connection(config)
+        Model
+      end
+    end
+
+    class DatabaseProduct < Product
+      private
+
+      def open_store(address)
+        Plock::Store::Database.new(model(address.config), release_timeout: RELEASE_S, connect_timeout: CONNECT_S,
+                                                       **budgets, **address.options)
+      end
+    end
+
+    class AdvisoryProduct < Product
+      private
+
+      def open_store(address)
+        Plock::Store::Advisory.new(model(address.config), release_timeout: RELEASE_S, connect_timeout: CONNECT_S,
+                                                       **budgets, **address.options)
+      end
+    end
+
+    class MemcachedProduct < Product
+      private
+
+      def open_store(address)
+        Dalli.logger.level = Logger::ERROR # it tells of each connection that is cut
+        Plock::Store::Memcached.new(address.config, **budgets, **address.options)
+      end
+    end
+  end
+end

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require_relative "courses"
+require_relative "free_time"
+require_relative "../witness"
+
+module Torture
+  module Stores
+    # Judges a history by what the stores that are written in Ruby promise.
+    class Witness < Torture::Witness
+      ATTEMPT = Torture.ns(ATTEMPT_S)
+      RELEASE = Torture.ns(RELEASE_S)
+      LATE = SECOND * 3 / 2
+      QUIET = SECOND # since the last trouble, so that nothing of it is left
+
+      # @param kind [Kind]
+      def initialize(history, kind, **options)
+        @kind = kind
+        super(history, **options)
+      end
+
+      # @return [Integer] nanoseconds of the longest wait for a key that was free
+      attr_reader :longest_wait
+
+      def judge
+        count_calls
+        history.calls.each { |call| judge_call(call) }
+        handovers
+        @longest_wait = 0
+        @by_key.each_value { |calls| judge_key(calls) }
+        self
+      end
+
+      private
+
+      def judge_call(call)
+        budget(call)
+        patience(call)
+        release(call)
+        failures(call)
+        losses(call)
+        leftovers(call)
+      end
+
+      def judge_key(calls)
+        entered = calls.select(&:entered).sort_by(&:entered)
+        way = calls.first.way
+        return once(entered) if way == ONCE
+
+        way.mode ? shares(entered) : exclusive(entered)
+        order(calls, entered) if @kind.ordered
+        lateness(calls)
+      end
+
+      # --- who may have forgotten whom ---
+
+      # A lock that a connection holds is gone with it, and the holder need not know.
+      def forgotten_between?(one, other)
+        return true if @kind.bound && unbound?(one, other.entered)
+
+        super
+      end
+
+      def unbound?(call, to)
+        life = history.life(call) or return false
+        [*life.cuts, *history.chronicle.darks.fetch(life.slot, [])].any? { |from, over| from < to && over > call.asked }
+      end
+
+      # A fence of a server that has forgotten all is the clock's.
+      def about_oblivion?(one, other) = @kind.forgets && super
+
+      # --- budgets ---
+
+      # A front door whose calls are given no time promises it only where nothing is wrong.
+      def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
+
+      def budget(call)
+        came_back = call.entered || call.ended
+        return if call.child? || came_back.nil? || !budgeted?(call, call.asked, came_back)
+
+        counts[:budgets] += 1
+        late = late_by(call, call.asked, came_back, budget_of(call, came_back))
+        return unless late.positive?
+
+        find(:budget, "#{call} (#{call.outcome}): #{ms(late)} later than its " \
+                      "#{ms(budget_of(call, came_back))} and the margin", call)
+      end
+
+      # Who is interrupted may have something to give back.
+      def budget_of(call, came_back)
+        return call.wait + ATTEMPT unless call.interrupt
+
+        [call.wait + ATTEMPT, interrupted_after(call, came_back) + RELEASE].min
+      end
+
+      def release(call)
+        return if call.child? || call.left.nil? || call.ended.nil? || !budgeted?(call, call.left, call.ended)
+
+        late = late_by(call, call.left, call.ended, RELEASE * call.way.at_once)
+        return unless late.positive?
+
+        find(:budget, "#{call}: the release took #{ms(late)} longer than it may", call)
+      end
+
+      # --- nothing fails where nothing is wrong ---
+
+      # Nothing was done to anybody: one who is stopped may have a row that others need.
+      def well?(call, from, to) = !call.child? && calm?(from, to) && !history.stalled?(call, from - QUIET, to)
+
+      def calm?(from, to)
+        history.disturbances.none? { |began, over| began < to && from < over + QUIET }
+      end
+
+      # Told that it is lost, where the store has not forgotten it.
+      def losses(call)
+        return if @kind.bound && call.lost && unbound?(call, call.lost.last.first)
+
+        super
+      end
+
+      # --- what came back leaves nothing ---
+
+      # Its row was there at the end, when all workers had gone.
+      def leftovers(call)
+        seen = history.chronicle.held["t#{call.life}x#{call.lane}x#{call.number}"] or return
+        return if call.child? || call.ended.nil? || call.handed || call.way == ONCE
+
+        counts[:remains] += 1
+        life = history.life(call)
+        return if life.died < call.ended + Torture.ns(SETTLED_S + LATE.fdiv(SECOND))
+
+        find(:leak, "#{call} had a row in the database #{ms(seen - call.ended)} after it came back", call)
+      end
+
+      # --- a free key is had ---
+
+      def lateness(calls)
+        free_time = FreeTime.new(calls, history, @kind)
+        calls.each do |call|
+          next if call.wait.zero?
+
+          counts[:patience] += 1
+          wait, from = free_time.of(call)
+          @longest_wait = [@longest_wait, wait].max
+          late(call, wait, from, calls) if wait > LATE
+        end
+      end
+
+      def late(call, wait, from, calls)
+        before = calls.select { |other| other.asked < from && !other.equal?(call) }
+                      .max_by { |other| other.ended || history.life(other)&.died || 0 }
+        find(:late, "#{call} waited #{ms(wait)} for a key that was free, from #{ms(from - call.asked)} " \
+                    "after it had asked", *[call, before].compact)
+      end
+    end
+  end
+end
