@@ -38,7 +38,8 @@ module Torture
     driver = Stores::Driver.new(seed: seed, seconds: seconds, kind: kind, course: course)
     driver.run
     history = Reader.new(driver.folder, driver.chronicle).history
-    witness = Stores::Witness.new(history, kind, margin: course.margin).judge
+    failures = Stores::Lane.failures(driver.folder)
+    witness = Stores::Witness.new(history, kind, failures: failures, margin: course.margin).judge
     Stores::Report.new(seed, witness, course, kind)
   ensure
     FileUtils.rm_rf(driver.folder) if driver

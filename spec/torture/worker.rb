@@ -109,7 +109,7 @@ module Torture
 
         if Clock.now > deadline
           note("left over: #{descriptors.tally}, and #{threads} threads more than at first: " \
-               "#{Thread.list.map(&:name).compact.join(", ")}")
+               "#{Thread.list.map { |thread| thread.name || thread.backtrace&.first }.join(", ")}")
           return @journal.write(:inventory, descriptors.size, threads)
         end
         sleep 0.05

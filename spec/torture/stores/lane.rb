@@ -7,6 +7,21 @@ module Torture
   module Stores
     # A lane of which calls are also broken off by Thread#kill.
     class Lane < Torture::Lane
+      # The adapter tells of each call that failed: why.
+      def failed(text)
+        File.open(File.join(@worker.folder, "#{@worker.life}.failures"), "a") do |file|
+          file.syswrite("#{label} #{text.lines.first.to_s.chomp}\n")
+        end
+      end
+
+      # By label, what the lanes of a run have told.
+      #
+      # @return [Hash{String => String}]
+      def self.failures(folder)
+        Dir[File.join(folder, "*.failures")].flat_map { |path| File.readlines(path) }
+                                            .to_h { |line| line.chomp.split(" ", 2) }
+      end
+
       private
 
       def ask(plan)
@@ -45,8 +60,9 @@ module Torture
       LISTENING = 5.0 # seconds until the thread that hears of turns sees that it is to end
       CLOSING_TIME = LISTENING + RUBY_THREAD_END + 4.0
 
-      # It has what failed to see to, for as long as that may still be carried out.
-      LASTING_THREAD = "plock keeper"
+      # The first has what failed to see to, for as long as that may still be carried out. The other
+      # one listens on after the last who waited, where no store is closed.
+      LASTING_THREADS = ["plock keeper", "plock listener"].freeze
 
       private
 
@@ -58,8 +74,10 @@ module Torture
       def lane(number) = Lane.new(self, number)
 
       def inventory
-        descriptors, threads = super
-        [descriptors, threads - Thread.list.count { |thread| thread.name == LASTING_THREAD }]
+        descriptors, = super
+        sockets, others = descriptors.partition { |name, _| name.start_with?("socket:") }
+        threads = Thread.list.reject { |thread| LASTING_THREADS.include?(thread.name) }
+        [[*others, *sockets.drop(@adapter.kept_connections)].to_h, threads.size]
       end
     end
   end

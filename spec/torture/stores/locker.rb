@@ -22,6 +22,9 @@ module Torture
       def self.ways = WAYS.first(1)
       def self.native? = true
 
+      # The one that listens, and two that try whether it hears: no front door closes them.
+      def self.kept_connections = 3
+
       def initialize(address)
         Lock.establish_connection(address.config.merge(pool: CONNECTIONS))
         Plock.configure { |settings| settings.logger = Ear.new }
@@ -44,7 +47,7 @@ module Torture
       rescue Locker::LockStolen => e
         raise Lost, e.message
       rescue ActiveRecord::ActiveRecordError, Plock::Error => e
-        raise Failed, e.message
+        Stores.failed(e)
       end
 
       def close = Lock.connection_handler.remove_connection_pool(Lock.connection_specification_name)
@@ -91,6 +94,8 @@ module Torture
         end
       rescue OutOfPatience
         false
+      rescue ActiveRecord::StatementInvalid => e # as Active Record names what arrives in a statement
+        e.cause.is_a?(OutOfPatience) ? false : raise
       ensure
         alarm&.kill
       end

@@ -15,6 +15,15 @@ module Torture
     RELEASE_S = 1.0
     CONNECT_S = 0.5
 
+    # A call ended so, which may be nobody's fault.
+    #
+    # @raise [Failed]
+    def self.failed(error)
+      text = "#{error.class}: #{error.message}"
+      Thread.current[:torture_lane]&.failed(text)
+      raise Failed, text
+    end
+
     # The database of a worker.
     class Model < ActiveRecord::Base
       self.abstract_class = true
@@ -28,6 +37,9 @@ module Torture
 
       NEEDS = { semaphore: :semaphores, wide: :semaphores, read: :read_write_locks,
                 write: :read_write_locks, adopt: :hand_over, once: :list }.freeze
+
+      # How many are left when it has been closed.
+      def self.kept_connections = 0
 
       def initialize(address)
         @store = open_store(address)
@@ -47,7 +59,7 @@ module Torture
       rescue Plock::LeaseLost => e
         raise Lost, e.message
       rescue *FAILURES => e
-        raise Failed, e.message
+        Stores.failed(e)
       end
 
       private

@@ -14,8 +14,10 @@ module Torture
       QUIET = SECOND # since the last trouble, so that nothing of it is left
 
       # @param kind [Kind]
-      def initialize(history, kind, **options)
+      # @param failures [Hash{String => String}] by label of a call, why it failed
+      def initialize(history, kind, failures: {}, **options)
         @kind = kind
+        @failures = failures
         super(history, **options)
       end
 
@@ -111,6 +113,12 @@ module Torture
         history.disturbances.none? { |began, over| began < to && from < over + QUIET }
       end
 
+      def failure(kind, call, what)
+        find(kind, "#{call} #{what}, although nothing was done to anybody: #{@failures[label_of(call)]}", call)
+      end
+
+      def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
+
       # Told that it is lost, where the store has not forgotten it.
       def losses(call)
         return if @kind.bound && call.lost && unbound?(call, call.lost.last.first)
@@ -122,7 +130,7 @@ module Torture
 
       # Its row was there at the end, when all workers had gone.
       def leftovers(call)
-        seen = history.chronicle.held["t#{call.life}x#{call.lane}x#{call.number}"] or return
+        seen = history.chronicle.held[label_of(call)] or return
         return if call.child? || call.ended.nil? || call.handed || call.way == ONCE
 
         counts[:remains] += 1
