@@ -80,7 +80,7 @@ module Torture
         return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
 
         waited_to = other.entered || other.ended || died(other)
-        silenced(other).select { |from, _| from < waited_to }.map do |from, to|
+        silenced(other).select { |from, _| from <= waited_to }.map do |from, to|
           [from, [to, waited_to].min + Torture.ns(@kind.place_s)]
         end
       end
