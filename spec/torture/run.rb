@@ -75,7 +75,9 @@ OptionParser.new do |options|
   end
   names = Torture::ADAPTERS.keys
   options.on("--adapter NAME", names, "what to torture: #{names.join(", ")}") { |value| adapter = value }
-  options.on("--store NAME", STORES, "what to torture instead: #{STORES.join(", ")}") { |value| store = value }
+  options.on("--store NAME", STORES, "what to torture instead: #{STORES.join(", ")}") do |value|
+    store = value
+  end
 end.parse!
 
 if store
@@ -85,7 +87,9 @@ if store
   require_relative "stores/witness"
 end
 courses = store ? Torture::Stores::COURSES : Torture::COURSES
-abort "there is no course #{course}: #{courses.keys.join(", ")}" unless course.nil? || courses.key?(course)
+if course && !courses.key?(course)
+  abort "there is no course #{course}, only: #{courses.keys.join(", ")}"
+end
 seconds ||= store ? 30.0 : 16.0
 
 $stdout.sync = true

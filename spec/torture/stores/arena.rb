@@ -21,7 +21,8 @@ module Torture
 
       # How the worker of this slot reaches the place.
       def address(slot)
-        Access.new(@place.config_of(user(slot), @relays[slot]&.port), { pool_size: @kind.pool(@course.pool(slot)) })
+        pool = @kind.pool(@course.pool(slot))
+        Access.new(@place.config_of(user(slot), @relays[slot]&.port), { pool_size: pool })
       end
 
       # Without a relay between: the way for the probes at the end.
@@ -37,7 +38,7 @@ module Torture
         @relays.fetch(slot).swallow_all(:reply)
       end
 
-      # Connections whose bytes were lost cannot go on, and end as the network would have ended them.
+      # Connections whose bytes were lost cannot go on: they end as the network would end them.
       def lighten(slot)
         @relays.fetch(slot).disconnect
         @relays.fetch(slot).clear

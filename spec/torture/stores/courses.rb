@@ -10,8 +10,8 @@ module Torture
     #   tables     how the place is prepared: :plock, :locker, nil
     #   blows      that it can suffer
     #   deeds      inside a block, with weights
-    #   settles    seconds after which nothing is left of a call that failed, where it can be asked again;
-    #              nil: what such a call has got may stay until its time is over
+    #   settles    seconds after which nothing is left of a call that failed, where the store can be
+    #              asked again; nil: what such a call has got may stay until its time is over
     #   place_s    seconds that the place in line of a waiter counts which gives no sign of life
     #   late_s     seconds after the end of a lease until its key is free
     #   bound      does a lease end with the connection, whatever it says of itself?
@@ -19,9 +19,10 @@ module Torture
     #   ordered    is every waiter served in its turn?
     #   leases     has it leases with a budget for each call? (The front door Locker has not.)
     #   alone      can one process that is stopped keep all others waiting?
-    Kind = Struct.new(:name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s,
-                      :bound, :forgets, :ordered, :leases, :alone, :least_pool,
-                      keyword_init: true) do
+    Kind = Struct.new(
+      :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound, :forgets,
+      :ordered, :leases, :alone, :least_pool, keyword_init: true
+    ) do
       def pool(size) = [size, least_pool].max
 
       # Before there are workers: nothing of these connections lives on in them.
@@ -46,24 +47,30 @@ module Torture
     # Trouble is over, and what it left, after two seconds and some attempts.
     SETTLED_S = 5.0
 
-    DATABASE = { product: DatabaseProduct, tables: :plock, deeds: LEASE_DEEDS, settles: SETTLED_S, place_s: 4.5,
-                 late_s: 0.0, ordered: true, leases: true, least_pool: 1 }.freeze
-    ADVISORY = { product: AdvisoryProduct, place_s: 0.0, late_s: 0.0, settles: SETTLED_S, bound: true, ordered: true,
-                 deeds: LEASE_DEEDS.except(:handover), leases: true, least_pool: 16,
-                 blows: [*SERVER, :cut], forgets: true }.freeze
-    LOCKER = { product: LockerProduct, tables: :locker, deeds: PLAIN_DEEDS, place_s: 0.0, late_s: 0.0,
-               least_pool: 1, blows: [*SERVER, :cut] }.freeze
+    DATABASE = {
+      product: DatabaseProduct, tables: :plock, blows: [*SERVER, :cut], deeds: LEASE_DEEDS,
+      settles: SETTLED_S, place_s: 4.5, late_s: 0.0, ordered: true, leases: true, least_pool: 1
+    }.freeze
+    ADVISORY = {
+      product: AdvisoryProduct, blows: [*SERVER, :cut], deeds: LEASE_DEEDS.except(:handover),
+      settles: SETTLED_S, place_s: 0.0, late_s: 0.0, bound: true, forgets: true, ordered: true,
+      leases: true, least_pool: 16
+    }.freeze
+    LOCKER = {
+      product: LockerProduct, tables: :locker, blows: [*SERVER, :cut], deeds: PLAIN_DEEDS,
+      place_s: 0.0, late_s: 0.0, least_pool: 1
+    }.freeze
 
     KINDS = [
-      Kind.new(name: "database-postgresql", place: PostgresqlPlaceWithTables, blows: [*SERVER, :cut],
-               **DATABASE),
-      Kind.new(name: "database-mariadb", place: MariadbPlaceWithTables, blows: [*SERVER, :cut], **DATABASE),
-      Kind.new(name: "database-sqlite", place: SqlitePlaceWithTables, alone: true,
-               blows: %i[kill stop silence calm], **DATABASE),
+      Kind.new(**DATABASE, name: "database-postgresql", place: PostgresqlPlaceWithTables),
+      Kind.new(**DATABASE, name: "database-mariadb", place: MariadbPlaceWithTables),
+      Kind.new(**DATABASE, name: "database-sqlite", place: SqlitePlaceWithTables, alone: true,
+                           blows: %i[kill stop silence calm]),
       Kind.new(name: "advisory-postgresql", place: PostgresqlPlace, **ADVISORY),
       Kind.new(name: "advisory-mariadb", place: MariadbPlace, **ADVISORY),
       Kind.new(name: "memcached", product: MemcachedProduct, place: MemcachedPlace, blows: SERVER,
-               deeds: LEASE_DEEDS, place_s: 0.0, late_s: 2.0, forgets: true, leases: true, least_pool: 1),
+               deeds: LEASE_DEEDS, place_s: 0.0, late_s: 2.0, forgets: true, leases: true,
+               least_pool: 1),
       Kind.new(name: "locker-postgresql", place: PostgresqlPlace, **LOCKER),
       Kind.new(name: "locker-mariadb", place: MariadbPlace, **LOCKER)
     ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
@@ -79,9 +86,10 @@ module Torture
     # Workers are left alone, but interrupted within; connections and servers are not. Leases are
     # long: one that is left behind is missed by those who wait.
     LASTING = Course.new(
-      **ROUGH.to_h, name: :lasting, pack: { cut: 4, sever: 3, dark: 2, silence: 2, restart: 1, calm: 1 },
-      ttls: { 20.0 => 2, 30.0 => 1 }, interrupted: 0.1,
-      lengths: { none: 10, short: 60, medium: 30 }, waits: { 0.0 => 1, 0.3 => 1, 1.5 => 3, 3.0 => 6 }
+      **ROUGH.to_h, name: :lasting,
+      pack: { cut: 4, sever: 3, dark: 2, silence: 2, restart: 1, calm: 1 },
+      ttls: { 20.0 => 2, 30.0 => 1 }, waits: { 0.0 => 1, 0.3 => 1, 1.5 => 3, 3.0 => 6 },
+      lengths: { none: 10, short: 60, medium: 30 }, interrupted: 0.1
     )
 
     COURSES = [ROUGH, LASTING].to_h { |course| [course.name, course] }.freeze

@@ -53,17 +53,21 @@ module Torture
       # --- the end ---
 
       def inspect_remains
-        eventually("processes") { chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name) }
+        eventually("processes") do
+          chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name)
+        end
         @arena.labels.each { |label| chronicle.held[label] = Clock.now }
         KEYS.times { |key| probe(key) }
         eventually("connections") { [@arena.connections].reject(&:zero?) }
         sleep GHOST_S
-        chronicle.find(:leak, "#{@arena.ghosts} places in line outlive their time") if @arena.ghosts.positive?
+        ghosts = @arena.ghosts
+        chronicle.find(:leak, "#{ghosts} places in line outlive their time") if ghosts.positive?
       end
 
       # What may still be held, or be the place of somebody who died.
       def patience
-        own = @kind.settles && @course.ttls.keys.max > LONG_LEASE ? @kind.settles : @course.ttls.keys.max
+        longest = @course.ttls.keys.max
+        own = @kind.settles && longest > LONG_LEASE ? @kind.settles : longest
         own + @kind.place_s + @kind.late_s + MARGIN_S
       end
 
@@ -81,7 +85,7 @@ module Torture
         _, status = Process.wait2(pid)
         return if status.success?
 
-        chronicle.find(:late, "key #{key} cannot be had within #{patience} s although nobody is left: #{status}")
+        chronicle.find(:late, "key #{key} cannot be had within #{patience} s, and nobody is left: #{status}")
       end
     end
   end

@@ -4,8 +4,8 @@ require_relative "../history"
 
 module Torture
   module Stores
-    # For how long a key was free while one who wanted it had to wait. All that is not known counts as
-    # taken, and all that kept the waiter from asking does not count as a wait.
+    # For how long a key was free while one who wanted it had to wait. All that is not known counts
+    # as taken, and all that kept the waiter from asking does not count as a wait.
     class FreeTime
       # Between the grant and the moment at which its holder knows it.
       GRANT = SECOND / 20
@@ -59,20 +59,22 @@ module Torture
       end
 
       def covered(call, from, to)
-        others = @calls.flat_map { |other| other.equal?(call) ? [] : @taken.fetch(other) + place_of(other, call) }
-        [*others, *own_trouble(call), *@downs, *@standstill].select { |began, over| began < to && over > from }
+        others = @calls.reject { |other| other.equal?(call) }
+                       .flat_map { |other| @taken.fetch(other) + place_of(other, call) }
+        [*others, *own_trouble(call), *@downs, *@standstill].select do |began, over|
+          began < to && over > from
+        end
       end
 
       # What kept the waiter itself from asking.
       def own_trouble(call)
         life = @history.life(call) or return []
-        [*life.stops, *life.cuts, *@history.chronicle.darks.fetch(life.slot, [])].map do |from, to|
-          [from, to + RECONNECTING]
-        end
+        troubles(life).map { |from, to| [from, to + RECONNECTING] }
       end
 
       def standstill
-        @history.chronicle.lives.each_value.flat_map(&:stops).map { |from, to| [from, to + RECONNECTING] }
+        stops = @history.chronicle.lives.each_value.flat_map(&:stops)
+        stops.map { |from, to| [from, to + RECONNECTING] }
       end
 
       # One that was in line before it and can do nothing keeps its place for a while.
@@ -89,7 +91,11 @@ module Torture
       def silenced(call)
         life = @history.life(call) or return []
         death = life.died if call.ended.nil?
-        [*life.stops, *life.cuts, *@history.chronicle.darks.fetch(life.slot, []), *([[death, death]] if death)]
+        [*troubles(life), *([[death, death]] if death)]
+      end
+
+      def troubles(life)
+        [*life.stops, *life.cuts, *@history.chronicle.darks.fetch(life.slot, [])]
       end
 
       def died(call) = @history.life(call)&.died || call.asked + call.wait
@@ -108,19 +114,19 @@ module Torture
 
       # Its process may have been kept from running just when it was granted.
       def granted_at(call)
-        stops = (@history.life(call)&.stops || []).select { |from, to| from < call.entered && to > call.asked }
+        stops = @history.life(call)&.stops || []
+        stops = stops.select { |from, to| from < call.entered && to > call.asked }
         began = [*stops.map(&:first), call.entered].min
         [call.asked, began - GRANT - @history.excused(call, call.asked, call.entered)].max
       end
 
       def given_back_at(call)
         return gone_at(call) if call.ended.nil? || call.handed
-        return call.ended if !call.unreleased && call.outcome != :failed && disturbed_at(call, call.left, call.ended).nil?
-
-        settled_at(call)
+        doubtful = call.unreleased || call.outcome == :failed || disturbed_at(call, call.left, call.ended)
+        doubtful ? settled_at(call) : call.ended
       end
 
-      # Of one who did not get it, as far as it knows: from the first trouble until that is made up for.
+      # Of one who did not get it, as far as it knows: from the first trouble until that is over.
       def doubt_of(call)
         return if call.entered
 

@@ -24,6 +24,12 @@ module Torture
 
       private
 
+      # What an application should not do to Active Record is done to every other worker only.
+      def attempt(plan)
+        plan.interrupt = nil if @worker.spared?
+        super
+      end
+
       def ask(plan)
         super.tap { |outcome| return own_timeout if outcome == :interrupted && plan.interrupt.nil? }
       end
@@ -63,6 +69,9 @@ module Torture
       # The first has what failed to see to, for as long as that may still be carried out. The other
       # one listens on after the last who waited, where no store is closed.
       LASTING_THREADS = ["plock keeper", "plock listener"].freeze
+
+      # Are its calls never broken off?
+      def spared? = @adapter.fragile? && Stores.spared?(life)
 
       private
 

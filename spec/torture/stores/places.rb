@@ -100,7 +100,7 @@ module Torture
       MICROSECONDS = 1_000_000
     end
 
-    # What the tables of a store in a database say. Moments are of this machine's clock, as the server's.
+    # What the tables of a store in a database say, by this machine's clock, which is the server's.
     module Tables
       def records = rows(format(Place::HELD, now: now)).map(&:first)
       def ghosts = rows(format(Place::GHOSTS, now: now)).dig(0, 0).to_i

@@ -24,6 +24,11 @@ module Torture
       raise Failed, text
     end
 
+    # Where only every other worker is interrupted.
+    #
+    # @param life [String] its name
+    def self.spared?(life) = life.to_i.even?
+
     # The database of a worker.
     class Model < ActiveRecord::Base
       self.abstract_class = true
@@ -40,6 +45,9 @@ module Torture
 
       # How many are left when it has been closed.
       def self.kept_connections = 0
+
+      # Do interrupts break what it stands on?
+      def self.fragile? = false
 
       def initialize(address)
         @store = open_store(address)
@@ -66,6 +74,10 @@ module Torture
 
       def budgets = { attempt_timeout: ATTEMPT_S, logger: Ear.new }
 
+      def database_budgets
+        { release_timeout: RELEASE_S, connect_timeout: CONNECT_S, **budgets }
+      end
+
       def model(config)
         Model.establish_connection(config)
         Model
@@ -76,8 +88,7 @@ module Torture
       private
 
       def open_store(address)
-        Plock::Store::Database.new(model(address.config), release_timeout: RELEASE_S, connect_timeout: CONNECT_S,
-                                                       **budgets, **address.options)
+        Plock::Store::Database.new(model(address.config), **database_budgets, **address.options)
       end
     end
 
@@ -85,8 +96,7 @@ module Torture
       private
 
       def open_store(address)
-        Plock::Store::Advisory.new(model(address.config), release_timeout: RELEASE_S, connect_timeout: CONNECT_S,
-                                                       **budgets, **address.options)
+        Plock::Store::Advisory.new(model(address.config), **database_budgets, **address.options)
       end
     end
 

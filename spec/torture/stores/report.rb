@@ -16,13 +16,15 @@ module Torture
 
       private
 
-      LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets", waiters: "undisturbed waiters",
+      LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets",
+                    waiters: "undisturbed waiters",
                     checks: "looks at a lease", inventories: "inventories", patience: "waits",
                     handovers: "dumps", releases: "releases where nothing was wrong" }.freeze
 
       def figures
         blows = @course.pack.to_h { |kind,| [kind, kind.to_s] }
-        ["#{@kind.name}, seed #{@seed}, course #{@course.name}: #{@witness.counts[:calls]} calls: #{list(OUTCOMES)}",
+        calls = "#{@witness.counts[:calls]} calls: #{list(OUTCOMES)}"
+        ["#{@kind.name}, seed #{@seed}, course #{@course.name}: #{calls}",
          "  blows: #{list(blows)}",
          "  looked at: #{list(LOOKED_AT)}",
          "  longest wait for a free key: #{ms(@witness.longest_wait)} ms",

@@ -40,6 +40,7 @@ module Torture
         patience(call)
         release(call)
         failures(call)
+        errors(call)
         losses(call)
         leftovers(call)
       end
@@ -65,7 +66,9 @@ module Torture
 
       def unbound?(call, to)
         life = history.life(call) or return false
-        [*life.cuts, *history.chronicle.darks.fetch(life.slot, [])].any? { |from, over| from < to && over > call.asked }
+        [*life.cuts, *history.chronicle.darks.fetch(life.slot, [])].any? do |from, over|
+          from < to && over > call.asked
+        end
       end
 
       # A fence of a server that has forgotten all is the clock's.
@@ -96,7 +99,8 @@ module Torture
       end
 
       def release(call)
-        return if call.child? || call.left.nil? || call.ended.nil? || !budgeted?(call, call.left, call.ended)
+        return if call.child? || call.left.nil? || call.ended.nil?
+        return unless budgeted?(call, call.left, call.ended)
 
         late = late_by(call, call.left, call.ended, RELEASE * call.way.at_once)
         return unless late.positive?
@@ -107,14 +111,27 @@ module Torture
       # --- nothing fails where nothing is wrong ---
 
       # Nothing was done to anybody: one who is stopped may have a row that others need.
-      def well?(call, from, to) = !call.child? && calm?(from, to) && !history.stalled?(call, from - QUIET, to)
+      def well?(call, from, to)
+        return false if call.child? || (@kind.product.fragile? && !Stores.spared?(call.life))
+
+        calm?(from, to) && !history.stalled?(call, from - QUIET, to)
+      end
+
+      # What interrupts break in Active Record is no error, where there have been interrupts.
+      def errors(call)
+        text = @failures[label_of(call)]
+        return unless text&.start_with?("NoMethodError") && Stores.spared?(call.life)
+
+        find(:error, "#{call}: #{text}", call)
+      end
 
       def calm?(from, to)
         history.disturbances.none? { |began, over| began < to && from < over + QUIET }
       end
 
       def failure(kind, call, what)
-        find(kind, "#{call} #{what}, although nothing was done to anybody: #{@failures[label_of(call)]}", call)
+        why = @failures[label_of(call)]
+        find(kind, "#{call} #{what}, although nothing was done to anybody: #{why}", call)
       end
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
@@ -137,7 +154,7 @@ module Torture
         life = history.life(call)
         return if life.died < call.ended + Torture.ns(SETTLED_S + LATE.fdiv(SECOND))
 
-        find(:leak, "#{call} had a row in the database #{ms(seen - call.ended)} after it came back", call)
+        find(:leak, "#{call} had a row #{ms(seen - call.ended)} after it came back", call)
       end
 
       # --- a free key is had ---

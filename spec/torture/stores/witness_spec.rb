@@ -4,7 +4,9 @@ require "spec_helper"
 require_relative "witness"
 
 RSpec.describe Torture::Stores::Witness do
-  let(:chronicle) { Torture::Chronicle.new.tap { |c| %w[1 2 3].each_with_index { |name, i| c.born(name, i, 0) } } }
+  let(:chronicle) do
+    Torture::Chronicle.new.tap { |c| %w[1 2 3].each_with_index { |name, i| c.born(name, i, 0) } }
+  end
   let(:kind) { Torture::Stores::KINDS.fetch("database-postgresql") }
 
   def ms(number) = number * Torture::MILLISECOND
@@ -22,12 +24,14 @@ RSpec.describe Torture::Stores::Witness do
     end
     plain = %i[key fence outcome lane number]
     facts = facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : ms(value)] }
-    Torture::Call.new(life: worker, lane: "0", number: 1, way: Torture::WAYS.find { |one| one.name == way }, **facts)
+    way = Torture::WAYS.find { |one| one.name == way }
+    Torture::Call.new(life: worker, lane: "0", number: 1, way: way, **facts)
   end
 
-  def judge(*calls, kind: self.kind)
-    history = Torture::History.new(calls: calls, chronicle: chronicle, delays: Torture::Delays.new, findings: [], counts: {})
-    described_class.new(history, kind).judge
+  def judge(*calls, kind: self.kind, failures: {})
+    history = Torture::History.new(calls: calls, chronicle: chronicle, findings: [], counts: {},
+                                   delays: Torture::Delays.new)
+    described_class.new(history, kind, failures: failures).judge
   end
 
   def finds(*calls, **options) = judge(*calls, **options).kinds
@@ -172,6 +176,15 @@ RSpec.describe Torture::Stores::Witness do
     expect(finds(failed)).to eq [:failure]
     life("3").stops << [ms(-500), ms(-400)]
     expect(finds(failed)).to be_empty
+  end
+
+  it "sees what is broken in Active Record where nobody was interrupted" do
+    failures = { "t1x0x1" => "NoMethodError: undefined method", "t2x0x1" => "NoMethodError: undefined method" }
+    chronicle.downs << [ms(0), ms(10)]
+    failed = { wait: 0, ended: 10, outcome: :failed }
+    locker = kind_named("locker-postgresql")
+    expect(finds(call("1", **failed), kind: locker, failures: failures)).to be_empty
+    expect(finds(call("2", **failed), kind: locker, failures: failures)).to eq [:error]
   end
 
   describe Torture::Stores::LockerProduct::Row do
