@@ -17,11 +17,12 @@ module Torture
     #   bound      does a lease end with the connection, whatever it says of itself?
     #   forgets    is everything free after a restart?
     #   ordered    is every waiter served in its turn?
+    #   whole      is a call for several keys given all of them at the same moment?
     #   leases     has it leases with a budget for each call? (The front door Locker has not.)
     #   alone      can one process that is stopped keep all others waiting?
     Kind = Struct.new(
       :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound, :forgets,
-      :ordered, :leases, :alone, :least_pool, keyword_init: true
+      :ordered, :whole, :leases, :alone, :least_pool, keyword_init: true
     ) do
       def pool(size) = [size, least_pool].max
 
@@ -49,7 +50,8 @@ module Torture
 
     DATABASE = {
       product: DatabaseProduct, tables: :plock, blows: [*SERVER, :cut], deeds: LEASE_DEEDS,
-      settles: SETTLED_S, place_s: 4.5, late_s: 0.0, ordered: true, leases: true, least_pool: 1
+      settles: SETTLED_S, place_s: 4.5, late_s: 0.0, ordered: true, whole: true, leases: true,
+      least_pool: 1
     }.freeze
     ADVISORY = {
       product: AdvisoryProduct, blows: [*SERVER, :cut], deeds: LEASE_DEEDS.except(:handover),
@@ -79,7 +81,7 @@ module Torture
     ROUGH = Course.new(
       **Torture::ROUGH.to_h, name: :rough, pause: 0.6, threads: 3, fibers: 0, roads: %i[relay],
       pack: { kill: 5, stop: 5, cut: 3, sever: 2, dark: 2, silence: 2, restart: 1, calm: 2 },
-      pools: [5, 2, 16, 5], ttls: { 0.5 => 2, 1.0 => 2, 2.0 => 1 }, rest: 0.06, interrupted: 0.06,
+      pools: [5, 2, 16, 5], weights: { **Torture::ROUGH.weights, acquire_all: 4 }, ttls: { 0.5 => 2, 1.0 => 2, 2.0 => 1 }, rest: 0.06, interrupted: 0.06,
       lengths: { none: 10, short: 60, medium: 25, edge: 0.5, overrun: 0.5, renewed: 2 }
     )
 

@@ -104,7 +104,7 @@ module Torture
 
       def spans_of(call)
         spans = [entered_span(call), doubt_of(call), around_its_end(call)].compact
-        return spans if call.way.at_once == 1
+        return spans if call.way.at_once == 1 || @kind.whole
 
         # Of several keys it has one while it waits for the next.
         [[call.asked, [*spans.map(&:last), call.ended || died(call)].max]]
@@ -138,9 +138,9 @@ module Torture
         [from - GRANT, call.ended ? settled_at(call) : gone_at(call)]
       end
 
-      # Whoever gives up may have got it just then, and gives it back.
+      # Whoever is interrupted may have got it just then, and gives it back.
       def around_its_end(call)
-        return if call.entered || call.ended.nil?
+        return if call.entered || call.outcome != :interrupted
 
         [call.ended - (2 * GRANT), call.ended]
       end

@@ -115,6 +115,12 @@ RSpec.describe Torture::Stores::Witness do
       expect(witness.longest_wait).to be_within(ms(110)).of(ms(2_900))
     end
 
+    it "sees it also while others are refused, and ask for several keys at once" do
+      refused = (1..30).map { |n| call("3", wait: 0, asked: n * 90, ended: (n * 90) + 5) }
+      both = call("3", :acquire_all, asked: 20, ended: 3_020)
+      expect(finds(call("1", entered: 10), *refused, both, call("2", asked: 5, ended: 3_005))).to eq [:late]
+    end
+
     it "counts the time of a lease whose holder died, and not more" do
       died("1", 20)
       dead = { left: nil, ended: nil, outcome: nil }
