@@ -58,6 +58,16 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(*both, kind: kind_named("advisory-mariadb"))).to be_empty
     end
 
+    it "grants a waiter that was stopped what was granted to it and forgotten meanwhile" do
+      life("2").stops << [ms(10), ms(149)]
+      chronicle.downs << [ms(20), ms(40)]
+      chronicle.oblivions << Torture::Chronicle::Oblivion.new(ms(20), ms(40), nil)
+      both = [call("1", asked: 100, entered: 140, left: 160, ended: 161), call("2", entered: 150)]
+      expect(finds(*both, kind: kind_named("advisory-postgresql"))).to be_empty
+      life("2").stops.clear
+      expect(finds(*both, kind: kind_named("advisory-postgresql"))).to eq [:overlap]
+    end
+
     it "grants a store without a memory what it forgets in a restart" do
       chronicle.downs << [ms(20), ms(40)]
       chronicle.oblivions << Torture::Chronicle::Oblivion.new(ms(20), ms(40), nil)
