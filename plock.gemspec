@@ -266,7 +266,6 @@ Gem::Specification.new do |spec|
     lib/plock/compat/locker.rb
     lib/plock/compat/locker/advisory.rb
     lib/plock/compat/locker/advisory/connection.rb
-    lib/plock/compat/locker/alarm.rb
     lib/plock/compat/locker/bell.rb
     lib/plock/compat/locker/errors.rb
     lib/plock/compat/locker/holding.rb
@@ -390,27 +389,27 @@ Gem::Specification.new do |spec|
     lib/plock/status.rb
     lib/plock/status/table.rb
     lib/plock/store.rb
+    lib/plock/store/acquire_request.rb
     lib/plock/store/adopting.rb
     lib/plock/store/advisory.rb
-    lib/plock/store/advisory/asking.rb
     lib/plock/store/advisory/grant.rb
     lib/plock/store/advisory/hold.rb
     lib/plock/store/advisory/mysql_locks.rb
     lib/plock/store/advisory/postgresql_locks.rb
     lib/plock/store/aside.rb
+    lib/plock/store/backoff.rb
     lib/plock/store/by_owner.rb
+    lib/plock/store/connection_watch.rb
     lib/plock/store/database.rb
-    lib/plock/store/database/asking.rb
     lib/plock/store/database/connection.rb
     lib/plock/store/database/connections.rb
-    lib/plock/store/database/group.rb
     lib/plock/store/database/inside.rb
-    lib/plock/store/database/line.rb
     lib/plock/store/database/listener.rb
     lib/plock/store/database/mysql.rb
     lib/plock/store/database/mysql2.rb
     lib/plock/store/database/mysql_tables.rb
     lib/plock/store/database/origin.rb
+    lib/plock/store/database/place.rb
     lib/plock/store/database/postgresql.rb
     lib/plock/store/database/postgresql_tables.rb
     lib/plock/store/database/site.rb
@@ -421,15 +420,15 @@ Gem::Specification.new do |spec|
     lib/plock/store/grant.rb
     lib/plock/store/grant_hold.rb
     lib/plock/store/in_ruby.rb
-    lib/plock/store/keeper.rb
     lib/plock/store/lines.rb
     lib/plock/store/memcached.rb
     lib/plock/store/memcached/client.rb
     lib/plock/store/memcached/dalli.rb
     lib/plock/store/per_process.rb
-    lib/plock/store/polling.rb
     lib/plock/store/pool.rb
     lib/plock/store/reach.rb
+    lib/plock/store/renewal.rb
+    lib/plock/store/scheduler.rb
     lib/plock/store/telling.rb
     lib/plock/store/turns.rb
     lib/plock/testing.rb

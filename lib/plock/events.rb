@@ -87,7 +87,7 @@ module Plock
 
           begin
             subscription.call(event ||= Event.new(name, duration, store_key, label, details))
-          rescue StandardError => e # a listener is the application's, and may raise what it likes
+          rescue StandardError, ScriptError => e # a listener is the application's, and may raise what it likes
             Log.failure(nil, "a subscriber to #{name}", e)
           end
         end

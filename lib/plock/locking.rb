@@ -194,7 +194,7 @@ module Plock
       span = ttl && [Arguments.ttl(ttl), keep].max
       terms = terms(block, ttl_given: !ttl.nil?, renew: renew, max_hold: max_hold, at_least: keep, on_lost: on_lost, label: label)
       terms.used = true # by whoever gave it away
-      alarm = LossAlarm.new if terms.raises?
+      alarm = LossAlarm.for_leases if terms.raises?
       lease = Lease.new(key, terms, alarm)
       taking(lease, lease, terms, alarm, block) do
         agree unless @agreed

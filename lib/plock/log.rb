@@ -12,7 +12,7 @@ module Plock
     # @return [void]
     def self.warn(logger, message)
       logger ? logger.warn("[Plock] #{message}") : Kernel.warn("[Plock] #{message}")
-    rescue StandardError => e
+    rescue StandardError, ScriptError => e
       raise unless logger
 
       Kernel.warn("[Plock] #{message} (and the logger raised #{e.class})")

@@ -8,7 +8,6 @@ Plock::Compat::StandIn.claim("locker", "Locker")
 require "active_record"
 require "securerandom"
 require "socket"
-require_relative "locker/alarm"
 require_relative "locker/bell"
 require_relative "locker/errors"
 require_relative "locker/holding"
@@ -98,7 +97,17 @@ class Locker
   # @return [String]
   def identifier=(name)
     @pid = Process.pid
+    @named = true
     @identifier = name
+  end
+
+  # @api private
+  # Nothing that was asked under the name so far is this one's any more.
+  #
+  # @return [Boolean] false: its caller has named it
+  def rename
+    identify unless @named
+    !@named
   end
 
   # Runs the block with the lock, and gives it back. Another one of the same key is not let in by this one: it is not re-entrant.
@@ -169,7 +178,8 @@ class Locker
   end
 
   def identify
-    self.identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
+    @pid = Process.pid
+    @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
     @locked = false
   end
 

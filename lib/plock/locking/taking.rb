@@ -60,7 +60,7 @@ module Plock
       # @yieldparam token [String, nil] that it waited with, where others held it until patience ended; the block's value is the answer
       def asking(key, store_key, terms, block, lease = nil)
         started = Clock.now if Events.listening
-        alarm = LossAlarm.new if terms.raises?
+        alarm = LossAlarm.for_leases if terms.raises?
         lease ||= Lease.new(key, terms, alarm)
         taking(lease, lease, terms, alarm, block) do
           fill(lease, store_key, terms, terms.wait)

@@ -29,7 +29,7 @@ module Plock
       # @param waits [Boolean] does it raise where others have one of them?
       def asking_for_all(keys, terms, block, waits:)
         started = Clock.now if Events.listening
-        alarm = LossAlarm.new if terms.raises?
+        alarm = LossAlarm.for_leases if terms.raises?
         bunch = Bunch.new(leases_on(keys, terms, alarm), terms, self)
         check_own_holds(bunch, terms) if waits && terms.wait.positive?
         taking(bunch, bunch.leases, terms, alarm, block) do

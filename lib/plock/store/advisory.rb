@@ -3,12 +3,13 @@
 require "plock"
 require "active_record"
 require_relative "in_ruby"
+require_relative "connection_watch"
 require_relative "per_process"
+require_relative "reach"
 require_relative "database/origin"
 require_relative "database/connections"
 require_relative "advisory/grant"
 require_relative "advisory/hold"
-require_relative "advisory/asking"
 require_relative "advisory/mysql_locks"
 require_relative "advisory/postgresql_locks"
 
@@ -43,7 +44,10 @@ module Plock
 
       SCOPES = %i[connection transaction].freeze
       POOL_SIZES = (1..1024).freeze
-      private_constant :SCOPES, :POOL_SIZES
+
+      # How much later than patience ends the database may say so. Seconds.
+      LATE_S = 0.2
+      private_constant :SCOPES, :POOL_SIZES, :LATE_S
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
@@ -51,12 +55,14 @@ module Plock
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt without patience may take
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
+      #   the database at all, however long its patience
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
       # @raise [UnsupportedError] another database, or a scope that it does not have
       def initialize(model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
-                     **options)
+                     unavailable_timeout: 1.0, **options)
         @profile = Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
         unless model.is_a?(Class) && model <= ActiveRecord::Base
@@ -70,7 +76,8 @@ module Plock
         @release_timeout = check_seconds("release_timeout", release_timeout)
         @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, POOL_SIZES),
                                           check_seconds("connect_timeout", connect_timeout))
-        @keeper = Keeper.new
+        @scheduler = scheduler
+        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
         @here = PerProcess.new { {} } # by the server's ids of their connections, those who hold or wait
         @closed = false
         Events::ActiveSupportBridge.attach
@@ -99,6 +106,47 @@ module Plock
       end
 
       # @api private
+      # @return [AcquireRequest::Answer, nil]
+      def ask(request, how, deadline)
+        grant = request.grant
+        unless grant.connection
+          grant.connect(deadline)
+          grant.note(grant.connection.server_id)
+        end
+        seconds = how == :once ? 0.0 : [request.left, 0.001].max
+        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline + LATE_S)
+        return unless fence
+
+        check(grant, server_id, deadline)
+        raise UnavailableError.new("the connection that has the lock was lost", code: :io) unless grant.connection.lives? # while the answer came
+
+        grant.note(server_id)
+        AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
+      rescue Database::Connection::Again # what collides with another request is not granted
+        nil
+      end
+
+      # @api private
+      # The database has others wait: a request that collided asks again a moment later.
+      def line_up(_request) = Pause.new
+
+      # @api private
+      # With its connection, whatever it has of the key ends.
+      #
+      # @return [void]
+      def take_back(grant, within = @release_timeout)
+        grant.abandon(Clock.now + within)
+      end
+
+      # @api private
+      # The same for a caller that does not wait: the connection is kept if the database answers at once.
+      #
+      # @return [void]
+      def take_back_later(grant)
+        take_back(grant, AcquireRequest::AT_ONCE_S)
+      end
+
+      # @api private
       # @return [void]
       def unnote(grant)
         @here.enter { |here| here.delete(grant.server_id) }
@@ -107,8 +155,8 @@ module Plock
       # @api private
       # @return [void]
       def forget(grant)
-        @keeper.forget(grant)
-        @keeper.errand { grant.unlock(soon) && nil } if grant.ended == :lost
+        super
+        unlock_later(grant) if grant.ended == :lost
       end
 
       # @api private
@@ -131,7 +179,7 @@ module Plock
         return grant.unlock(deadline || soon) unless keep.positive?
 
         grant.kept_until = Clock.now + keep
-        @keeper.errand(keep) { grant.unlock(soon) && nil }
+        unlock_later(grant, keep)
         true
       end
 
@@ -142,6 +190,39 @@ module Plock
       end
 
       private
+
+      # Between two attempts of a request: nobody calls.
+      class Pause
+        def ready; end
+
+        def first? = true
+
+        def callable? = false
+
+        def await(seconds)
+          sleep(seconds) if seconds.positive?
+          false
+        end
+
+        def renew; end
+
+        def leave; end
+      end
+      private_constant :Pause
+
+      def unlock_later(grant, delay = 0.0)
+        @scheduler.call_later(delay) do
+          grant.unlock(soon)
+          nil
+        end
+      end
+
+      # Another number than the connection began with: there is a pooler in between.
+      def check(grant, server_id, deadline)
+        return if grant.connection.server_id == server_id || !@locks.astray?(grant.connection, server_id, @pool, deadline)
+
+        raise UnsupportedError.new(@locks.advice, code: :unsupported)
+      end
 
       def disconnect = @pool.close
 
@@ -167,11 +248,11 @@ module Plock
         Grant.new(self, key, Plock.token, guarded: true, **options)
       end
 
-      def asking_for(grant, ttl)
+      def request_for(grant, ttl)
         share = grant.share
         unsupported("there are no semaphores among advisory locks") if share && share.name.nil?
         unsupported("MySQL has no read-write locks") if share && @locks.unable.include?(:read_write_locks)
-        Asking.new(self, grant, ttl)
+        super
       end
 
       def hold_of(grant, waited, contended)
@@ -213,7 +294,7 @@ module Plock
         before = known # who has let go since then has not lost it, nor has who was lent his connection for another key
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
         grants = known.merge(before)
-        here, there = ids.partition { |id| grants.key?(id) }
+        here, there = ids.partition { |id| grants[id]&.fence } # a request that does not know yet that it has the key uses its connection
         broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
         @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
         broken.positive? || there.any?

@@ -1,38 +1,44 @@
 # frozen_string_literal: true
 
 require_relative "../background"
+require_relative "turns"
 
 module Plock
   class Store
-    # Runs what might take too long on a thread of its own: there it can be given up, also by whoever cannot be interrupted himself;
-    # and what waits in ways that a Fiber scheduler does not know can be waited for by a fiber. Where the process is ending, it runs
-    # on the caller's thread, for there is no other.
+    # Runs what might take too long on a thread of its own: the caller can give it up there, even one
+    # that nothing may interrupt; and a fiber can wait for what its scheduler does not know. While the
+    # process ends, it runs on the caller's thread, for there is no other.
     #
     # @api private
     module Aside
       class << self
-        # Who is interrupted, or has waited long enough, goes on at once: nothing of what the block uses may be used elsewhere.
+        # A caller that is interrupted, or has waited long enough, goes on at once: nothing that the
+        # block uses may be used elsewhere.
         #
         # @param seconds [Float]
+        # @param lasting [Boolean] does the block run to its end all the same?
         # @yield on the other thread
         # @return [Array(Object), nil] the block's value; nil: it took longer
-        def run(seconds, &block)
-          thread = nil
-          uninterrupted { thread = Background.launch(&block) }
+        def run(seconds, lasting: false, &block)
+          ended = Turns::Turn.new if Fiber.current_scheduler # for a fiber, Thread#join knows no limit on Ruby 3.1
+          thread = launch do
+            block.call
+          ensure
+            ended&.call
+          end
           return [yield] unless thread
 
-          [thread.value] if thread.join(seconds)
+          [thread.value] if ended ? ended.await(seconds) || !thread.alive? : thread.join(seconds)
         ensure
-          thread&.kill
+          thread&.kill unless lasting
         end
 
-        # As long as it takes. Who is interrupted goes on when the other thread has ended.
+        # However long it takes. A caller that is interrupted goes on when the other thread has ended.
         #
         # @yield on the other thread
         # @return [Object] the block's value
         def wait(&block)
-          thread = nil
-          uninterrupted { thread = Background.launch(&block) }
+          thread = launch(&block)
           thread ? thread.value : yield
         ensure
           thread.kill.join if thread&.alive?
@@ -49,7 +55,11 @@ module Plock
         private
 
         # Between a thread's beginning and its name's: nobody could give it up.
-        def uninterrupted(&block) = Thread.handle_interrupt(Object => :never, &block)
+        def launch(&block)
+          thread = nil
+          Thread.handle_interrupt(Object => :never) { thread = Background.launch(&block) }
+          thread
+        end
       end
     end
   end

@@ -36,7 +36,7 @@ module Plock
 
       # @return [Boolean]
       def attempt(grant, ttl)
-        asking_for(grant, ttl).run(0.0)
+        request_for(grant, ttl).run(0.0)
       end
     end
   end

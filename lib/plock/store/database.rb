@@ -7,9 +7,8 @@ require_relative "by_owner"
 require_relative "reach"
 require_relative "database/origin"
 require_relative "database/site"
-require_relative "database/asking"
-require_relative "database/group"
 require_relative "database/inside"
+require_relative "database/place"
 
 module Plock
   class Store
@@ -49,9 +48,11 @@ module Plock
       NAME = /\A[^\0]{1,128}\z/.freeze
       DUMPED = "database"
 
-      # How long it is tried to take back what an adoption without an answer may have got.
-      TAKEN_BACK_S = 60.0
-      private_constant :POOL_SIZES, :NAME, :DUMPED, :TAKEN_BACK_S
+      # Seconds that a place in the queue lasts without a sign of life: of a process that the server can call, and of others.
+      PLACE_S = 4.0
+      PLACE_OF_UNHEARD_S = 0.9
+
+      private_constant :POOL_SIZES, :NAME, :DUMPED, :PLACE_S, :PLACE_OF_UNHEARD_S
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
@@ -76,11 +77,12 @@ module Plock
         misconfigured("inside must be true or false (got #{inside.inspect})") unless inside == true || inside == false
         @inside = inside
         @origin = Origin.new(model)
-        @site = Site.new(@origin, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
-                                  attempt_timeout: check_seconds("attempt_timeout", attempt_timeout),
-                                  release_timeout: check_seconds("release_timeout", release_timeout),
-                                  connect_timeout: check_seconds("connect_timeout", connect_timeout),
-                                  reach: reach_of(unavailable_timeout))
+        @scheduler = scheduler
+        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @site = Site.new(@origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
+                                                      release_timeout: check_seconds("release_timeout", release_timeout),
+                                                      connect_timeout: check_seconds("connect_timeout", connect_timeout))
         @closed = false
         Events::ActiveSupportBridge.attach
       end
@@ -91,31 +93,87 @@ module Plock
       end
 
       # @api private
+      attr_reader :attempt_timeout
+
+      # @api private
       def tend(grant)
         @site.watch(grant) if grant.attended?
-        @site.keeper.tend(grant)
+        super
+        forget(grant) if grant.ended # meanwhile
       end
 
       # @api private
       def forget(grant)
         @site.unwatch(grant)
-        @site.keeper.forget(grant)
+        super
+      end
+
+      # @api private
+      # @return [AcquireRequest::Answer, nil]
+      def ask(request, how, deadline)
+        grant = request.grant
+        return attempt_at_once(grant, request.ttl, deadline) if how == :once
+
+        single = grant.share.nil?
+        if how == :look
+          left, first, place = look(grant, deadline)
+          return AcquireRequest::Answer.new(nil, nil, left, first) if place && place > place_span * 2 / 3 && !(first && left <= 0)
+        end
+        answer = claim(grant, request.ttl, deadline) if single && tables.respond_to?(:claim) && how != :place
+        answer || stand_in_queue(grant, request.ttl, true, deadline)
+      end
+
+      # @api private
+      # @return [Place]
+      def line_up(request) = Place.new(@site, request)
+
+      # @api private
+      # At once, so that the next caller finds nothing of it; and once more, for a request that was interrupted may be carried out
+      # late.
+      #
+      # @return [void]
+      def take_back(grant, within = @site.release_timeout)
+        @site.settle(grant.key, grant.token, Clock.now + within)
+      ensure
+        take_back_later(grant)
+      end
+
+      # @api private
+      # @return [void]
+      def take_back_later(grant)
+        @site.settle_later(grant.key, grant.token, Clock.now + grant.ttl + PLACE_S)
       end
 
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         deadline = deadline_for(grant)
-        @site.work(deadline) do |connection|
+        @site.work(deadline, Site::RENEWAL) do |connection|
           tables.prolong(connection, grant.key, grant.token, micros(span), !grant.share.nil?, deadline)
         end
+      end
+
+      # @api private
+      # In one statement. Of those that it does not reach, each is asked about by itself.
+      def prolong_all(grants, span)
+        single, shared = grants.partition { |grant| grant.share.nil? }
+        return super if single.size < 2
+
+        deadline = Clock.now + [@site.release_timeout, span / Grant::RENEWALS_PER_TTL].min
+        names = single.to_h { |grant| [grant.token, grant.key] }
+        renewed = @site.work(deadline, Site::RENEWAL) { |connection| tables.prolong_all(connection, names, micros(span), deadline) }
+        known = renewed.to_h { |token| [token, true] }
+        done, others = single.partition { |grant| known[grant.token] }
+        done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
+      rescue UnavailableError
+        super
       end
 
       # @api private
       # @return [Boolean]
       def still?(grant)
         deadline = deadline_for(grant)
-        !@site.work(deadline) { |connection| tables.left(connection, grant.key, grant.token, !grant.share.nil?, deadline) }.nil?
+        !@site.work(deadline, Site::RENEWAL) { |connection| tables.left(connection, grant.key, grant.token, !grant.share.nil?, deadline) }.nil?
       end
 
       # @api private
@@ -129,16 +187,11 @@ module Plock
       # @return [Boolean] was it ours?
       def downgrade(grant)
         deadline = soon
-        ours, following = @site.work_on(grant.key, deadline) do |connection, _head, line|
-          own = line.inside.find { |claim| claim.token == grant.token }
-          next unless own
-
-          tables.downgrade(connection, own.id, deadline)
-          own.mode = Locking::Share::READ.mode
-          [true, line.next_inside]
+        held, holder, token = @site.work(deadline, Site::RELEASE) do |connection|
+          tables.downgrade(connection, grant.key, grant.token, deadline)
         end
-        @site.call(following, deadline)
-        !ours.nil?
+        @site.call(holder, token, deadline)
+        held == 1
       end
 
       private
@@ -182,7 +235,11 @@ module Plock
         asked_at = Clock.now
         handing_out(given, -> { leave_inside(grant) if fence }) do
           @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
-          hold_of(grant.given(fence, asked_at, ttl), 0.0, false) if fence
+          if fence
+            grant.given(fence, asked_at, ttl)
+            @origin.when_rolled_back { grant.lose }
+            hold_of(grant, 0.0, false)
+          end
         end
       end
 
@@ -214,10 +271,6 @@ module Plock
 
       def micros(seconds) = @site.micros(seconds)
 
-      def reach_of(unavailable_timeout)
-        Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
-      end
-
       def soon = Clock.now + @site.release_timeout
 
       # Nobody has use for an answer that comes when the lease is over.
@@ -227,22 +280,96 @@ module Plock
 
       def kind = DUMPED
 
-      def asking_for(grant, ttl)
-        Asking.new(@site, grant, ttl)
+      # Seconds that a place lasts without a sign of life: longer if the server knows which process waits.
+      def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
+
+      # @return [AcquireRequest::Answer, nil]
+      def attempt_at_once(grant, ttl, deadline)
+        return stand_in_queue(grant, ttl, false, deadline) if grant.share
+
+        holder = @site.record(grant.label, grant.token)
+        answer = granted(deadline) { |connection| tables.acquire(connection, grant.key, grant.token, micros(ttl), holder, deadline) }
+        return answer if answer
+        return if @site.work(deadline) { |connection| tables.held_for(connection, grant.key, deadline) }.positive?
+
+        stand_in_queue(grant, ttl, false, deadline) # those who seem to wait may all be gone
+      end
+
+      # One statement, when the database has one for it.
+      def claim(grant, ttl, deadline)
+        granted(deadline) { |connection| tables.claim(connection, grant.key, grant.token, micros(ttl), deadline) }
+      end
+
+      def granted(deadline)
+        asked_at = nil
+        fence = @site.work(deadline) do |connection|
+          asked_at = Clock.now
+          yield connection
+        end
+        AcquireRequest::Answer.new(fence, asked_at) if fence
+      end
+
+      # @param keep [Boolean] is it to keep its place if it is refused?
+      def stand_in_queue(grant, ttl, keep, deadline)
+        holder = @site.record(grant.label, grant.token)
+        asked_at = nil
+        fence, left, before, next_holder, next_token = @site.work(deadline) do |connection|
+          asked_at = Clock.now
+          tables.ask(connection, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder, keep, deadline)
+        end
+        raise UnavailableError.new("the database has lost the row of a key that it had locked", code: :io) unless before
+
+        return AcquireRequest::Answer.new(nil, nil, left && (left / Site::MICROSECONDS), before.zero?) unless fence
+
+        @site.call(next_holder, next_token, deadline) if grant.share && next_token
+        AcquireRequest::Answer.new(fence, asked_at)
+      end
+
+      # @return [Array(Float, Boolean, Float), nil] how long the key is still held, is nobody before it, how long its place lasts
+      def look(grant, deadline)
+        left, first, place = @site.work(deadline) { |connection| tables.look(connection, grant.key, grant.token, deadline) }
+        place && [left / Site::MICROSECONDS, first, place / Site::MICROSECONDS]
       end
 
       def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         refuse_inside("taking of several keys": true) if inside?
-        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch) }
-        group = Group.new(@site, grants, ttl)
+        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch).tap { |one| one.wants(ttl) } }
         refused = nil
+        doubt = false
         Dispatcher.start
         started = Clock.now
-        holds = handing_out(given, -> { group.leave }) do
-          refused = group.run
+        holds = handing_out(given, -> { leave_all(grants, doubt) }) do
+          doubt = true
+          refused = take_together(grants, ttl)
+          doubt = false
           grants.map { |grant| hold_of(grant, Clock.now - started, false) } unless refused
         end
         holds || refused
+      end
+
+      # @return [Integer, nil] nil: they are given; else of one that is held or waited for
+      def take_together(grants, ttl)
+        deadline = Clock.now + @attempt_timeout
+        wanted = grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
+        asked_at = nil
+        fences = @site.work(deadline) do |connection|
+          asked_at = Clock.now
+          tables.acquire_all(connection, wanted, micros(ttl), deadline)
+        end
+        refused = grants.index { |grant| !fences.key?(grant.key) }
+        grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
+        refused
+      end
+
+      # One that cannot be released keeps none of the others from it.
+      def leave_all(grants, doubt)
+        grants.each do |grant|
+          if grant.fence && grant.ended.nil? then grant.release(0.0)
+          elsif doubt then take_back(grant, AcquireRequest::AT_ONCE_S)
+          end
+        rescue *Locking::Taking::STORE_FAILURES
+          nil # it is tried again in the background
+        end
       end
 
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
@@ -250,6 +377,7 @@ module Plock
         raise ArgumentError, "not the dump of a lease" unless fence
 
         grant = Grant.new(self, key, token_of(heir), share: share, renew: renew, max_hold: max_hold, watch: watch)
+        grant.wants(ttl || granted)
         adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
           fence, left = adopt_row(grant, token, ttl)
@@ -257,26 +385,17 @@ module Plock
         end
       end
 
-      # In one transaction, which holds the key's row.
-      #
-      # @param token [String] of the owner that left it
+      # @param token [String] of the owner that left it, and what is noted of which does not change
       # @return [Array(Integer, Integer), nil] fence and microseconds that are left; nil: it is not held any more
       def adopt_row(grant, token, ttl)
         deadline = soon
-        @site.work_on(grant.key, deadline) do |connection, head, line|
-          left = grant.share ? line.inside.find { |claim| claim.token == token } : (head if head.held? && head.token == token)
-          next unless left
-
-          grant.relabel(left.holder && who(left.holder).last)
-          ends_at = ttl ? head.now + micros(ttl) : left.expires_at
-          tables.hand_over(connection, grant.key, (left.id if grant.share), grant.token, head.next_fence, ends_at,
-                           @site.record(grant.label, grant.token), deadline)
-          [head.next_fence, ends_at - head.now]
+        shared = !grant.share.nil?
+        @site.work(deadline) do |connection|
+          left = tables.holder_of(connection, token, grant.key, shared, deadline) or next
+          grant.relabel(who(left).last)
+          tables.hand_over(connection, grant.key, token, grant.token, ttl && micros(ttl), @site.record(grant.label, grant.token), shared,
+                           deadline)
         end
-      end
-
-      def take_adoption_back(grant)
-        @site.settle_later(grant.key, grant.token, Clock.now + TAKEN_BACK_S)
       end
 
       def examine(key, _shared, budget = nil)
@@ -284,12 +403,12 @@ module Plock
         head, acquired_at, claims = @site.work(deadline) { |connection| tables.examine(connection, key, deadline) }
         return unless head
 
-        line = Line.new(head, claims)
-        return if line.idle?
+        waiting, inside = claims.select { |claim| claim.expires_at > head.now }.partition { |claim| claim.fence.nil? }
+        holders = inside.map { |claim| holder(claim, head.now) }
+        holders << single_holder(head, acquired_at) if head.expires_at > head.now
+        return if holders.empty? && waiting.empty?
 
-        holders = line.inside.map { |claim| holder(claim, head.now) }
-        holders << single_holder(head, acquired_at) if head.held?
-        [holders, line.waiting.map { |claim| [*who(claim.holder), since(claim.acquired_at), claim.mode] }]
+        [holders, waiting.map { |claim| [*who(claim.holder), since(claim.acquired_at), claim.mode] }]
       end
 
       def holder(claim, now)
@@ -320,20 +439,14 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        owners, following = @site.work_on(key, deadline) do |connection, head, line|
-          next unless line.held?
-
-          tables.vacate(connection, key, deadline)
-          tables.remove(connection, (line.inside + line.gone).map(&:id), deadline)
-          [line.inside.map { |claim| [claim.holder, claim.token] } + (head.held? ? [[head.holder, head.token]] : []),
-           line.waiting.first]
-        end
-        return false unless owners
+        rows = @site.work(deadline, Site::RELEASE) { |connection| tables.break(connection, key, deadline) }
+        owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
+        return false if owners.empty?
 
         begin
-          @site.tell_of_loss(owners, deadline)
+          @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
         ensure
-          @site.call(following, deadline) # also where it is a lease of whoever breaks it, and he has heard of it
+          @site.call(*waiting.first.first(2), deadline) if waiting.any? # also when the caller breaks its own lease, and has heard of it
         end
         true
       end

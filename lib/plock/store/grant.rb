@@ -5,14 +5,15 @@ require_relative "../dispatcher"
 
 module Plock
   class Store
-    # One lease of a store that is written in Ruby: what is known of it here, and the bookkeeping of its renewal. It outlives the
-    # {GrantHold} that callers have, so that a keeper can see to it, and a finalizer tell of it.
+    # One lease of a store that is written in Ruby: what is known of it here, and the bookkeeping of
+    # its renewal. It outlives the {GrantHold} that callers have, so that the {Scheduler} can look
+    # after it, and a finalizer report it.
     #
-    # Whatever is asked of the store about it is asked by one thread at a time.
+    # One thread at a time asks the store about it.
     #
     # @api private
     class Grant
-      # Of a ttl is left when it is renewed, two thirds.
+      # A lease is renewed after a third of its ttl.
       RENEWALS_PER_TTL = 3
 
       # Seconds for which a lease that is renewed automatically is left alone: most blocks are shorter, and such a lease costs nothing.
@@ -30,8 +31,12 @@ module Plock
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
       attr_reader :ended
 
-      # @return [Float, nil] when the keeper is to see to it, on {Clock}
+      # @return [Float, nil] when the scheduler is to look after it, on {Clock}
       attr_reader :due_at
+
+      # By which part of the time between two renewals a renewal can come early, to be sent together
+      # with others.
+      TOGETHER = 0.1
 
       # @param guarded [Boolean] must the store do something when it is over?
       def initialize(store, key, token, share: nil, label: nil, renew: false, max_hold: nil, watch: false, guarded: false)
@@ -51,18 +56,32 @@ module Plock
         @pid = Process.pid
       end
 
-      # It was granted, to whoever asked at that moment.
+      # The store has granted it. A lease that is over before its owner knows of it is no lease, and
+      # the server may still have it.
       #
       # @param asked_at [Float] on {Clock}, before the request left
       # @param ttl [Float] seconds
-      # @param left [Float] seconds, where it is older than that
+      # @param left [Float] seconds, if it is older than that
       # @return [self]
+      # @raise [UnavailableError] its time is over by now
       def given(fence, asked_at, ttl, left = ttl)
+        if Clock.now >= end_of(asked_at, ttl, left)
+          raise UnavailableError.new("the store took longer to answer than the lease lasts", code: :timed_out)
+        end
+
         @fence = fence
         @acquired_at = asked_at
         @limit = @max_hold && (asked_at + @max_hold)
         date(asked_at, ttl, left)
         self
+      end
+
+      # It is asked for.
+      #
+      # @param ttl [Float] seconds
+      # @return [void]
+      def wants(ttl)
+        @ttl = ttl
       end
 
       # It is asked for anew.
@@ -71,6 +90,9 @@ module Plock
       def rename(token)
         @token = token
       end
+
+      # @return [Boolean] does it have something, though it was not given?
+      def pending? = false
 
       # It is taken over from somebody who called it so.
       #
@@ -115,7 +137,12 @@ module Plock
       def release(keep, deadline = nil)
         ending do
           finish(:released)
-          @store.give_back(self, keep, deadline)
+          answered = false
+          ours = @store.give_back(self, keep, deadline)
+          answered = true
+          ours
+        ensure
+          @store.give_back_later(self, keep) unless answered || @valid_until.nil? # or its owner may ask again, by its own name
         end
       end
 
@@ -159,24 +186,58 @@ module Plock
       #
       # @return [void]
       def ask_soon
-        return unless @due_at
-
-        @due_at = Clock.now
-        @store.tend(self)
+        schedule(Clock.now) if @due_at && @ended.nil?
       end
 
-      # The keeper's turn: renews it, or sees whether it is still there, or finds that it is over. Where somebody else is just asking
-      # about it, a moment later.
+      # The scheduler looks after several at once: see {Renewal}.
+      def together? = true
+
+      # Nothing else is asked about it until {#end_turn}.
+      #
+      # @return [Boolean] false: another thread is just asking, and the scheduler looks again later
+      def take_turn
+        return true if @lock.try_lock
+
+        schedule(Clock.now + SLACK_S) if @ended.nil?
+        false
+      end
+
+      # @return [void]
+      def end_turn = @lock.unlock
+
+      # What the scheduler is to ask about it now. The next moment is in the schedule from here on,
+      # whatever comes of the request.
+      #
+      # @return [Float, Symbol, nil] for how many seconds it is to be renewed; `:check`: whether it is
+      #   still there; nil: nothing
+      def plan(now)
+        return if @ended
+        return lose && nil if now >= @valid_until
+        return schedule(@valid_until) if @limit && now >= @limit
+        return attend if @left_alone
+
+        schedule([now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
+        return [@ttl, @doubtful, @limit && (@limit - now)].compact.min if @renew
+        return :check if @watch
+
+        schedule(@valid_until)
+      end
+
+      # @param answer [Boolean, nil] was it ours? Nil: the store could not say
+      # @return [void]
+      def renewed(asked_at, span, answer)
+        return if answer.nil? || @ended
+        return lose unless answer
+
+        date(asked_at, @ttl, span)
+        notice([:renewed, id, Clock.now - asked_at]) if Events.renewals
+      end
+
+      # It is still there.
       #
       # @return [void]
-      def tend
-        return @due_at = Clock.now + SLACK_S unless @lock.try_lock
-
-        begin
-          tend_now if @ended.nil?
-        ensure
-          @lock.unlock
-        end
+      def seen
+        schedule([Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
       end
 
       # @return [String] without the token
@@ -221,8 +282,14 @@ module Plock
         return unless @due_at
 
         now = Clock.now
-        @due_at = [@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min
+        schedule([@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min)
+      end
+
+      # @return [nil]
+      def schedule(at)
+        @due_at = at
         @store.tend(self)
+        nil
       end
 
       def finish(how)
@@ -231,37 +298,12 @@ module Plock
         @store.forget(self)
       end
 
-      def tend_now
-        now = Clock.now
-        return lose if now >= @valid_until
-        return @due_at = @valid_until if @limit && now >= @limit
-
-        return attend if @left_alone
-        return renew(now) if @renew
-
-        @watch ? check : @due_at = @valid_until
-      rescue *Locking::Taking::STORE_FAILURES
-        @due_at = [Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min
-      end
-
-      # The block is a long one: from now on the lease is seen to.
+      # The block is a long one: from now on the lease is looked after.
+      #
+      # @return [nil]
       def attend
         @left_alone = false
-        @due_at = [@renew_at, @valid_until].min
-        @store.tend(self)
-      end
-
-      def renew(now)
-        span = [@ttl, @doubtful, @limit && (@limit - now)].compact.min
-        return unless prolong(now, @ttl, span)
-
-        notice([:renewed, id, Clock.now - now]) if Events.renewals
-      end
-
-      def check
-        return lose unless @store.still?(self)
-
-        @due_at = [Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min
+        schedule([@renew_at, @valid_until].min)
       end
 
       def prolong(asked_at, ttl, span)
@@ -274,10 +316,15 @@ module Plock
       def date(asked_at, ttl, left)
         @ttl = ttl
         @valid_until = end_of(asked_at, ttl, left)
-        @renew_at = asked_at + (left / RENEWALS_PER_TTL)
-        @due_at = @watch || @renew ? [@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min : (@valid_until if @guarded)
-        @store.tend(self) if @due_at
+        @renew_at = with_others(asked_at + (left / RENEWALS_PER_TTL), left / RENEWALS_PER_TTL)
+        if @watch || @renew then schedule([@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min)
+        elsif @guarded then schedule(@valid_until)
+        else @due_at = nil
+        end
       end
+
+      # Leases whose renewals fall into the same part of the time are renewed in one request.
+      def with_others(at, third) = at - (at % (third * TOGETHER))
 
       # Halfway to its renewal at the latest.
       def look_at(asked_at)

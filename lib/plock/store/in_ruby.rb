@@ -4,7 +4,9 @@ require "etc" # of which Record has the name of this host
 require_relative "../locking"
 require_relative "grant"
 require_relative "grant_hold"
-require_relative "keeper"
+require_relative "acquire_request"
+require_relative "renewal"
+require_relative "scheduler"
 require_relative "pool"
 require_relative "turns"
 require_relative "../record"
@@ -12,8 +14,8 @@ require_relative "../record"
 module Plock
   class Store
     # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
-    # what its {Grant} calls. Such a store has `asking_for`, `prolong`, `still?`, `give_back`, `downgrade` and `disconnect`, and what
-    # {Locking} asks of every store besides {#take}.
+    # what its {Grant} calls. Such a store has what {AcquireRequest} asks for, `prolong`, `still?`, `give_back`, `downgrade` and
+    # `disconnect`, what {Locking} asks of every store besides {#take}, and a `@scheduler`.
     #
     # @api private
     module InRuby
@@ -21,6 +23,9 @@ module Plock
 
       # Seconds.
       SPANS = (0.001..3600.0).freeze
+
+      # Seconds between two attempts to release in the background.
+      GIVING_BACK_S = [0.1, 2.0].freeze
 
       # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
       #
@@ -32,27 +37,65 @@ module Plock
       end
 
       # @api private
-      # Has the keeper see to a grant.
+      # Has the scheduler look after a lease.
       #
       # @return [void]
       def tend(grant)
-        @keeper.tend(grant)
+        at = grant.due_at
+        @scheduler.schedule(grant, at) if at
       end
 
       # @api private
       # @return [void]
       def forget(grant)
-        @keeper.forget(grant)
+        @scheduler.cancel(grant)
       end
 
       # @api private
-      # Takes back what may have been granted, where the store has just failed and would hold up whoever asked.
+      # Renews leases for the same span, one after the other when the store cannot do it at once.
+      #
+      # @param grants [Array<Grant>]
+      # @param span [Float] seconds
+      # @return [Hash{Grant => Boolean, nil}] was it ours? nil: the store did not say
+      def prolong_all(grants, span)
+        grants.to_h do |grant|
+          [grant, prolong(grant, span)]
+        rescue Error
+          [grant, nil]
+        end
+      end
+
+      # @api private
+      # @return [Reach, nil] nil: a request tries until its patience ends
+      attr_reader :reach
+
+      # @api private
+      # Takes back what may have been granted, when the store has just failed and would hold up the
+      # caller.
       #
       # @return [void]
-      def settle_later(grant)
-        @keeper.errand do
-          settle(grant)
+      def take_back_later(grant)
+        grant = stand_in_for(grant)
+        @scheduler.call_later do
+          take_back(grant)
           nil
+        end
+      end
+
+      # @api private
+      # A release that failed, or was interrupted, is tried again until the lease is over.
+      #
+      # @param keep [Float] seconds that the key is to stay taken, from now on
+      # @return [void]
+      def give_back_later(grant, keep)
+        kept_until = Clock.now + keep
+        pause = Backoff.new(*GIVING_BACK_S, 2.0)
+        @scheduler.call_later do
+          give_back(grant, [kept_until - Clock.now, 0.0].max)
+          nil
+        rescue Error
+          again = Clock.now + pause.next
+          again if again < [grant.valid_until, kept_until].max
         end
       end
 
@@ -60,13 +103,20 @@ module Plock
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
-        asking = asking_for(grant, ttl)
+        request = request_for(grant, ttl)
         started = Clock.now
-        Dispatcher.start # whose hold is collected must find it there
-        handing_out(given, -> { asking.leave }) do
-          hold_of(grant, Clock.now - started, asking.contended?) if asking.run(wait)
+        Dispatcher.start # it reports a lease that is collected
+        handing_out(given, -> { request.leave }) do
+          hold_of(grant, Clock.now - started, request.contended?) if request.run(wait)
         end
       end
+
+      def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
+
+      def scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
+
+      # The token that is to be taken back, whatever becomes of the grant.
+      def stand_in_for(grant) = Grant.new(self, grant.key, grant.token, share: grant.share)
 
       # One after the other, where nothing takes several at once.
       def take_all(*)
@@ -105,8 +155,9 @@ module Plock
         doubt = !lasting
         handing_out(given, -> { give_up(grant, doubt) }) do
           fence, asked_at, ttl, left = yield
+          grant.given(fence, asked_at, ttl, left) if fence
           doubt = false
-          hold_of(grant.given(fence, asked_at, ttl, left), 0.0, false) if fence
+          hold_of(grant, 0.0, false) if fence
         end
       end
 
@@ -119,7 +170,7 @@ module Plock
       end
 
       # What may have been granted, where nobody waits for the answer.
-      def take_adoption_back(grant) = settle_later(grant)
+      def take_adoption_back(grant) = take_back_later(grant)
 
       # @param dump [String, nil] of a lease whose token is to be used again
       # @return [String]

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "etc"
 require_relative "per_process"
 require_relative "turns"
 
@@ -11,6 +12,43 @@ module Plock
     class Lines
       # One who waits.
       Waiter = Struct.new(:turn, :facts)
+
+      # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others are called when they are first.
+      class Place
+        # @param lines [Lines]
+        # @param key [String]
+        # @param facts [Array] as for {Lines#join}
+        def initialize(lines, key, facts)
+          @lines = lines
+          @key = key
+          @waiter = lines.join(key, facts)
+        end
+
+        # @return [void]
+        def ready; end
+
+        # @return [Boolean]
+        def first? = @lines.first?(@key, @waiter)
+
+        # No other process calls it.
+        def callable? = false
+
+        # @return [Boolean] was it called?
+        def await(seconds) = @waiter.turn.await(seconds)
+
+        # @return [void]
+        def renew; end
+
+        # @return [void]
+        def leave = @lines.leave(@key, @waiter)
+      end
+
+      # @param request [AcquireRequest]
+      # @return [Place]
+      def line_up(request)
+        Place.new(self, request.key, [Etc.uname[:nodename], Process.pid, Thread.current.native_thread_id, request.grant.label,
+                                      Process.clock_gettime(Process::CLOCK_REALTIME), nil])
+      end
 
       def initialize
         @lines = PerProcess.new { {} }

@@ -6,7 +6,6 @@ require_relative "in_ruby"
 require_relative "by_owner"
 require_relative "memcached/client"
 require_relative "lines"
-require_relative "polling"
 require_relative "reach"
 
 module Plock
@@ -56,7 +55,7 @@ module Plock
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
         @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
         @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
-        @keeper = Keeper.new
+        @scheduler = scheduler
         @lines = Lines.new
         @watched = {}
         @closed = false
@@ -69,10 +68,33 @@ module Plock
       end
 
       # @api private
+      attr_reader :attempt_timeout
+
+      # @api private
+      # Callers of this process that wait already come first.
+      #
+      # @return [AcquireRequest::Answer, nil]
+      def ask(request, how, _deadline)
+        return if how == :once && @lines.anybody?(request.key)
+
+        asked_at = Clock.now
+        fence = add(request.grant, request.ttl)
+        AcquireRequest::Answer.new(fence, asked_at) if fence
+      end
+
+      # @api private
+      def line_up(request) = @lines.line_up(request)
+
+      # Two requests: between them the lease may end, and somebody else take the key with a smaller fence. So the key is read last.
+      #
+      # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl)
         work do |client|
-          next_fence(client, grant.key) if client.add(grant.key, value(grant, ttl), seconds(ttl))
+          next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
+
+          fence = next_fence(client, grant.key)
+          fence if owner(client.read(grant.key)) == grant.token
         end
       end
 
@@ -101,18 +123,19 @@ module Plock
       end
 
       # @api private
-      # Takes back what may have been granted, now and once more, where the request may arrive after that.
+      # Takes back what may have been granted, now and once more, for the request may arrive after that.
       #
       # @return [void]
-      def settle(grant)
-        give_back(grant, 0.0)
+      def take_back(grant, within = @attempt_timeout)
+        give_back(grant, 0.0, Clock.now + within)
       rescue UnavailableError
         nil # it ends with its time
       ensure
-        @keeper.errand(AFTERMATH_S) do
+        grant = stand_in_for(grant)
+        @scheduler.call_later(AFTERMATH_S) do
           give_back(grant, 0.0)
           nil
-        rescue UnavailableError
+        rescue Error
           nil
         end
       end
@@ -124,13 +147,13 @@ module Plock
       # @api private
       def tend(grant)
         @watched[grant.token] = grant
-        @keeper.tend(grant)
+        super
       end
 
       # @api private
       def forget(grant)
         @watched.delete(grant.token)
-        @keeper.forget(grant)
+        super
       end
 
       private
@@ -152,10 +175,10 @@ module Plock
         !@lines.anybody?(grant.key) && !add(grant, ttl).nil?
       end
 
-      def asking_for(grant, ttl)
+      def request_for(grant, ttl)
         unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
 
-        Polling.new(self, @lines, grant, ttl, @reach)
+        super
       end
 
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)

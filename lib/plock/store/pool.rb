@@ -5,7 +5,8 @@ require_relative "../errors"
 
 module Plock
   class Store
-    # The connections of one store that is written in Ruby. They are opened when they are needed, and lent to one at a time.
+    # The connections of one store that is written in Ruby. They are opened when they are needed, and lent to one at a time. Calls
+    # that must not wait behind others can have more than the pool's size: a release one more, a renewal two.
     #
     # What is lent is in its loan before anything can interrupt, so that one place takes it back. A forked child has none of its
     # parent's: they are forgotten there without a word to the server, those that are lent too.
@@ -14,8 +15,8 @@ module Plock
     #
     # @api private
     class Pool
-      # A connection in somebody's hands, or the room for one.
-      Loan = Struct.new(:connection, :room, :pool_pid)
+      # A connection in somebody's hands, or the room for one, for which another thread may be connecting.
+      Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       NEVER = { Object => :never }.freeze
       private_constant :Loan, :NEVER
@@ -29,12 +30,13 @@ module Plock
       end
 
       # @param deadline [Float] on {Clock}
+      # @param reserve [Integer] of connections that this call can have besides
       # @yieldparam connection [Object]
       # @return [Object] the block's value
       # @raise [Error] none could be had until then
-      def with(deadline)
+      def with(deadline, reserve = 0)
         loan = Loan.new
-        fill(loan, deadline)
+        fill(loan, deadline, reserve)
         yield loan.connection
       ensure
         take_back(loan) if loan
@@ -47,14 +49,15 @@ module Plock
 
       # @return [void]
       # @raise [Error]
-      def fill(loan, deadline)
+      def fill(loan, deadline, reserve = 0)
         discard_all
-        await_room(deadline) until Thread.handle_interrupt(NEVER) { @lock.synchronize { reserve(loan) } }
+        @closed = false if reserve.zero?
+        await_room(deadline, reserve) until Thread.handle_interrupt(NEVER) { @lock.synchronize { reserve(loan, reserve) } }
         return if loan.connection&.usable?
 
         drop(loan.connection) if loan.connection
         loan.connection = nil
-        loan.connection = open
+        connect(loan, deadline)
       end
 
       # @return [void]
@@ -62,8 +65,11 @@ module Plock
         Thread.handle_interrupt(NEVER) do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
-          loan.room = nil
-          put_back(loan.connection)
+          connecting = @lock.synchronize do
+            loan.room = nil
+            loan.connecting
+          end
+          put_back(loan.connection) unless connecting # else that thread does it
         end
       end
 
@@ -71,10 +77,12 @@ module Plock
       #
       # @return [Object]
       # @raise [Error]
-      def open
-        connection = @open.call
-        @lock.synchronize { @all << connection }
-        connection
+      def open(deadline = Float::INFINITY)
+        loan = Loan.new(nil, true)
+        connect(loan, deadline)
+        loan.connection
+      ensure
+        @lock.synchronize { loan.room = nil } # what comes later is closed
       end
 
       # @return [void]
@@ -83,11 +91,12 @@ module Plock
         connection.close if ours
       end
 
-      # Closes those that nobody uses at the moment.
+      # Closes those that nobody uses at the moment, and others when they are given back, until somebody asks for one again.
       #
       # @return [void]
       def close
         idle = @lock.synchronize do
+          @closed = true
           @count -= @idle.size
           @idle.tap { @idle = [] }
         end
@@ -114,32 +123,65 @@ module Plock
         @idle = []
         @all = []
         @count = 0
+        @closed = false
+      end
+
+      # Puts a new connection into the loan.
+      def connect(loan, _deadline) = fulfil(loan)
+
+      # A loan that has been given back meanwhile takes none: then the connection is the pool's.
+      def fulfil(loan)
+        begun = @lock.synchronize { loan.connecting = !loan.room.nil? }
+        connection = @open.call if begun
+      ensure
+        begun && Thread.handle_interrupt(NEVER) do
+          abandoned = @lock.synchronize do
+            @all << connection if connection
+            loan.connection = connection
+            loan.connecting = false
+            loan.room.nil?
+          end
+          if abandoned && loan.pool_pid then put_back(connection)
+          elsif abandoned && connection then drop(connection)
+          end
+        end
       end
 
       # @return [Boolean] is there a connection, or room for one?
-      def reserve(loan)
-        loan.connection = @idle.pop
-        return false if loan.connection.nil? && @count >= @size
+      def reserve(loan, more)
+        return false if full?(more)
 
+        loan.connection = @idle.pop
         @count += 1 unless loan.connection
         loan.pool_pid = @pid
         loan.room = true
       end
 
-      def await_room(deadline)
-        left = deadline - Clock.now
-        raise UnavailableError.new("all #{@size} connections of the store are in use", code: :busy) unless left.positive?
+      # Are so many lent?
+      def full?(more) = @count - @idle.size >= @size + more
 
-        @lock.synchronize { @returned.wait(@lock, left) if @idle.empty? && @count >= @size }
+      def await_room(deadline, more)
+        left = deadline - Clock.now
+        raise UnavailableError.new("all #{@size} connections of the store are in use", code: :saturated) unless left.positive?
+
+        Fiber.current_scheduler ? await_as_fiber(left, more) : @lock.synchronize { @returned.wait(@lock, left) if full?(more) }
+      end
+
+      # On Ruby 3.1 a fiber that is stopped while it waits does not have the lock.
+      def await_as_fiber(left, more)
+        @lock.lock
+        @returned.wait(@lock, left) if full?(more)
+      ensure
+        @lock.unlock if @lock.owned?
       end
 
       def put_back(connection)
-        idle = connection&.usable?
+        idle = connection&.usable? && !@closed
         drop(connection) if connection && !idle
       ensure
         @lock.synchronize do
           idle ? @idle << connection : @count -= 1
-          @returned.signal
+          @returned.broadcast
         end
       end
     end

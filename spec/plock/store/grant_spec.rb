@@ -23,6 +23,8 @@ RSpec.describe Plock::Store::Grant do
         true
       end
 
+      def prolong_all(grants, span) = grants.to_h { |grant| [grant, prolong(grant, span)] }
+
       def still?(_grant) = true
 
       def tend(grant) = @tended << grant.due_at
@@ -42,6 +44,8 @@ RSpec.describe Plock::Store::Grant do
     store.failure = nil
   end
 
+  def look_after(grant) = Plock::Store::Renewal.call(store, [grant])
+
   it "ends by the shorter of the two spans where an extension is in doubt" do
     lease = grant
     fail_to_extend(lease, 1.0)
@@ -50,7 +54,7 @@ RSpec.describe Plock::Store::Grant do
     expect(lease.valid_until).to be <= now + 1.0
   end
 
-  it "is watched by the keeper until then, so that its loss is told in time" do
+  it "is looked after by the scheduler until then, so that its loss is told in time" do
     lease = grant(watch: true)
     fail_to_extend(lease, 1.0)
     expect([store.tended.last, lease.due_at]).to all(be <= now + 1.0)
@@ -61,20 +65,20 @@ RSpec.describe Plock::Store::Grant do
     fail_to_extend(lease, 1.0)
     expect(lease.due_at).to be <= now + 0.5
     2.times do
-      lease.tend
+      look_after(lease)
       expect(store.spans.last).to eq(1.0)
       expect(lease).to have_attributes(ttl: 30.0, valid_until: be_between(Plock::Clock.now, Plock::Clock.now + 1.0))
       expect(lease.due_at).to be <= Plock::Clock.now + 0.5
     end
     expect(lease.extend(20.0)).to be(true) # this is certain
-    lease.tend
+    look_after(lease)
     expect(store.spans.last).to eq(20.0)
   end
 
   it "is renewed as ever where the extension that is in doubt was longer" do
     lease = grant(watch: true, renew: true)
     fail_to_extend(lease, 60.0)
-    lease.tend
+    look_after(lease)
     expect(store.spans.last).to eq(30.0)
   end
 

@@ -3,7 +3,6 @@
 require "zlib"
 require "plock/store/database"
 require_relative "advisory/connection"
-require_relative "alarm"
 
 class Locker
   # PostgreSQL's advisory locks with two numbers, as the gem of this name takes them: the lock ends with a transaction of its own, on a
@@ -91,9 +90,9 @@ class Locker
     end
 
     def hold(connection, block)
-      alarm = Alarm.new(LockConnectionLost)
+      alarm = Plock::LossAlarm.new(LockConnectionLost) { |error| raise error }
       alarm.around do
-        connection.watch { |message| alarm.call(message) }
+        connection.watch { |message| alarm.raise_inside(LockConnectionLost.new(message)) }
         alarm.hearing(&block)
         done = true
       ensure

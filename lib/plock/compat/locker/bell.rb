@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "plock/store/database"
+require "plock/store/backoff"
 require "plock/store/lines"
 require "plock/store/per_process"
 
@@ -11,9 +12,8 @@ class Locker
   #
   # @api private
   class Bell
-    # How often one looks: first, by which factor longer each time, and at most. Seconds.
+    # Seconds between two looks of the first in line: the first time, and at most.
     FIRST_S = 0.004
-    FACTOR = 1.5
     MOST_S = 0.5
 
     # How long it may take until one can be called, before one waits without.
@@ -26,7 +26,7 @@ class Locker
     # The adapters to databases that can call somebody.
     CALLING = %w[PostgreSQL PostGIS].freeze
 
-    private_constant :FIRST_S, :FACTOR, :MOST_S, :LISTEN_S, :CONNECTIONS, :CONNECT_S, :CALLING
+    private_constant :FIRST_S, :MOST_S, :LISTEN_S, :CONNECTIONS, :CONNECT_S, :CALLING
 
     @bells = Plock::Store::PerProcess.new { {} }
 
@@ -103,13 +103,13 @@ class Locker
     end
 
     def wait_for_turn(call, waiter)
-      pause = FIRST_S
+      pause = Plock::Store::Backoff.new(FIRST_S, MOST_S)
       loop do
         next waiter.turn.await(MOST_S) unless @lines.first?(call, waiter)
         return if yield
 
-        called = waiter.turn.await(@listener&.hearing? ? MOST_S : pause * rand(0.5..1.0))
-        pause = called ? FIRST_S : [pause * FACTOR, MOST_S].min
+        called = waiter.turn.await(@listener&.hearing? ? MOST_S : pause.next)
+        pause.reset if called
       end
     end
   end

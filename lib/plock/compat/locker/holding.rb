@@ -2,6 +2,8 @@
 
 require "plock/background"
 require "plock/store/aside"
+require "plock/store/per_process"
+require "plock/store/scheduler"
 
 class Locker
   # What goes on while a block has the lock: a thread renews it, and has the block hear where that finds somebody else, or nobody until
@@ -24,12 +26,17 @@ class Locker
 
     private_constant :RETRY, :RETRY_S, :LAST_S, :DRIFT, :LEAVING
 
+    @schedulers = Plock::Store::PerProcess.new { Plock::Store::Scheduler.new }
+
+    # @return [Plock::Store::Scheduler] of this process
+    def self.scheduler = @schedulers.enter(&:itself)
+
     # @param locker [Locker] that is to have it
     # @param rows [Rows]
     def initialize(locker, rows)
       @locker = locker
       @rows = rows
-      @alarm = Alarm.new(LockStolen)
+      @alarm = Plock::LossAlarm.new(LockStolen) { |error| raise error }
       @lock = Mutex.new
       @moved = ConditionVariable.new
       @over = false
@@ -69,7 +76,7 @@ class Locker
         pause = renewed? ? @locker.renew_every : [[left * RETRY, RETRY_S.begin].max, RETRY_S.end].min
         next if left.positive?
 
-        break @alarm.call("the lock on #{@locker.key.inspect} could not be renewed before its time was over")
+        break alarm("the lock on #{@locker.key.inspect} could not be renewed before its time was over")
       end
     end
 
@@ -91,8 +98,10 @@ class Locker
 
     def stolen
       @over = true
-      @alarm.call("somebody else has taken the lock on #{@locker.key.inspect}")
+      alarm("somebody else has taken the lock on #{@locker.key.inspect}")
     end
+
+    def alarm(message) = @alarm.raise_inside(LockStolen.new(message))
 
     def over_after?(seconds)
       @lock.synchronize do
@@ -126,9 +135,20 @@ class Locker
       warn_of("interrupted") unless answered || release_aside
     end
 
-    # Asking for it has come to nothing.
+    # Asking for it has come to nothing. The database may still carry out what was asked, so the row is given back until nothing of
+    # it can be left; whoever asks again does so under another name.
     def give_up
-      release_aside unless @locker.locked == false
+      return if @locker.locked == false || @pid != Process.pid
+
+      key, owner, over_at = @locker.key, @locker.identifier, Plock::Clock.now + @locker.lock_for
+      return release_aside unless @locker.rename
+
+      Holding.scheduler.call_later do
+        again_at = Plock::Clock.now + LAST_S / 2
+        again_at unless @rows.release(key, owner) || again_at > over_at
+      rescue ActiveRecord::ActiveRecordError 
+        again_at unless again_at > over_at
+      end
     end
 
     # Where nobody knows whether the row is ours, or its connection is in the middle of something. In a transaction of the caller's,

@@ -101,8 +101,20 @@ class Locker
         kind = KINDS.fetch(connection.adapter_name) do |adapter|
           raise Plock::UnsupportedError.new("Locker needs PostgreSQL, MySQL, MariaDB or SQLite (the adapter is #{adapter})", code: :unsupported)
         end
-        yield connection, kind
+        undisturbed(connection) { yield connection, kind }
       end
+    end
+
+    # Of a connection that was left in the middle of a statement, Active Record's pool does not know; another thread would get it.
+    def undisturbed(connection)
+      value = yield
+      ended = true
+      value
+    rescue ActiveRecord::ActiveRecordError
+      ended = true
+      raise
+    ensure
+      connection.throw_away! unless ended || connection.transaction_open?
     end
 
     def clock(kind, seconds)

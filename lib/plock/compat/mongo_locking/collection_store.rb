@@ -2,7 +2,6 @@
 
 require "plock/store/in_ruby"
 require "plock/store/lines"
-require "plock/store/polling"
 require_relative "documents"
 require_relative "profile"
 require_relative "takeover"
@@ -43,8 +42,9 @@ module Mongo
         raise InvalidConfig, "not a collection: #{collection.class}" unless Documents.usable?(collection)
 
         @profile = Profile.new(**options)
-        @documents = Documents.new(collection, check_seconds("attempt_timeout", attempt_timeout))
-        @keeper = ::Plock::Store::Keeper.new
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @documents = Documents.new(collection, @attempt_timeout)
+        @scheduler = scheduler
         @lines = ::Plock::Store::Lines.new
         @watched = {}
         @takeover = Takeover.new(@documents)
@@ -54,6 +54,24 @@ module Mongo
 
       # @return [String]
       def url = "mongo:"
+
+      # @api private
+      attr_reader :attempt_timeout
+
+      # @api private
+      # Callers of this process that wait already come first.
+      #
+      # @return [Plock::Store::AcquireRequest::Answer, nil]
+      def ask(request, how, _deadline)
+        return if how == :once && @lines.anybody?(request.key)
+
+        asked_at = ::Plock::Clock.now
+        fence = add(request.grant, request.ttl)
+        ::Plock::Store::AcquireRequest::Answer.new(fence, asked_at) if fence
+      end
+
+      # @api private
+      def line_up(request) = @lines.line_up(request)
 
       # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
@@ -86,22 +104,29 @@ module Mongo
         found = take_down(mine(grant))
         @lines.call_first(grant.key)
         running?(found)
-      rescue ::Plock::UnavailableError
-        take_back_later(grant.key, grant.token)
-        raise
       end
 
       # @api private
-      # Takes back what may have been granted, now and once more, where the request may arrive after that. Whoever asks again does so
-      # under another name.
+      # Takes back what may have been granted, now and once more, for the request may arrive after that.
       #
       # @return [void]
-      def settle(grant)
-        key, token = grant.key, grant.token
-        grant.rename(::Plock.token)
-        take_back(key, token)
+      def take_back(grant, *)
+        undo(grant.key, grant.token)
       ensure
-        take_back_later(key, token) if token
+        take_back_later(grant)
+      end
+
+      # Again and again while the collection cannot be asked, as long as a lock lives of which nobody has said more.
+      #
+      # @api private
+      # @return [void]
+      def take_back_later(grant)
+        key, token = grant.key, grant.token
+        over_at = ::Plock::Clock.now + Locker::DEFAULT_OPTIONS[:max_lifetime]
+        @scheduler.call_later(AFTERMATH_S) do
+          again_at = ::Plock::Clock.now + AFTERMATH_S
+          again_at unless undo(key, token) || again_at > over_at
+        end
       end
 
       # @api private
@@ -132,10 +157,10 @@ module Mongo
         Tenancy.new(self, key, ::Plock.token, **options)
       end
 
-      def asking_for(grant, ttl)
+      def request_for(grant, ttl)
         unsupported("a document has one holder: there are neither semaphores nor read-write locks") if grant.share
 
-        ::Plock::Store::Polling.new(self, @lines, grant, ttl)
+        super
       end
 
       def place_of(store_key)
@@ -166,21 +191,12 @@ module Mongo
       end
 
       # @return [Boolean] could the collection be asked?
-      def take_back(key, token)
+      def undo(key, token)
         found = @documents.find(place_of(key).merge("owner" => token))
         take_down(unmoved(found)) if found && ours?(found)
         true
       rescue ::Plock::UnavailableError
         false
-      end
-
-      # Again and again where it cannot be asked, as long as a lock lives that nobody has said more of.
-      def take_back_later(key, token)
-        over_at = ::Plock::Clock.now + Locker::DEFAULT_OPTIONS[:max_lifetime]
-        @keeper.errand(AFTERMATH_S) do
-          again_at = ::Plock::Clock.now + AFTERMATH_S
-          again_at unless take_back(key, token) || again_at > over_at
-        end
       end
 
       # Others have counted up meanwhile, and will count down.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "plock/store/backoff"
 require_relative "waiting"
 
 class RemoteLock
@@ -17,11 +18,9 @@ class RemoteLock
   module Turnstile
     include Waiting
 
-    # How often one looks: first, by which factor longer each time, and at most. Seconds.
-    FIRST_S = 0.005
-    FACTOR = 1.5
-    MOST_S = 0.05
-    private_constant :FIRST_S, :FACTOR, :MOST_S
+    # Seconds between two looks at the lock: the first time, and at most.
+    LOOK_S = [0.005, 0.05].freeze
+    private_constant :LOOK_S
 
     # @param key [String] as it stands in the store
     # @param seconds [Numeric] until the lock frees itself
@@ -59,16 +58,16 @@ class RemoteLock
     private
 
     def knock(key, seconds, turn, deadline)
-      pause = FIRST_S
+      pause = nil
       until store(key, seconds)
         left = deadline - Plock::Clock.now
         return false unless left.positive?
 
-        sleep([pause * rand(0.5..1.0), left].min)
-        pause = [pause * FACTOR, MOST_S].min
+        pause ||= Plock::Store::Backoff.new(*LOOK_S)
+        sleep([pause.next, left].min)
         keep(turn) if turn.remaining < turn.ttl / 2
       end
-      keep(turn) if pause > FIRST_S # as long as the lock
+      keep(turn) if pause # as long as the lock
       true
     end
 

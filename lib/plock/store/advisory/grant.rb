@@ -28,6 +28,59 @@ module Plock
           @since = now
           @unlocking = Mutex.new
           @loan = store.pool.loan
+          @parted = false
+        end
+
+        # It is granted only as long as the connection lives: a thread waits for the end of that.
+        def given(*)
+          super
+          ConnectionWatch.here.add(self)
+          self
+        end
+
+        # It is asked for anew, over another connection.
+        def rename(token)
+          super
+          @loan = @store.pool.loan
+          @parted = false
+        end
+
+        # @return [Boolean] does it have its connection still?
+        def pending? = @loan.room && !@parted
+
+        # @return [Boolean]
+        def valid?
+          notice_end if super
+          super
+        end
+
+        # @return [Boolean]
+        def lost?
+          notice_end if valid_so_far?
+          super
+        end
+
+        # What {ConnectionWatch} waits for.
+        #
+        # @return [IO, nil]
+        def watched_io = connection&.socket
+
+        # @return [Symbol]
+        def notice_end
+          return :ended if ended || inherited?
+
+          Thread.handle_interrupt(Object => :never) do
+            next :busy unless @lock.try_lock
+
+            begin
+              next :live if ended || connection&.lives?
+
+              lose
+              :ended
+            ensure
+              @lock.unlock
+            end
+          end
         end
 
         # @return [Object]
@@ -83,6 +136,8 @@ module Plock
 
         private
 
+        def valid_so_far? = ended.nil? && !inherited?
+
         def now = Process.clock_gettime(Process::CLOCK_REALTIME)
 
         def part
@@ -94,6 +149,7 @@ module Plock
               clean = yield connection if connection
             ensure
               connection&.spoil unless clean
+              ConnectionWatch.here.remove(self)
               @store.unnote(self)
               @store.pool.take_back(@loan)
             end

@@ -40,6 +40,7 @@ module Plock
         #   is held
         # @raise [Error]
         def lock(connection, key, _share, seconds, deadline)
+          connection.stay_open(deadline)
           asked_at = Clock.now
           held, server_id = connection.run("SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()", name(key), deadline)
                                       .rows.first

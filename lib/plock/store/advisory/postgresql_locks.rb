@@ -46,7 +46,7 @@ module Plock
         # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and the fence; nil: it is held
         # @raise [Error]
         def lock(connection, key, share, seconds, deadline)
-          connection.run("BEGIN", deadline) if @transaction
+          @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
           held, server_id, fence = seconds.positive? ? wait(connection, key, share, seconds, deadline) : try(connection, key, share, deadline)
           done = true
@@ -133,6 +133,12 @@ module Plock
         end
 
         private
+
+        # An open transaction that does nothing is what a lock is: the server's limits for such do not count for it.
+        def begin_transaction(connection, deadline)
+          connection.run("BEGIN", deadline)
+          connection.limits_of_idle_transactions.each { |name| connection.run("SET LOCAL #{name} = 0", deadline) }
+        end
 
         # Of one that may just have been downgraded, either.
         def unlocking(share)

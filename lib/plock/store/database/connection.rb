@@ -24,6 +24,15 @@ module Plock
         # Why a statement failed that would succeed if it were sent again.
         class Again < UnavailableError; end
 
+        # Why a server has refused a connection.
+        #
+        # @param error [Exception] of the driver's
+        # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may go away
+        def self.refusal(_error) = nil
+
+        # How Active Record is to make one: as the model's.
+        def self.settings(hash) = hash
+
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected
         # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another one to the same database
         def initialize(adapter, &another)
@@ -44,17 +53,30 @@ module Plock
           raise failure(e)
         end
 
-        # Runs the block between begin and commit. Whatever it raises rolls back, and with `if_true:` an answer that is false, too.
+        # Runs statements in one transaction that the server carries out without waiting for this
+        # process in between: one that is stopped holds no lock on a row.
         #
-        # @return [Object] the block's value
-        def transaction(deadline, if_true: false)
-          run(begin_sql, deadline)
-          value = yield
-          run(value || !if_true ? "COMMIT" : "ROLLBACK", deadline)
-          done = true
-          value
-        ensure
-          roll_back unless done || @busy
+        # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them returns rows
+        # @param binds [Hash{Symbol => String, Integer, nil}]
+        # @param types [String] of its columns: `s` for text, `i` for an integer
+        # @return [Array<Array>] the rows
+        # @raise [Error] nothing of it stays
+        def batch(statements, binds, types, deadline)
+          telling(statements.join("; ")) { perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline) }
+        rescue *self.class.failures => e
+          @busy = false if answered?(e)
+          roll_back unless @busy
+          raise failure(e)
+        end
+
+        # @param value [String, Integer, nil]
+        # @return [String] as it stands in a statement
+        def literal(value)
+          case value
+          when nil then "NULL"
+          when Integer then value.to_s
+          else "'#{escape(value)}'"
+          end
         end
 
         # @return [Boolean] can it be used again? In the middle of something it can where that comes to an end soon.
@@ -64,6 +86,14 @@ module Plock
           @busy = !recovered? if @busy
           !@busy && alive?
         end
+
+        # @return [IO, nil] of its socket; nil: the driver does not show it
+        def socket = nil
+
+        # Does the other end still hold it, when nothing is asked? Only a thread that nobody disturbs may ask.
+        #
+        # @return [Boolean]
+        def lives? = !@spoilt && alive?
 
         # It is not to be used again: something of it is not as it should be.
         #
@@ -93,6 +123,13 @@ module Plock
 
         def begin_sql = "BEGIN"
 
+        def fill(sql, binds) = sql.gsub(/\$(\w+)/) { literal(binds.fetch($1.to_sym)) }
+
+        # The same for `$1`, `$2` …
+        def fill_places(sql, binds) = sql.gsub(/\$(\d+)/) { literal(binds[$1.to_i - 1]) }
+
+        def escape(text) = @raw.escape(text)
+
         def roll_back
           return unless in_transaction?
 
@@ -111,8 +148,24 @@ module Plock
         def telling(sql)
           return yield unless ActiveSupport::Notifications.notifier.listening?(EVENT)
 
-          ActiveSupport::Notifications.instrument(EVENT, sql: sql, name: "Plock", binds: [], type_casted_binds: [],
-                                                         connection: @adapter) { yield }
+          payload = { sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter }
+          started = false
+          begin
+            tell(:start, payload) { started = true }
+            yield
+          ensure
+            tell(:finish, payload) if started
+          end
+        end
+
+        # What a subscriber raises is the subscriber's fault, and no reason to treat a statement otherwise.
+        def tell(what, payload)
+          Thread.handle_interrupt(Locking::Taking.mask) do
+            yield if block_given?
+            ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
+          rescue StandardError, ScriptError => e # an interrupt that waits comes behind it
+            Log.failure(nil, "a subscriber to #{EVENT}", e)
+          end
         end
 
         # The server has said everything.

@@ -19,7 +19,7 @@ module Plock
         def initialize(origin, size, connect_timeout)
           @origin = origin
           @connect_timeout = connect_timeout
-          super(size) { @origin.connection_class.new(connect) { connect } }
+          super(size) { @origin.connection_class.new(adapter) { adapter } }
           weak = WeakRef.new(self)
           ActiveSupport::ForkTracker.after_fork { Connections.discard_all(weak) }
         end
@@ -36,9 +36,15 @@ module Plock
 
         private
 
-        def connect
-          adapter, = Aside.run(@connect_timeout) { @origin.adapter(@connect_timeout) }
-          adapter or raise UnavailableError.new("the database was not connected to within #{@connect_timeout} s", code: :timed_out)
+        def adapter = @origin.adapter(@connect_timeout)
+
+        # On a thread that goes on when the caller does not wait any more: one that is killed in the middle of it would leave a
+        # connection open.
+        def connect(loan, deadline)
+          seconds = [@connect_timeout, [deadline - Clock.now, 0.001].max].min
+          Aside.run(seconds, lasting: true) { fulfil(loan) } and return
+
+          raise UnavailableError.new("the database was not connected to within #{seconds.round(3)} s", code: :timed_out)
         end
       end
     end

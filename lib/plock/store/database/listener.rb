@@ -35,6 +35,9 @@ module Plock
         # @return [Boolean]
         def hearing? = @hearing
 
+        # @return [Integer, nil] the server's process that it listens on; nil: none so far
+        attr_reader :server_process
+
         # @return [Boolean] does it hear?
         def start(deadline)
           return true if @hearing
@@ -75,14 +78,17 @@ module Plock
 
         def listen
           connection = @site.connections.open
+          process = connection.run("SELECT pg_backend_pid()", Clock.now + CONFIRM_S).rows.dig(0, 0)
           connection.run("LISTEN #{@site.channel}", Clock.now + CONFIRM_S)
           return hear_nothing unless confirmed?(connection)
 
+          @server_process = process
           yield
           now_hearing(true)
           @site.hear_of_gap
           hear(connection)
         ensure
+          @server_process = nil
           now_hearing(false, deaf: @deaf)
           @site.connections.drop(connection) if connection
         end

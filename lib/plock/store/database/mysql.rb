@@ -16,8 +16,44 @@ module Plock
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
         MISSING = 1146
 
+        # Rows are locked, and no gaps between them: callers for neighbouring keys do not wait for one another.
+        ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+        # Settings of each session: MariaDB does not wait for a row that somebody else has locked, MySQL a second at least, and ends a
+        # session that says nothing for a while.
+        VARIABLES = { innodb_lock_wait_timeout: 0 }.freeze
+        ON_MYSQL = { innodb_lock_wait_timeout: 1, wait_timeout: 10 }.freeze
+        READ_S = 2
+        LONGEST_S = 31_536_000
+
         # The server is going down, has too many connections, is read-only …
         UNAVAILABLE = [1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1317, 1836, 1927, 3024].freeze
+
+        REFUSALS = { 1044 => :no_database, 1045 => :login, 1049 => :no_database, 1698 => :login }.freeze
+
+        def self.refusal(error)
+          REFUSALS[error.respond_to?(:error_number) ? error.error_number : (error.error_code if error.respond_to?(:error_code))]
+        end
+
+        # How Active Record is to make one.
+        #
+        # @return [Hash{Symbol => Object}]
+        def self.settings(hash)
+          { read_timeout: READ_S, **hash, variables: { **VARIABLES, **hash.fetch(:variables, {}).transform_keys(&:to_sym) } }
+        end
+
+        def initialize(adapter, &another)
+          super
+          ON_MYSQL.each { |name, value| @adapter.execute("SET SESSION #{name} = #{value}") } unless adapter.mariadb?
+        end
+
+        # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
+        #
+        # @return [void]
+        def stay_open(deadline)
+          run("SET SESSION wait_timeout = #{LONGEST_S}", deadline) unless @stays_open
+          @stays_open = true
+        end
 
         # Where the server is in the middle of something, it is told to stop: else it finds out by and by that nobody listens.
         def close
@@ -37,17 +73,22 @@ module Plock
           end
         end
 
-        # Neither driver binds without a round trip more.
-        def filled(sql, binds)
-          sql.gsub(/\$(\d+)/) { literal(binds[$1.to_i - 1]) }
+        # MariaDB carries out a block of statements by itself. MySQL does not: there they are sent one by one, and the server ends a
+        # session that says nothing for a while, so that what it has locked is free.
+        def perform_batch(statements, _types, deadline)
+          return one_by_one(statements, deadline) unless @adapter.mariadb?
+
+          perform("BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; " \
+                  "#{ISOLATED}; START TRANSACTION; #{statements.join("; ")}; COMMIT; END", [], deadline).rows
         end
 
-        def literal(value)
-          case value
-          when nil then "NULL"
-          when Integer then value.to_s
-          else "'#{@raw.escape(value)}'"
+        def one_by_one(statements, deadline)
+          rows = []
+          [ISOLATED, begin_sql, *statements, "COMMIT"].each do |sql|
+            answer = perform(sql, [], deadline)
+            rows = answer.rows if answer.rows.any?
           end
+          rows
         end
 
         def failure(error)

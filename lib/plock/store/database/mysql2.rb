@@ -16,6 +16,9 @@ module Plock
         # @return [Integer] by which the server knows it
         attr_reader :server_id
 
+        # @return [IO]
+        attr_reader :socket
+
         def initialize(adapter, &another)
           super
           @server_id = @raw.thread_id
@@ -25,13 +28,20 @@ module Plock
         private
 
         def perform(sql, binds, deadline)
-          text = filled(sql, binds)
+          text = fill_places(sql, binds)
           @busy = true
           @raw.query(text, async: true, as: :array, cast: true)
           raise late unless @socket.wait_readable(left_until(deadline))
 
-          result = @raw.async_result
+          result = first_of_results
           result ? answer(result.to_a, result.size) : answer([], @raw.affected_rows, @raw.last_id)
+        end
+
+        # Each of the others is read, too: else the next statement would get it for its own.
+        def first_of_results
+          result = @raw.async_result
+          @raw.next_result while @raw.more_results?
+          result
         end
 
         def alive?
@@ -44,7 +54,7 @@ module Plock
         def recovered?
           return false unless @socket.wait_readable(DRAIN_S)
 
-          @raw.async_result
+          first_of_results
           @busy = false
           !run("ROLLBACK", Clock.now + DRAIN_S).nil?
         rescue *self.class.failures, Error, IOError, SystemCallError

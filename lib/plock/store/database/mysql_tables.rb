@@ -19,11 +19,6 @@ module Plock
           answer.count.positive? ? answer.id == 1 : nil
         end
 
-        def lock(connection, key, deadline)
-          connection.run("INSERT INTO #{@leases} (name) VALUES ($1) ON DUPLICATE KEY UPDATE name = VALUES(name)", key, deadline)
-          super
-        end
-
         private
 
         # Of the statement, and not of a time zone that may go back an hour.
@@ -50,8 +45,14 @@ module Plock
           SQL
         end
 
-        def lock_sql
-          "SELECT token, fence, expires_at, waiting, holder, #{now} FROM #{@leases} WHERE name = $1 FOR UPDATE"
+        def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def lock_row = super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE name = VALUES(name)")
+
+        def lock_rows(places) = super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE name = VALUES(name)")
+
+        def take_place
+          super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE expires_at = VALUES(expires_at), holder = VALUES(holder)")
         end
 
         def keep_note_sql

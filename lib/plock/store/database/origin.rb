@@ -27,7 +27,24 @@ module Plock
         # A database that only the connection sees that opened it.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        private_constant :KINDS, :IN_MEMORY
+        # What a transaction of Active Record's has in the place of a record that was saved in it.
+        Rollback = Struct.new(:block) do
+          def rolledback!(**)
+            block.call
+          end
+
+          def committed!(**) = nil
+
+          def before_committed!(*) = nil
+
+          def trigger_transactional_callbacks? = true
+
+          def destroyed? = false
+
+          def _new_record_before_last_commit = false
+        end
+
+        private_constant :KINDS, :IN_MEMORY, :Rollback
 
         # @return [Class] of {Connection}
         attr_reader :connection_class
@@ -52,26 +69,35 @@ module Plock
         def adapter(connect_timeout)
           config = self.config
           check_database(config.adapter_class::ADAPTER_NAME)
-          hash = { connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash)
+          hash = @connection_class.settings({ connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash))
           ActiveRecord::DatabaseConfigurations::HashConfig.new(config.env_name, config.name, hash).new_connection.connect!
-        rescue ActiveRecord::DatabaseConnectionError => e
-          raise AuthenticationError.new(first_line(e), code: :login)
-        rescue ActiveRecord::NoDatabaseError => e
-          raise ConfigurationError.new(first_line(e), code: :bad_config)
         rescue ActiveRecord::ActiveRecordError => e
-          raise UnavailableError.new(first_line(e), code: :connect)
+          raise failure(e)
         end
 
+        # Only a transaction that the caller has begun counts: a test's, which nobody can join, does not.
+        #
         # @return [Boolean] is a transaction of the model's open in this thread?
         def in_transaction?
-          connection = @model.connection_pool.active_connection
-          !connection.nil? && connection != false && connection.transaction_open?
+          connection = writing_pool.active_connection
+          return false unless connection && connection.transaction_open?
+
+          connection.current_transaction.joinable? || connection.open_transactions > 1
         end
 
-        # @yieldparam inside [Inside] the caller's connection
+        # @yieldparam inside [Inside] the caller's connection, of the role that writes
         # @return [Object] the block's value
         def inside(&block)
-          @model.with_connection { |connection| Inside.new(connection, @connection_class.failures).guarded(&block) }
+          ActiveRecord::Base.while_preventing_writes(false) do # the caller may be in a block of a role that reads
+            Inside.new(writing_pool.active_connection, @connection_class.failures).guarded(&block)
+          end
+        end
+
+        # Calls the block if the caller's transaction, or the savepoint in which the caller is, is rolled back.
+        #
+        # @return [void]
+        def when_rolled_back(&block)
+          writing_pool.active_connection.add_transaction_record(Rollback.new(block))
         end
 
         # @return [String] without user and password
@@ -86,13 +112,27 @@ module Plock
         # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so that a model that is connected anew is
         #   followed; of the role that writes, whatever role the caller is in
         def config
-          pool = @model.connection_handler.retrieve_connection_pool(
-            @model.connection_specification_name, role: ActiveRecord.writing_role, shard: @model.default_shard
-          )
-          pool&.db_config or raise ConfigurationError.new("#{@model.name} has no connection to a database", code: :bad_config)
+          writing_pool.db_config
         end
 
         private
+
+        def writing_pool
+          pool = @model.connection_handler.retrieve_connection_pool(
+            @model.connection_specification_name, role: ActiveRecord.writing_role, shard: @model.default_shard
+          )
+          pool or raise ConfigurationError.new("#{@model.name} has no connection to a database", code: :bad_config)
+        end
+
+        # Active Record guesses from the words of a message what was wrong, and takes a server that is going down for a wrong password
+        # when the role, the database or the host has a name that occurs there. What the server itself says decides.
+        def failure(error)
+          case @connection_class.refusal(error.cause || error)
+          when :login then AuthenticationError.new(first_line(error.cause || error), code: :login)
+          when :no_database then ConfigurationError.new(first_line(error.cause || error), code: :bad_config)
+          else UnavailableError.new(first_line(error.cause || error), code: :connect)
+          end
+        end
 
         # A model may be connected anew, and to another place, but what is spoken there must stay the same.
         def check_database(name)

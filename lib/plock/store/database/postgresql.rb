@@ -9,8 +9,9 @@ module Plock
     class Database
       # @api private
       class Postgresql < Connection
-        # What goes away when it is tried again: a deadlock, a conflict between transactions.
-        CONFLICTS = %w[40001 40P01 55P03].freeze
+        # What goes away when it is tried again: a deadlock, a conflict between transactions, a lock or a
+        # statement that took longer than the server lets it.
+        CONFLICTS = %w[40001 40P01 55P03 57014].freeze
 
         FORBIDDEN = "42501"
         MISSING = "42P01"
@@ -21,6 +22,34 @@ module Plock
         # Seconds for asking the server to give up a statement.
         CANCEL_S = 0.5
 
+        # Seconds that a fresh connection has to say who it is.
+        START_S = 1.0
+
+        # A row that somebody else has locked is waited for in short spans, between which the
+        # connection can serve others.
+        LOCK_WAIT_MS = 100
+
+        # How the server says that it ends the connection.
+        FATAL = "E"
+
+        # A refused connection has no SQLSTATE that libpq would show, so the server's own words decide. Each begins with a severity, and
+        # then says what is refused, whoever is named in it (src/backend/libpq/auth.c, utils/init/postinit.c, in lc_messages = C or English).
+        REFUSALS = { /FATAL: +(?:\S+ authentication failed|password authentication failed|no pg_hba\.conf entry|role ".*" (?:does not exist|is not permitted to log in)|pg_hba\.conf rejects)/ => :login,
+                     /fe_sendauth: no password supplied/ => :login,
+                     /FATAL: +(?:database ".*" does not exist|permission denied for database|no such database)/ => :no_database }.freeze
+
+        def self.refusal(error)
+          REFUSALS.find { |words, _| words.match?(error.message) }&.last
+        end
+
+        # Seconds, and how many times, after which the system finds out that the other machine is gone.
+        KEEPALIVES = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3 }.freeze
+
+        def self.settings(hash) = { **KEEPALIVES, **hash }
+
+        # What may wait for a row that somebody else has locked.
+        WRITES = /\A(?:INSERT|UPDATE|DELETE|WITH)/.freeze
+
         def self.failures = [PG::Error]
 
         # @param adapter [ActiveRecord::ConnectionAdapters::PostgreSQLAdapter]
@@ -29,6 +58,7 @@ module Plock
           @names = ({} if adapter.prepared_statements)
           @named = 0
           @raw.set_notice_processor { nil } # what concerns us is an error besides
+          limit_lock_waits
         end
 
         # @return [Boolean]
@@ -36,6 +66,31 @@ module Plock
 
         # @return [Integer] the process of the server's that was told at the start: a pooler in between makes one up
         def server_id = @raw.backend_pid
+
+        def socket = @raw.socket_io
+
+        # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
+        #
+        # @return [void]
+        def stay_open(deadline)
+          run("SET idle_session_timeout = 0", deadline) unless @stays_open || @raw.server_version < 140_000
+          @stays_open = true
+        end
+
+        # @return [Array<String>] the server's settings that end a transaction in which nothing happens
+        def limits_of_idle_transactions
+          @raw.server_version >= 170_000 ? %w[idle_in_transaction_session_timeout transaction_timeout] : %w[idle_in_transaction_session_timeout]
+        end
+
+        # What the server says unasked need not be its last word: a notice, or a setting that has changed.
+        def lives?
+          return false if @spoilt || @raw.status != PG::CONNECTION_OK
+
+          word = socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false)
+          word == :wait_readable || (!word.nil? && !word.empty? && word != FATAL)
+        rescue *self.class.failures, IOError, SystemCallError
+          false
+        end
 
         # Sleeps until the server has told something on a channel that was listened to.
         #
@@ -62,8 +117,33 @@ module Plock
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
+        # A pooler may give the session to others, with its settings: there each statement is a transaction with its own limit.
+        def limit_lock_waits
+          deadline = Clock.now + START_S
+          @pooled = run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) != server_id
+          run("SET lock_timeout = #{LOCK_WAIT_MS}", deadline) unless @pooled
+        end
+
+        def perform_batch(statements, _types, deadline) = carry_out(statements, deadline).rows
+
+        # @return [Connection::Answer] the rows of the statement that returns some, and how many the last one met
+        def carry_out(statements, deadline)
+          @busy = true
+          @raw.send_query([begin_sql, "SET LOCAL lock_timeout = #{LOCK_WAIT_MS}", *statements, "COMMIT"].join("; "))
+          rows = []
+          counts = []
+          finish(deadline) do |result|
+            rows = result.values if result.nfields.positive?
+            counts << result.cmd_tuples
+          end.clear
+          answer(rows, counts[-2])
+        end
+
+        def escape(text) = @raw.escape_string(text)
+
         def perform(sql, binds, deadline)
-          if @names && binds.any?
+          if @pooled && WRITES.match?(sql) then return carry_out([fill_places(sql, binds)], deadline)
+          elsif @names && binds.any?
             name = @names[sql] || prepare(sql, deadline)
             @busy = true
             @raw.send_query_prepared(name, binds)
@@ -88,14 +168,17 @@ module Plock
 
         # Everything that belongs to the answer, never waiting without an end.
         def finish(deadline)
-          last = nil
+          last = failed = nil
           loop do
             raise late unless @raw.block(left_until(deadline))
 
             result = @raw.get_result or break
-            last&.clear
+            failed ||= result if result.result_status == PG::PGRES_FATAL_ERROR
+            yield result if block_given? && !failed
+            last&.clear unless last.equal?(failed)
             last = result
           end
+          failed&.check
           last.check
           last
         end
@@ -107,9 +190,9 @@ module Plock
           false
         end
 
-        # What was asked is most often done in a moment; what is not is given up.
+        # What was asked is most often done in a moment; what is not is given up, and the connection with it.
         def recovered?
-          drained?(DRAIN_S) || (cancel && drained?(CANCEL_S)) || false
+          drained?(DRAIN_S)
         rescue *self.class.failures, UnavailableError, IOError, SystemCallError
           false
         end

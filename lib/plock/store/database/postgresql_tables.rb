@@ -38,7 +38,28 @@ module Plock
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
         end
 
+        # In one statement, past rows that somebody else has locked.
+        def prolong_all(connection, names, span, deadline)
+          connection.run("WITH mine AS (SELECT name FROM #{@leases} WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
+                         "UPDATE #{@leases} l SET expires_at = #{now} + #{span} FROM mine WHERE l.name = mine.name RETURNING l.token",
+                         deadline).rows.flatten
+        end
+
         private
+
+        # A claim's record names the channel of its process, and the server's process that listens there: when that has ended, so
+        # has the one that waits.
+        def alive(claim)
+          listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
+          "CASE WHEN #{listener} ~ '^[0-9]+$' THEN EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
+        end
+
+        def channel(claim) = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 1)"
+
+        # In order first, so that whether one lives is looked at only until the first that does.
+        def queue(condition = "true")
+          "(SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0)"
+        end
 
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
@@ -49,15 +70,15 @@ module Plock
             WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
             SELECT freed.waiting, head.token, CASE WHEN head.channel <> $3 THEN pg_notify(head.channel, 'turn ' || head.token) END::text
-            FROM freed LEFT JOIN LATERAL (SELECT token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
-            WHERE freed.waiting <> 0 AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head ON true
+            FROM freed LEFT JOIN LATERAL (SELECT token, #{channel("c")} AS channel FROM #{queue("freed.waiting <> 0")} AS c
+            WHERE #{alive("c")} LIMIT 1) AS head ON true
           SQL
         end
 
         def claim_sql
           @claim_sql ||= <<~SQL.tr("\n", " ").strip
-            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{@claims}
-            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head WHERE token = $2),
+            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{queue} AS c
+            WHERE #{alive("c")} LIMIT 1) AS head WHERE token = $2),
             taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
             fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
             WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
@@ -69,8 +90,7 @@ module Plock
         def call_sql
           @call_sql ||= <<~SQL.tr("\n", " ").strip
             SELECT holder, token, CASE WHEN channel <> $2 THEN pg_notify(channel, 'turn ' || token) END::text
-            FROM (SELECT holder, token, split_part(holder, ' ', 4) AS channel FROM #{@claims}
-            WHERE name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id LIMIT 1) AS head
+            FROM (SELECT holder, token, #{channel("c")} AS channel FROM #{queue} AS c WHERE #{alive("c")} LIMIT 1) AS head
           SQL
         end
       end

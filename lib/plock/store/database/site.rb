@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
 require "securerandom"
-require_relative "../keeper"
+require_relative "../backoff"
 require_relative "../turns"
 require_relative "../../record"
 require_relative "connections"
-require_relative "line"
 require_relative "listener"
 
 module Plock
@@ -17,35 +16,38 @@ module Plock
       class Site
         MICROSECONDS = 1_000_000.0
 
-        # Something that collided with another transaction is tried again a moment later.
-        COLLISION_S = 0.005
+        # Seconds between two attempts of what collided with another transaction: no connection is kept in between.
+        COLLISION_S = [0.002, 0.1].freeze
 
         # How long after it was interrupted the server may still carry out a statement.
         AFTERMATH_S = 2.0
 
-        # Seconds until the first attempt after one that failed.
-        RETRY_S = 0.1
+        # Seconds between two attempts to take something back, after one that failed.
+        RETRY_S = [0.1, 2.0].freeze
 
-        # Seconds between two looks for what can be forgotten.
-        PRUNE_S = 3_600.0
+        # Seconds between two looks for what can be forgotten; while there is more, it goes on.
+        PRUNE_S = 600.0
+        PRUNE_ON_S = 0.05
 
-        attr_reader :connections, :tables, :keeper, :turns, :attempt_timeout, :release_timeout
+        # How many connections beyond the pool's size a call can have: a release does not wait for those who ask, nor a renewal for
+        # either.
+        RELEASE = 1
+        RENEWAL = 2
 
-        # @return [Reach]
-        attr_reader :reach
+        attr_reader :connections, :tables, :turns, :release_timeout
 
         # @return [String, nil] on which this process can be called
         attr_reader :channel
 
-        def initialize(origin, pool_size:, attempt_timeout:, release_timeout:, connect_timeout:,
-                       reach:)
+        # @param scheduler [Scheduler] of the store
+        # @param reach [Reach]
+        def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
-          @attempt_timeout = attempt_timeout
           @release_timeout = release_timeout
           @reach = reach
           @calls = @tables.respond_to?(:tell)
-          @keeper = Keeper.new
+          @scheduler = scheduler
           @turns = Turns.new
           @watched = {}
           @prune_at = Clock.now + rand(PRUNE_S)
@@ -61,60 +63,42 @@ module Plock
         # @return [String]
         def record(label, token)
           here
-          Record.write(@channel, label, token)
+          Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
         end
 
         # Lends a connection, again where the work met another's.
         #
+        # @param reserve [Integer] of connections beyond the pool's size that it can have
         # @yieldparam connection [Connection]
         # @return [Object] the block's value
         # @raise [Error]
-        def work(deadline, &block)
-          @connections.with(deadline, &block).tap { @reach.answered }
+        def work(deadline, reserve = 0, &block)
+          @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again
           raise unless Clock.now < deadline
 
-          sleep(rand(COLLISION_S))
+          sleep((pause ||= Backoff.new(*COLLISION_S)).next)
           retry
         end
 
-        # The same, with the row of a key locked.
-        #
-        # @yieldparam connection [Connection]
-        # @yieldparam head [Tables::Head]
-        # @yieldparam line [Line]
-        # @return [Object] the block's value
-        def work_on(key, deadline)
-          work(deadline) do |connection|
-            connection.transaction(deadline) do
-              head = @tables.lock(connection, key, deadline)
-              yield connection, head, Line.new(head, @tables.claims(connection, key, deadline))
-            end
-          end
-        end
-
-        # Gives a lease back, and calls the first who waits: where the database can, by the same statement. Where no answer comes, it is
-        # made up for; not where the owner's name is his own, and he may ask again by it.
+        # Gives a lease back, and calls the first who waits: where the database can, by the same statement.
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
         def release(grant, keep, deadline)
-          waiting, called = work(deadline) { |connection| release_over(connection, grant, keep, deadline) }
-          answered = true
+          waiting, called = work(deadline, RELEASE) { |connection| release_over(connection, grant, keep, deadline) }
           if called then @turns.call(called)
           elsif waiting && keep.zero? then call_first(grant.key, deadline)
           end
           prune_by_and_by
           !waiting.nil?
-        ensure
-          settle_later(grant.key, grant.token, grant.valid_until) unless answered || keep.positive? || grant.valid_until.nil?
         end
 
         # Somebody left: the first who waits is to look.
         #
         # @return [void]
         def call_first(key, deadline)
-          holder, token = work(deadline) do |connection|
+          holder, token = work(deadline, RELEASE) do |connection|
             next @tables.call_first(connection, key, @channel, deadline) if @calls
 
             @tables.first(connection, key, deadline)
@@ -122,52 +106,40 @@ module Plock
           holder ? @turns.call(token) : tidy(key, deadline)
         end
 
-        # Forgets those who wait no more, so that whoever comes next need not look for them.
+        # Forgets those who wait no more, so that the next caller need not look for them.
         #
         # @return [Boolean] does nobody have it, and nobody wait?
         def tidy(key, deadline)
-          work_on(key, deadline) do |connection, head, line|
-            @tables.remove(connection, line.gone.map(&:id), deadline)
-            @tables.flag(connection, key, line.waiting.any?, deadline) if line.waiting.any? != (head.waiting == 1)
-            line.idle?
-          end
+          work(deadline, RELEASE) { |connection| @tables.tidy(connection, key, deadline) }
         end
 
-        # @param claim [Tables::Claim, nil] one who waits, and for whom there is room
+        # @param holder [String, nil] what is noted of one who waits; nil: nobody does
+        # @param token [String] its token
         # @return [void]
-        def call(claim, deadline)
-          tell(claim.holder, "turn", claim.token, deadline) if claim && !@turns.call(claim.token)
+        def call(holder, token, deadline)
+          tell(holder, "turn", token, deadline) if token && !@turns.call(token)
         end
 
         # Takes everything back that a token has of a key: the lease, or the place.
         #
         # @return [void]
         def settle(key, token, deadline)
-          claim = work_on(key, deadline) do |connection, head, line|
-            mine = (line.waiting + line.inside).select { |claim| claim.token == token }
-            held = head.token == token && head.held?
-            @tables.vacate(connection, key, deadline) if held
-            rest = line.after(remove: mine)
-            @tables.remove(connection, (mine + line.gone).map(&:id), deadline)
-            @tables.flag(connection, key, rest.waiting.any?, deadline) if rest.waiting.any? != (head.waiting == 1)
-            held && rest.inside.empty? ? rest.waiting.first : rest.next_inside
-          end
-          call(claim, deadline)
+          holder, next_token = work(deadline, RELEASE) { |connection| @tables.settle(connection, key, token, deadline) }
+          call(holder, next_token, deadline)
         end
 
-        # The same by and by, and once more: what was interrupted may still be carried out. Where the database fails, soon again, and then
+        # The same by and by, and once more: the server may still carry out what was interrupted. After a failure it is tried again,
         # less and less often.
         #
         # @return [void]
         def settle_later(key, token, until_time)
           times = [Clock.now + AFTERMATH_S, until_time]
-          pause = RETRY_S
-          @keeper.errand do
+          pause = Backoff.new(*RETRY_S, 2.0)
+          @scheduler.call_later do
             settle(key, token, Clock.now + @release_timeout)
             times.shift if times.first < until_time
-          rescue UnavailableError
-            again = Clock.now + pause
-            pause = [2 * pause, AFTERMATH_S].min
+          rescue Error
+            again = Clock.now + pause.next
             again if again < until_time
           end
         end
@@ -239,10 +211,10 @@ module Plock
           return if Clock.now < @prune_at
 
           @prune_at = Clock.now + PRUNE_S
-          @keeper.errand do
-            work(Clock.now + @release_timeout) { |connection| @tables.prune(connection, Clock.now + @release_timeout) }
-            nil
-          rescue UnavailableError
+          @scheduler.call_later do
+            deadline = Clock.now + @release_timeout
+            Clock.now + PRUNE_ON_S if work(deadline) { |connection| @tables.prune(connection, deadline) }
+          rescue Error
             nil # another time
           end
         end
@@ -279,8 +251,8 @@ module Plock
         end
 
         def tell(holder, word, token, deadline)
-          channel = (Record.channel(holder) if @calls)
-          work(deadline) { |connection| @tables.tell(connection, channel, "#{word} #{token}", deadline) } if channel
+          channel = (Record.channel(holder)&.split("@")&.first if @calls)
+          work(deadline, RELEASE) { |connection| @tables.tell(connection, channel, "#{word} #{token}", deadline) } if channel
         end
 
         def hear_of_loss(token)

@@ -13,6 +13,11 @@ module Plock
       class Sqlite < Connection
         SLEEPS_S = (0.001..0.02).freeze
 
+        # By the codes of SQLite's (https://www.sqlite.org/rescode.html).
+        FAILURES = { 3 => SQLite3::PermissionException, 5 => SQLite3::BusyException, 6 => SQLite3::LockedException,
+                     8 => SQLite3::ReadOnlyException, 10 => SQLite3::IOException, 11 => SQLite3::CorruptException,
+                     13 => SQLite3::FullException, 14 => SQLite3::CantOpenException, 23 => SQLite3::AuthorizationException }.freeze
+
         def self.failures = [SQLite3::Exception]
 
         def initialize(adapter, &another)
@@ -25,6 +30,13 @@ module Plock
         def close
           @statements.each_value(&:close)
           super
+        end
+
+        # Text that SQLite would take to end at a NUL is written as its bytes.
+        def literal(value)
+          return super unless value.is_a?(String) && value.include?("\0")
+
+          "CAST(X'#{value.unpack1("H*")}' AS TEXT)"
         end
 
         private
@@ -46,6 +58,19 @@ module Plock
             statement&.reset!
           end
         end
+
+        # One call of SQLite's: no other Ruby code runs while it has its lock.
+        def perform_batch(statements, types, deadline)
+          Thread.handle_interrupt(NEVER) do
+            @deadline = deadline
+            rows = @raw.execute_batch2([begin_sql, *statements, "COMMIT"].join("; "))
+            rows.map { |row| (row.is_a?(Hash) ? row.values : row).zip(types.chars).map { |value, type| type == "i" ? value&.to_i : value } }
+          rescue RuntimeError => e # of any failure
+            raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
+          end
+        end
+
+        def escape(value) = text(value).gsub("'", "''")
 
         # Nothing is bound where a statement is another one each time.
         def once(sql)

@@ -16,21 +16,16 @@ module Plock
       #
       # @api private
       class Tables
-        # As the head of a key is found under its lock.
-        Head = Struct.new(:token, :fence, :expires_at, :waiting, :holder, :now) do
-          def held? = expires_at > now
-
-          # @return [Integer] for the next lease
-          def next_fence = [fence + 1, now].max
-        end
+        # A key as it is found: who holds it alone, until when, and what the database's clock says.
+        Head = Struct.new(:token, :fence, :expires_at, :waiting, :holder, :now)
 
         # Somebody who waits, or shares.
-        Claim = Struct.new(:id, :token, :mode, :limit, :fence, :acquired_at, :expires_at, :holder) do
-          def waits? = fence.nil?
-        end
+        Claim = Struct.new(:id, :token, :mode, :limit, :fence, :acquired_at, :expires_at, :holder)
 
         DAY = 86_400 * 1_000_000
+        ALL = 1_000_000_000 # MySQL reads a table that a statement changes only in a subquery with a limit
         NEVER = (2**63) - 1 # a moment that is always to come
+        PLACE_KEPT = 60 * 1_000_000 # that its time has been over for so long says that its owner is gone
         PRUNED_AT_ONCE = 500
         LISTED_AT_ONCE = 500
 
@@ -76,87 +71,102 @@ module Plock
           connection.run(shared ? share_left_sql : left_sql, *(shared ? [token] : [key, token]), deadline).rows.dig(0, 0)
         end
 
+        # Takes or keeps a place in the wait queue of a key, and the key itself if this request is the
+        # first one there and the key has room for it.
+        #
+        # @param queue [Boolean] is it to keep its place if it is refused?
+        # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; for how long
+        #   the key is still held, or nil; how many wait before it; who is first in the queue after
+        #   that, and its token, or nil
+        def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
+          statements = [lock_row, prune_claims_of_key, take_place, *(share ? share_key : occupy_key),
+                        queue ? leave_place_if_held : leave_place, flag, outcome]
+          connection.batch(statements, { key: key, token: token, mode: share&.mode, slots: share&.limit, ttl: ttl,
+                                         place: place, holder: holder }, "iiiss", deadline).first
+        end
+
+        # Takes back everything that a token has of a key.
+        #
+        # @return [Array(String, String), nil] whom to call: what is noted of it, and its token
+        def settle(connection, key, token, deadline)
+          statements = [lock_row, "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $key AND token = $token",
+                        "DELETE FROM #{@claims} WHERE token = $token", prune_claims_of_key, flag, first_of_queue("l.expires_at <= #{now}")]
+          connection.batch(statements, { key: key, token: token }, "ss", deadline).first
+        end
+
+        # Forgets places that are over, so that the next caller need not look for them.
+        #
+        # @return [Boolean] does nobody have it, and nobody wait?
+        def tidy(connection, key, deadline)
+          idle = "SELECT CASE WHEN expires_at <= #{now} AND NOT EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key) THEN 1 ELSE 0 END " \
+                 "FROM #{@leases} WHERE name = $key"
+          connection.batch([lock_row, prune_claims_of_key, flag, idle], { key: key }, "i", deadline).dig(0, 0) == 1
+        end
+
+        # @return [Array<Array(String, String, Integer)>] what is noted of each holder, and of the first
+        #   who waits, its token, and 1 for a holder, 0 for who waits
+        def break(connection, key, deadline)
+          told = "SELECT holder, token, 1 FROM #{@leases} WHERE name = $key AND expires_at > #{now} UNION ALL " \
+                 "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
+                 "SELECT holder, token, 0 FROM #{@claims} WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
+          statements = [lock_row, prune_claims_of_key, told,
+                        "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $key",
+                        "DELETE FROM #{@claims} WHERE name = $key AND fence IS NOT NULL", flag]
+          connection.batch(statements, { key: key }, "ssi", deadline)
+        end
+
+        # Makes a reader of a writer.
+        #
+        # @return [Array(Integer, String, String)] 1: it was held; and whom to call, or nil
+        def downgrade(connection, key, token, deadline)
+          ours = "SELECT COUNT(*) FROM #{@claims} WHERE token = $token AND fence IS NOT NULL"
+          statements = [lock_row, prune_claims_of_key,
+                        "UPDATE #{@claims} SET mode = 'r', slots = NULL WHERE token = $token AND fence IS NOT NULL",
+                        first_of_queue("1 = 1", "(#{ours})")]
+          connection.batch(statements, { key: key, token: token }, "iss", deadline).first
+        end
+
         # Another owner has it from now on, with another fence.
         #
-        # @param claim [Integer, nil] the id, where the key can have several holders
-        # @return [void]
-        def hand_over(connection, key, claim, token, fence, expires_at, holder, deadline)
-          if claim
-            connection.run("UPDATE #{@claims} SET token = $2, fence = $3, expires_at = $4, holder = $5 WHERE id = $1",
-                           claim, token, fence, expires_at, holder, deadline)
-            connection.run("UPDATE #{@leases} SET fence = $2 WHERE name = $1", key, fence, deadline)
-          else
-            connection.run("UPDATE #{@leases} SET token = $2, fence = $3, expires_at = $4, holder = $5 WHERE name = $1",
-                           key, token, fence, expires_at, holder, deadline)
-          end
+        # @param from [String] the token of the owner that left it
+        # @param ttl [Integer, nil] nil: it keeps its end
+        # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held any more
+        def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
+          ends = "COALESCE(#{now} + $ttl, expires_at)"
+          changes = "token = $token, holder = $holder, expires_at = #{ends}"
+          statements = [lock_row, *(shared ? hand_over_share(changes) : hand_over_key(changes))]
+          connection.batch(statements, { key: key, from: from, token: token, ttl: ttl, holder: holder }, "ii", deadline).first
         end
 
-        # The row of a key, and nobody else's until the transaction ends.
+        # @return [String, nil] what is noted of the owner that has this token
+        def holder_of(connection, token, key, shared, deadline)
+          table, condition = shared ? [@claims, "token = $1"] : [@leases, "token = $1 AND name = $2"]
+          connection.run("SELECT holder FROM #{table} WHERE #{condition}", *[token, *(key unless shared)], deadline).rows.dig(0, 0)
+        end
+
+        # Takes several keys, all or none.
         #
-        # @return [Head]
-        def lock(connection, key, deadline)
-          Head.new(*connection.run(lock_sql, key, deadline).rows.first)
+        # @param wanted [Array<Array(String, String, String)>] key, token, and what is to be noted of it
+        # @return [Hash{String => Integer}] by keys that were free, their fences; they are held when all were
+        def acquire_all(connection, wanted, ttl, deadline)
+          binds = { ttl: ttl, count: wanted.size }
+          wanted.each_with_index { |(key, token, holder), at| binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder) }
+          places = wanted.each_index.sort_by { |at| wanted[at].first } # in one order everywhere: else two could wait for each other
+          ours = "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
+          statements = [lock_rows(places), *forget_waiters(places), *places.map { |at| take_row(at) }, "SELECT name, fence FROM #{@leases} WHERE #{ours}",
+                        "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{ours} AND " \
+                        "(SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count"]
+          connection.batch(statements, binds, "si", deadline).to_h
         end
 
-        # @return [Array<Claim>] in their order
-        def claims(connection, key, deadline)
-          connection.run(claims_sql, key, deadline).rows.map { |row| Claim.new(*row) }
-        end
-
-        # @return [void]
-        def occupy(connection, key, token, fence, ttl, holder, waiting, deadline)
-          connection.run(occupy_sql, key, token, fence, ttl, holder, waiting ? 1 : 0, deadline)
-        end
-
-        # Nobody holds it alone any more.
+        # Renews leases of one holder each.
         #
-        # @return [void]
-        def vacate(connection, key, deadline)
-          connection.run("UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $1", key, deadline)
-        end
-
-        # @return [void]
-        def mark(connection, key, fence, waiting, deadline)
-          connection.run("UPDATE #{@leases} SET fence = $2, acquired_at = #{now}, waiting = $3 WHERE name = $1",
-                         key, fence, waiting ? 1 : 0, deadline)
-        end
-
-        # @return [void]
-        def flag(connection, key, waiting, deadline)
-          connection.run("UPDATE #{@leases} SET waiting = $2 WHERE name = $1", key, waiting ? 1 : 0, deadline)
-        end
-
-        # @param fence [Integer, nil] nil: it waits
-        # @return [void]
-        def enter(connection, key, token, share, fence, span, holder, deadline)
-          connection.run("INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
-                         "VALUES ($1, $2, $3, $4, $5, #{now}, #{now} + $6, $7)",
-                         key, token, share&.mode, share&.limit, fence, span, holder, deadline)
-        end
-
-        # @return [void]
-        def admit(connection, id, fence, span, deadline)
-          connection.run("UPDATE #{@claims} SET fence = $2, acquired_at = #{now}, expires_at = #{now} + $3 WHERE id = $1",
-                         id, fence, span, deadline)
-        end
-
-        # It waits on.
-        #
-        # @return [Boolean] was it there?
-        def stay(connection, token, span, deadline)
-          connection.run("UPDATE #{@claims} SET expires_at = #{now} + $2 WHERE token = $1 AND fence IS NULL",
-                         token, span, deadline).count.positive?
-        end
-
-        # @param ids [Array<Integer>]
-        # @return [void]
-        def remove(connection, ids, deadline)
-          connection.run("DELETE FROM #{@claims} WHERE id IN (#{ids.join(", ")})", deadline) if ids.any?
-        end
-
-        # @return [void]
-        def downgrade(connection, id, deadline)
-          connection.run("UPDATE #{@claims} SET mode = 'r', slots = NULL WHERE id = $1", id, deadline)
+        # @param names [Hash{String => String}] their keys, by tokens
+        # @return [Array<String>] the tokens of those that were renewed; the others may be locked at
+        #   the moment, or be held no more
+        def prolong_all(connection, names, span, deadline)
+          connection.run("UPDATE #{@leases} SET expires_at = #{now} + #{span} WHERE #{among(connection, names)}", deadline)
+          connection.run("SELECT token FROM #{@leases} WHERE #{among(connection, names)}", deadline).rows.flatten
         end
 
         # How things stand for one who waits: how long the key is still held, is anybody before it, how long its own place is kept.
@@ -176,6 +186,11 @@ module Plock
         def first(connection, key, deadline)
           connection.run("SELECT holder, token FROM #{@claims} WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
                          "ORDER BY id LIMIT 1", key, deadline).rows.first
+        end
+
+        # @return [Array<Claim>] in their order
+        def claims(connection, key, deadline)
+          connection.run(claims_sql, key, deadline).rows.map { |row| Claim.new(*row) }
         end
 
         # @return [Array(Head, Array<Claim>)] without a lock
@@ -212,10 +227,10 @@ module Plock
 
         # Forgets keys that have been free for a day, and places that nobody kept.
         #
-        # @return [void]
+        # @return [Boolean] may there be more?
         def prune(connection, deadline)
-          connection.run(prune_leases_sql, DAY, deadline)
-          connection.run(prune_claims_sql, DAY, deadline)
+          connection.run(prune_claims_sql, PLACE_KEPT, deadline)
+          connection.run(prune_leases_sql, DAY, deadline).count >= PRUNED_AT_ONCE
         end
 
         private
@@ -250,10 +265,118 @@ module Plock
           @left_sql ||= "SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
         end
 
-        def occupy_sql
-          "UPDATE #{@leases} SET token = $2, fence = $3, acquired_at = #{now}, expires_at = #{now} + $4, holder = $5, waiting = $6 " \
-            "WHERE name = $1"
+        # --- parts of batches ---
+
+        # Every batch locks the key's row first, and reads the queue under that lock.
+        def lock_row
+          "INSERT INTO #{@leases} (name) VALUES ($key) ON CONFLICT (name) DO UPDATE SET name = excluded.name"
         end
+
+        def lock_rows(places)
+          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} " \
+            "ON CONFLICT (name) DO UPDATE SET name = excluded.name"
+        end
+
+        # Keys whose waiters are all gone can be taken like any other.
+        def forget_waiters(places)
+          names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
+          ["DELETE FROM #{@claims} WHERE name #{names} AND expires_at <= #{now}",
+           "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
+           "WHERE c.name = #{@leases}.name AND c.fence IS NULL#{" AND #{alive("c")}" if alive("c")})"]
+        end
+
+        def take_row(at)
+          "UPDATE #{@leases} SET token = $token#{at}, holder = $holder#{at}, fence = #{next_fence}, acquired_at = #{now}, " \
+            "expires_at = #{now} + $ttl WHERE name = $key#{at} AND expires_at <= #{now} AND waiting = 0"
+        end
+
+        def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND expires_at <= #{now}"
+
+        def take_place
+          "INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
+            "VALUES ($key, $token, $mode, $slots, NULL, #{now}, #{now} + $place, $holder) " \
+            "ON CONFLICT (token) DO UPDATE SET expires_at = excluded.expires_at, holder = excluded.holder"
+        end
+
+        def next_fence = greater("fence + 1", now)
+
+        # One holder: the key is free, nobody shares it, and nobody alive waits before this request.
+        def occupy_key
+          ["UPDATE #{@leases} SET token = $token, holder = $holder, fence = #{next_fence}, acquired_at = #{now}, " \
+           "expires_at = #{now} + $ttl WHERE name = $key AND expires_at <= #{now} AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
+           "WHERE c.name = $key AND (c.fence IS NOT NULL OR (#{before("c")})))"]
+        end
+
+        # Several holders of one mode, up to so many.
+        def share_key
+          inside = "(SELECT mode FROM #{@claims} WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
+          queue = "(SELECT id, holder FROM #{@claims} WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
+          own = "(SELECT id FROM (SELECT id FROM #{@claims} WHERE token = $token LIMIT 1) AS mine)"
+          ["UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
+           "expires_at = #{now} + $ttl WHERE token = $token AND fence IS NULL " \
+           "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
+           "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
+           "AND (SELECT COUNT(*) FROM #{inside}) < COALESCE($slots, #{ALL}) " \
+           "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own}#{" AND #{alive("c")}" if alive("c")})",
+           mark]
+        end
+
+        # The key's row has the fence of the last lease.
+        def mark
+          latest = "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
+          "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} WHERE name = $key AND #{latest} > fence"
+        end
+
+        def before(claim)
+          ["#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token)", alive(claim)].compact.join(" AND ")
+        end
+
+        # @return [String, nil] the condition that whoever has this claim is known to live; nil: its time says so
+        def alive(_claim) = nil
+
+        def leave_place = "DELETE FROM #{@claims} WHERE token = $token AND fence IS NULL"
+
+        def leave_place_if_held
+          "#{leave_place} AND EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
+        end
+
+        def flag
+          waiting = "CASE WHEN EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key AND fence IS NULL) THEN 1 ELSE 0 END"
+          "UPDATE #{@leases} SET waiting = #{waiting} WHERE name = $key AND waiting <> #{waiting}"
+        end
+
+        def outcome
+          fence = "CASE WHEN l.token = $token THEN l.fence ELSE (SELECT fence FROM #{@claims} WHERE token = $token) END"
+          left = "CASE WHEN l.expires_at > #{now} THEN l.expires_at - #{now} ELSE " \
+                 "(SELECT MIN(expires_at) FROM #{@claims} WHERE name = $key AND fence IS NOT NULL) - #{now} END"
+          first_of_queue("1 = 1", "#{fence}, #{left}, (SELECT COUNT(*) FROM #{@claims} c WHERE c.name = $key AND c.fence IS NULL AND (#{before("c")}))")
+        end
+
+        # @param columns [String] what else to tell
+        # @return [String] a row, if the condition holds: what is noted of the first who waits, and its token
+        def first_of_queue(condition, columns = nil)
+          "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
+            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL#{" AND #{alive("q")}" if alive("q")}) " \
+            "WHERE l.name = $key AND #{condition}"
+        end
+
+        def hand_over_key(changes)
+          ["UPDATE #{@leases} SET fence = #{next_fence}, #{changes} WHERE name = $key AND token = $from AND expires_at > #{now}",
+           "SELECT fence, expires_at - #{now} FROM #{@leases} WHERE name = $key AND token = $token"]
+        end
+
+        def hand_over_share(changes)
+          ["UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), #{changes} " \
+           "WHERE token = $from AND fence IS NOT NULL AND expires_at > #{now}", mark,
+           "SELECT fence, expires_at - #{now} FROM #{@claims} WHERE token = $token"]
+        end
+
+        def among(connection, names)
+          lists = [names.values, names.keys].map { |some| some.map { |text| connection.literal(text) }.join(", ") }
+          "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
+        end
+
+        # --- single statements ---
 
         def drop_share_sql = "DELETE FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
 
@@ -267,11 +390,6 @@ module Plock
 
         def share_left_sql
           "SELECT expires_at - #{now} FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-        end
-
-        def lock_sql
-          "INSERT INTO #{@leases} (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = excluded.name " \
-            "RETURNING token, fence, expires_at, waiting, holder, #{now}"
         end
 
         def claims_sql
@@ -298,7 +416,7 @@ module Plock
 
         # Those who share a key may hold it for longer than a day.
         def idle
-          "waiting = 0 AND expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
+          "expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
             "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"
         end
       end

@@ -13,13 +13,18 @@ module Plock
         # used by one at a time does not need it.
         class Client
           def initialize(client)
-            @query, @check, @escape, @limit = %i[query check escape read_timeout=].map do |name|
+            @query, @check, @escape, @limit, @more, @next = %i[query check escape read_timeout= more_results_exist? next_result].map do |name|
               method = client.method(name)
               method.super_method || method
             end
           end
 
-          def query(text) = @query.call(text)
+          # Of a block of statements, the first result.
+          def query(text)
+            result = @query.call(text)
+            @next.call while @more.call
+            result
+          end
 
           def check = @check.call
 
@@ -50,13 +55,13 @@ module Plock
 
         # It waits in ways that not every Fiber scheduler knows on every Ruby.
         def perform(sql, binds, deadline)
-          text = filled(sql, binds)
+          text = fill_places(sql, binds)
           @raw.read_timeout = left_until(deadline)
           @busy = true
           result = Fiber.current_scheduler ? Aside.wait { @raw.query(text) } : @raw.query(text)
           answer(result.rows, result.affected_rows, result.last_insert_id)
-        rescue ::Trilogy::TimeoutError
-          raise late
+        rescue ::Trilogy::TimeoutError => e
+          raise answered?(e) ? e : late # the server's own limit for locks is called so, too
         end
 
         def alive?

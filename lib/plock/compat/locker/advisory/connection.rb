@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/background"
+require "plock/store/connection_watch"
 
 class Locker
   class Advisory
@@ -12,14 +12,11 @@ class Locker
       ANSWER_S = 5.0
       CONNECT_S = 5.0
 
-      # How often a connection that says nothing is asked whether it is still there.
-      LOOK_S = 5.0
-
       # In one go the database waits at most so long, so that a connection that has died meanwhile is noticed.
       WAIT_S = 600.0
 
       MOST = 1024
-      private_constant :ANSWER_S, :CONNECT_S, :LOOK_S, :WAIT_S, :MOST
+      private_constant :ANSWER_S, :CONNECT_S, :WAIT_S, :MOST
 
       @lock = Mutex.new
       @pools = {}
@@ -63,13 +60,26 @@ class Locker
       # @yieldparam message [String]
       # @return [void]
       def watch(&lost)
-        Thread.handle_interrupt(Object => :never) { @watcher = Plock::Background.launch("plock locker") { watch_for_loss(&lost) } }
+        @lost = lost
+        Plock::Store::ConnectionWatch.here.add(self)
+      end
+
+      # What the watch waits for.
+      #
+      # @return [IO, nil]
+      def watched_io = connection&.socket
+
+      # @return [Symbol]
+      def notice_end
+        return :live if connection&.lives?
+
+        @lost.call("the connection that has the lock was lost")
+        :ended
       end
 
       # @return [void]
       def watch_no_more
-        @watcher&.kill&.join
-        @watcher = nil
+        Plock::Store::ConnectionWatch.here.remove(self) if @lost
       end
 
       # Gives the lock back, and the connection.
@@ -123,18 +133,6 @@ class Locker
         true
       rescue Plock::Store::Database::Connection::Again
         false
-      end
-
-      def watch_for_loss
-        loop { look }
-      rescue Plock::Error => e
-        yield "the connection that has the lock was lost: #{e.message}"
-      end
-
-      # It says nothing by itself but that it is over.
-      def look
-        connection.hear(LOOK_S)
-        run("SELECT 1")
       end
     end
   end

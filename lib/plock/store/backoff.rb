@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module Plock
+  class Store
+    # Pauses between attempts, which grow from a first one to a longest one. Each is shortened at
+    # random, by up to a half, so that callers who began together do not stay together.
+    #
+    # @api private
+    class Backoff
+      # @param first [Float] seconds
+      # @param longest [Float] seconds
+      # @param factor [Float] by which each pause is longer than the one before
+      def initialize(first, longest, factor = 1.5)
+        @first = first
+        @longest = longest
+        @factor = factor
+        reset
+      end
+
+      # The next pause is the first one.
+      #
+      # @return [void]
+      def reset
+        @pause = @first
+      end
+
+      # @return [Float] seconds
+      def next
+        pause = @pause * rand(0.5..1.0)
+        @pause = [@pause * @factor, @longest].min
+        pause
+      end
+    end
+  end
+end

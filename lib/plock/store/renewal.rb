@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+
+module Plock
+  class Store
+    # Looks after the leases of one store that are due, in as few requests as the store can make of
+    # them: renews them, or sees whether they are still there.
+    #
+    # A lease that another thread is just asking about is left for a moment later. Whatever happens,
+    # each of the others ends here with another moment in the schedule, or has ended itself.
+    #
+    # @api private
+    class Renewal
+      # @param store [InRuby]
+      # @param grants [Array<Grant>]
+      # @return [void]
+      def self.call(store, grants)
+        new(store, grants.select(&:take_turn)).call
+      end
+
+      # @param grants [Array<Grant>] whose turns have been taken
+      def initialize(store, grants)
+        @store = store
+        @grants = grants
+      end
+
+      # @return [void]
+      def call
+        @asked_at = Clock.now
+        @grants.group_by { |grant| grant.plan(@asked_at) }.each do |plan, grants|
+          case plan
+          when Float then renew(grants, plan)
+          when :check then check(grants)
+          end
+        end
+      ensure
+        @grants.each(&:end_turn)
+      end
+
+      private
+
+      def renew(grants, span)
+        answers = @store.prolong_all(grants, span)
+        grants.each { |grant| grant.renewed(@asked_at, span, answers[grant]) }
+      rescue Error
+        nil # the schedule has another moment for each
+      end
+
+      def check(grants)
+        grants.each do |grant|
+          @store.still?(grant) ? grant.seen : grant.lose
+        rescue Error
+          nil
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/promised"
+
+RSpec.describe Plock::Store::Database, "with inside: true" do
+  include Support::Promised
+
+  let!(:key) { "inside:#{SecureRandom.hex(8)}" }
+
+  Support::Promised::ALL.each do |name, database|
+    describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
+      let!(:tables) { Support::Databases.model(database) }
+      let(:other) { database_store(tables, attempt_timeout: 0.3) }
+
+      # A model that has a role for reading, at the same database.
+      let(:model) do
+        config = Support::Databases.config(database)
+        made = Class.new(Support::Databases::Model)
+        Support::Databases.const_set("Roles#{SecureRandom.hex(4)}", made)
+        made.abstract_class = true
+        made.connects_to(database: { writing: config, reading: config })
+        discard(made.connection_handler, :clear_all_connections!)
+        made
+      end
+
+      let(:store) { database_store(model, inside: true) }
+
+      # Leases that are rolled back are collected without having been released.
+      around { |example| warnings { example.run } }
+
+      it "takes the lease in the open transaction, though the caller is in a block that reads" do
+        held = nil
+        model.transaction do
+          model.connected_to(role: :reading) { store.acquire(key, ttl: 30, wait: 0) }
+          held = other.status(key).held?
+          raise ActiveRecord::Rollback
+        end
+        expect([held, other.status(key).held?]).to eq([false, false])
+      ensure
+        other.break(key)
+      end
+
+      it "releases in the open transaction, though the caller is in a block that reads" do
+        lease = store.acquire(key, ttl: 30)
+        model.transaction do
+          model.connected_to(role: :reading) { lease.release }
+          raise ActiveRecord::Rollback
+        end
+        expect(other.status(key)).to be_held
+      ensure
+        other.break(key)
+      end
+
+      it "is lost, and says so, once the savepoint is rolled back in which it was taken" do
+        lease = nil
+        model.transaction do
+          model.transaction(requires_new: true) do
+            lease = store.acquire(key, ttl: 30, wait: 0)
+            raise ActiveRecord::Rollback
+          end
+          expect([lease.valid?, lease.lost?]).to eq([false, true])
+        end
+      end
+
+      it "is lost, and says so, once the transaction is rolled back in which it was taken" do
+        lease = nil
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          raise ActiveRecord::Rollback
+        end
+        expect([lease.valid?, lease.lost?]).to eq([false, true])
+      end
+
+      # As a test case does that rolls back what it has written.
+      describe "in a test whose transaction is rolled back" do
+        around do |example|
+          pool = model.connection_pool
+          pool.pin_connection!(true)
+          model.lease_connection
+          example.run
+        ensure
+          pool.unpin_connection!
+        end
+
+        it "acquires with the patience that it has by default" do
+          expect(store.acquire(key, ttl: 5) { :entered }).to be(:entered)
+        end
+
+        it "acquires with renew: and on_lost:" do
+          value = store.acquire(key, ttl: 5, renew: true, on_lost: ->(*) {}) { :entered }
+          expect(value).to be(:entered)
+        end
+
+        it "acquires several keys, and what is shared" do
+          taken = [store.acquire_all([key, "#{key}:2"], ttl: 5) { :all },
+                   store.read_write_lock(key).read(ttl: 5) { :shared }]
+          expect(taken).to eq(%i[all shared])
+        end
+      end
+    end
+  end
+end

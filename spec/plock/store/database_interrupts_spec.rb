@@ -1,0 +1,181 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/promised"
+require "support/store_contract"
+
+# Interrupts (Timeout, Thread#kill, Thread#raise) may come at any moment, and leave nothing behind.
+RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
+  include Support::Promised
+  include Support::StoreContract
+
+  let!(:key) { "interrupts:#{SecureRandom.hex(8)}" }
+
+  # Only this example's connections carry this name.
+  let(:name) { "leak#{SecureRandom.hex(4)}" }
+
+  {
+    "PostgreSQL" => [
+      :postgresql,
+      ->(name, **place) { Support::Postgres.shared.config(application_name: name, **place) },
+      ->(name) { "SELECT count(*) FROM pg_stat_activity WHERE application_name = '#{name}'" }
+    ],
+    "MariaDB with mysql2" => [
+      :mysql2,
+      ->(name, **place) { { **Support::Mariadb.shared.config("mysql2"), database: name, **place } },
+      ->(name) { "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = '#{name}'" }
+    ],
+    "MariaDB with trilogy" => [
+      :trilogy,
+      ->(name, **place) { { **Support::Mariadb.shared.config("trilogy"), database: name, **place } },
+      ->(name) { "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = '#{name}'" }
+    ]
+  }.each do |title, (database, config, count)|
+    describe "on #{title}", needs: Support::Databases::PROGRAMS[database], config: config do
+      let!(:admin) { Support::Databases.model(database).lease_connection }
+
+      let!(:model) { connected }
+
+      def connected(**place)
+        if admin.adapter_name != "PostgreSQL"
+          admin.execute("CREATE DATABASE IF NOT EXISTS #{name}")
+        end
+        made = model_of(self.class.metadata[:config].call(name, **place))
+        Support::Databases.migrate(made) if place.empty?
+        made.tap { made.connection_pool.disconnect! }
+      end
+
+      # A store whose connections go over the line.
+      def distant(line, **options)
+        place = { host: "127.0.0.1", port: line.port }
+        place[:socket] = nil if admin.adapter_name != "PostgreSQL"
+        database_store(connected(**place), **options)
+      end
+
+      # The store closes connections on which the server never answers, and opens no others.
+      def expect_all_closed(line, store)
+        line.refuse
+        store.close
+        expect { line.await_open(0, within: 3) }.not_to raise_error
+      end
+
+      # What the collector closes was open for as long as it liked.
+      around do |example|
+        GC.start
+        GC.disable
+        example.run
+      ensure
+        GC.enable
+      end
+
+      define_method(:connections) { admin.select_value(count.call(name)) }
+
+      # Connections that are left when the store has closed its own.
+      def left_over
+        eventually(1.5) { connections.zero? } && 0
+      rescue RSpec::Expectations::ExpectationNotMetError
+        connections
+      end
+
+      it "has no more connections than its pool after an interrupt at whatever step of connecting",
+         if: database != :mysql2 do # mysql2 connects in one step
+        store = database_store(model, pool_size: 1)
+        store.acquire(key) { nil }
+        (1..400).step(2).find do |step|
+          store.close # so that the next call connects
+          !interrupted_at(step) { store.acquire(key, ttl: 30) { nil } }
+        end
+        store.close
+        expect(left_over).to be_zero
+      end
+
+      describe "while it connects to a server that does not answer" do
+        server = database == :postgresql ? Support::Postgres : Support::Mariadb
+        let(:line) { proxy(["127.0.0.1", server.shared.port]) }
+
+        around { |example| warnings { example.run } }
+
+        before { line.swallow_all(:reply) }
+
+        it "ends a killed caller at once, and closes the connection when its time is over" do
+          store = distant(line, connect_timeout: 1)
+          callers = Array.new(3) { background { store.acquire(key, wait: 10) { nil } } }
+          line.await_open(3)
+          callers.each { |caller| await_sleep(caller) }
+          expect(elapsed { callers.each(&:kill).each(&:join) }).to be < 0.5
+          expect_all_closed(line, store)
+        end
+
+        next unless database == :postgresql # the other drivers close it themselves
+
+        it "closes a connection that it has given up after connect_timeout" do
+          store = distant(line, connect_timeout: 0.2)
+          3.times do
+            expect { store.acquire(key, wait: 0) { nil } }.to raise_error(Plock::UnavailableError)
+          end
+          expect_all_closed(line, store)
+        end
+      end
+
+      it "opens no more connections than its pool has, however many callers are killed" do
+        store = database_store(model, pool_size: 4)
+        most = 0
+        40.times do
+          callers = Array.new(8) do |number|
+            background { store.acquire("#{key}:#{number}", ttl: 5, wait: 1) { nil } }
+          end
+          callers.each_with_index do |caller, number|
+            number.even? ? Thread.pass : sleep(0.0005)
+            caller.kill
+          end
+          callers.each(&:join)
+          store.close
+          most = [most, connections].max
+        end
+        eventually(3, "#{connections} connections are open") { connections <= 4 + 1 }
+        expect(most).to be <= 4 + 1 + 2 # the one that listens, and what releases and renewals can have besides
+      end
+    end
+  end
+
+  # Runs many short calls that time out, in a process of its own: what they raise besides, and
+  # whether the store thinks afterwards that a caller still waits.
+  def time_out_often(model, rounds)
+    in_child(within: 60) do
+      store = Plock::Store::Database.new(model, pool_size: 16)
+      store.acquire(key) { nil }
+      raised = Queue.new
+      Support::Warnings.capture { hurry(store, raised, rounds) }
+      sleep(0.1)
+      [Array.new(raised.size) { raised.pop }.tally, store.instance_variable_get(:@site).turns.any?]
+    end
+  end
+
+  def hurry(store, raised, rounds)
+    threads = Array.new(16) do |number|
+      Thread.new do
+        random = Random.new(number)
+        (rounds / 16).times do
+          Timeout.timeout(random.rand * 0.02) do
+            store.acquire("#{key}:#{number % 4}", ttl: 5, wait: 1) { sleep(random.rand * 0.001) }
+          end
+        rescue Timeout::Error, Plock::Error
+          nil # as it should be
+        rescue StandardError => e
+          raised << "#{e.class}: #{e.message[0, 60]} #{e.backtrace.first}"
+        end
+      end
+    end
+    threads.each(&:join)
+  end
+
+  { **Support::Promised::ALL, "MariaDB with trilogy" => :trilogy }.each do |title, database|
+    it "forgets callers that timed out, and raises only what is promised, on #{title}",
+       needs: Support::Databases::PROGRAMS[database] do
+      model = Support::Databases.model(database)
+      model.connection_pool.disconnect!
+      raised, kept = time_out_often(model, 1_600)
+      expect([raised, kept]).to eq([{}, false])
+    end
+  end
+end

@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/promised"
+
+RSpec.describe Plock::Store::Database, "as it is promised" do
+  include Support::Promised
+
+  let!(:key) { "promise:#{SecureRandom.hex(8)}" }
+
+  Support::Promised::ALL.each do |name, database|
+    describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
+      let!(:model) { Support::Databases.model(database) }
+      let(:store) { database_store(model, **Support::Databases::PATIENT) }
+
+      # A process that waits for all of these keys, and dies of it.
+      def dead_waiters(keys)
+        waiter = child do |parent|
+          parent.tell(:asks)
+          mine = database_store(model, **Support::Databases::PATIENT)
+          threads = keys.map do |each|
+            Thread.new { mine.acquire(each, ttl: 30, wait: 60) { nil } }
+          end
+          threads.each(&:join)
+        end
+        waiter.hear
+        eventually(10) { keys.all? { |each| store.status(each).waiters.size == 1 } }
+        end_child(waiter)
+      end
+
+      it "takes several keys at the first attempt once those who waited for them are gone" do
+        keys = Array.new(5) { |number| "#{key}:#{number}" }
+        store.acquire_all(keys, ttl: 30) { dead_waiters(keys) }
+        eventually(10) do
+          keys.all? { |each| store.status(each).then { |it| !it.held? && it.waiters.empty? } }
+        end
+        expect(store.try_acquire_all(keys, ttl: 30) { :entered }).to be(:entered)
+      end
+
+      # An hour and a half from now, for what is done by and by.
+      def later
+        allow(Plock::Clock).to receive(:now).and_wrap_original { |now| now.call + 5_400 }
+      end
+
+      # Rows of keys that begin so, when they are all forgotten or that has been given enough time.
+      def rows_left(prefix)
+        sql = "SELECT count(*) FROM plock_leases WHERE name LIKE '#{prefix}%'"
+        50.times do
+          break if model.lease_connection.select_value(sql).zero?
+
+          sleep 0.05
+        end
+        model.lease_connection.select_value(sql)
+      end
+
+      two_days = 2 * 86_400 * 1_000_000
+
+      it "forgets thousands of keys that have been free for a day as soon as it forgets any" do
+        then_at = (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).to_i - two_days
+        rows = Array.new(2_500) { |number| "('old:#{key}:#{number}', #{then_at})" }
+        insert = "INSERT INTO plock_leases (name, acquired_at) VALUES #{rows.join(", ")}"
+        model.lease_connection.execute(insert)
+        store.acquire(key) { nil }
+        later
+        store.acquire(key) { nil }
+        expect(rows_left("old:")).to be_zero
+      ensure
+        model.lease_connection.execute("DELETE FROM plock_leases WHERE name LIKE 'old:%'")
+      end
+
+      it "forgets a key whose waiters died, a day later" do
+        lease = store.acquire(key, ttl: 30)
+        dead_waiters([key])
+        lease.release
+        earlier = "acquired_at = acquired_at - #{two_days}"
+        ["UPDATE plock_leases SET #{earlier} WHERE acquired_at < #{2**62}",
+         "UPDATE plock_claims SET #{earlier}, expires_at = expires_at - #{two_days}"]
+          .each { |sql| model.lease_connection.execute(sql) }
+        later
+        3.times { |number| store.acquire("#{key}:#{number}") { nil } }
+        expect(rows_left(lease.store_key)).to be_zero
+      end
+
+      describe "and subscribers that fail" do
+        around { |example| warnings { example.run } }
+
+        script_errors = { "a LoadError" => LoadError,
+                          "a NotImplementedError" => NotImplementedError }
+
+        { **script_errors, "a RuntimeError" => RuntimeError }.each do |what, error|
+          it "acquires and releases though a subscriber to sql.active_record raises #{what}" do
+            store.acquire(key) { nil }
+            told = 0
+            failing = lambda do |*, payload|
+              payload[:name] == "Plock" && (told += 1) && raise(error, "from a subscriber")
+            end
+            value = ActiveSupport::Notifications.subscribed(failing, "sql.active_record") do
+              store.acquire(key, ttl: 30, wait: 1) { :entered }
+            end
+            expect([value, told, store.status(key).held?]).to match([:entered, be > 0, false])
+          end
+        end
+
+        script_errors.each do |what, error|
+          it "acquires and releases though a subscriber to plock's events raises #{what}" do
+            subscription = Plock.subscribe { raise error, "from a subscriber" }
+            expect(store.acquire(key, ttl: 30) { :entered }).to be(:entered)
+            expect(store.status(key)).not_to be_held
+          ensure
+            Plock.unsubscribe(subscription)
+          end
+
+          it "returns the block's value though the logger raises #{what}" do
+            logger = Class.new { define_method(:warn) { |*| raise error, "from a logger" } }.new
+            logging = database_store(model, logger: logger)
+            value = logging.acquire(key, ttl: 30) { logging.break(key) && :entered }
+            expect(value).to be(:entered)
+          end
+        end
+      end
+    end
+  end
+
+  # Backends that are stopped answer nothing, nor does the server that starts them.
+  describe "whose server stands still", needs: Support::Postgres::PROGRAMS do
+    let(:server) { discard(Support::Postgres.new.start, :stop) }
+    let(:name) { "still_#{SecureRandom.hex(4)}" }
+    let(:model) do
+      model_of(server.config(application_name: name)).tap do |made|
+        Support::Databases.migrate(made)
+        made.connection_pool.disconnect!
+      end
+    end
+    let(:store) { database_store(model) }
+
+    around { |example| warnings { example.run } }
+
+    # Stops everything that the server consists of, as long as the block runs.
+    def standing_still
+      children = File.read("/proc/#{server.pid}/task/#{server.pid}/children")
+      pids = children.split.map { |pid| Integer(pid, 10) }
+      everything = [server.pid, *pids]
+      everything.each { |pid| Process.kill(:STOP, pid) }
+      yield
+    ensure
+      everything&.each { |pid| Process.kill(:CONT, pid) }
+    end
+
+    # Waits in line until the server stops; seconds from its call to its end, and how it ends.
+    def wait_through(patience)
+      holder = store.acquire(key, ttl: 60)
+      waiter = background do
+        seconds = nil
+        outcome = nil
+        seconds = elapsed do
+          outcome = seconds_or_error { store.acquire(key, wait: patience) { nil } }
+        end
+        [seconds, outcome]
+      end
+      eventually(5) { store.status(key).waiters.size == 1 }
+      standing_still { yield waiter }
+    ensure
+      holder&.release
+    end
+
+    it "ends a wait when patience is over" do
+      seconds, outcome = wait_through(0.6, &:value)
+      expect(outcome).to be_a(Plock::Error)
+      expect(seconds).to be_between(0.55, 0.8)
+    end
+
+    it "ends a waiting caller at once when it is killed" do
+      seconds = wait_through(30) { |waiter| elapsed { await_sleep(waiter).kill.join } }
+      expect(seconds).to be < 0.3
+    end
+
+    it "ends at once a caller that is killed while the server does not answer it" do
+      store.acquire(key) { nil }
+      seconds = standing_still do
+        caller = await_sleep(background { store.acquire(key, wait: 30) { nil } })
+        sleep(0.1) # it has asked
+        elapsed { caller.kill.join }
+      end
+      expect(seconds).to be < 0.3
+    end
+  end
+end

@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/promised"
+
+# Renewals and releases go on, however many leases and waiters a process has.
+RSpec.describe Plock::Store::Database, "with much to look after" do
+  include Support::Promised
+
+  leases_count = 10_000
+  let!(:key) { "upkeep:#{SecureRandom.hex(8)}" }
+
+  # Holds so many leases for a while, in a process of its own; how many were lost, and the share of
+  # a core that renewing them took.
+  def hold_many(model, count, seconds)
+    in_child(within: 100) do
+      store = Plock::Store::Database.new(model)
+      GC.disable # what the collector takes is not the store's
+      leases = Array.new(count) { |number| "#{key}:#{number}" }.each_slice(50).flat_map do |keys|
+        store.acquire_all(keys, ttl: 10, renew: true, wait: 10)
+      end
+      lost_before = leases.count(&:lost?)
+      started, used = monotonic, processor_time
+      sleep(seconds)
+      share = (processor_time - used) / (monotonic - started)
+      [lost_before, leases.count(&:lost?), share.round(3)]
+    end
+  ensure
+    model.lease_connection.execute("DELETE FROM plock_leases")
+  end
+
+  Support::Promised::SERVERS.each do |name, database|
+    describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
+      let!(:model) { Support::Databases.model(database) }
+      let(:store) { database_store(model) }
+
+      it "renews #{leases_count} leases with a tenth of a core, and loses none", :timing do
+        lost_before, lost, share = hold_many(model, leases_count, 15)
+        expect([lost_before, lost, share]).to match([0, 0, be < 0.1])
+      end
+
+      # All of a pool's connections wait in the database, for a row that another transaction has.
+      describe "while five callers wait for a row that another transaction has" do
+        define_method(:behind_a_row) do |&work|
+          store_key = store.acquire("#{key}:row", &:store_key)
+          with_row_locked(model, store_key) do
+            waiters = Array.new(5) do
+              await_sleep(background { store.acquire("#{key}:row", ttl: 30, wait: 10) { nil } })
+            end
+            sleep(0.2) # each has asked
+            work.call
+          ensure
+            waiters&.each(&:kill)
+          end
+        end
+
+        it "renews the leases of other keys" do
+          lease = store.acquire(key, ttl: 1, renew: true)
+          first = lease.valid_until
+          behind_a_row do
+            eventually(3) { Plock::Clock.now > first + 0.1 }
+            expect(lease).to be_valid
+          end
+          lease.release
+        end
+
+        it "extends and releases leases of other keys at once" do
+          leases = Array.new(2) { |number| store.acquire("#{key}:#{number}", ttl: 30) }
+          behind_a_row do
+            outcomes = [seconds_or_error { leases[0].extend }]
+            outcomes += leases.map { |lease| seconds_or_error { lease.release } }
+            expect(outcomes).to all(be_a(Float).and(be < 0.5))
+          end
+        end
+
+        it "acquires other keys at once" do
+          behind_a_row do
+            outcome = seconds_or_error { store.acquire(key, wait: 0.5) { nil } }
+            expect(outcome).to be_a(Float).and(be < 0.5)
+          end
+        end
+      end
+    end
+  end
+
+  describe "on PostgreSQL, where it hears of what happens elsewhere",
+           needs: Support::Postgres::PROGRAMS do
+    let!(:model) { Support::Databases.model(:postgresql) }
+    let(:admin) { model.lease_connection }
+
+    # A store with a lease that hears of its loss, and the thread on which it listens for that.
+    def listening_store(model, number)
+      before = listeners
+      lease = database_store(model).acquire("#{key}:#{number}", ttl: 30, on_lost: ->(*) {})
+      [lease, eventually(5) { (listeners - before).first }]
+    end
+
+    def listeners = Thread.list.select { |thread| thread.name == "plock listener" }
+
+    # Cuts the connections that listen: each store asks about its leases when it listens again.
+    def cut_listeners(name, count)
+      listening = "application_name = '#{name}' AND query LIKE 'LISTEN%' AND state = 'idle'"
+      sql = "SELECT count(*) FROM pg_stat_activity WHERE #{listening}"
+      eventually(5) { admin.select_value(sql) == count }
+      sleep(0.1) # each has found out that it hears
+      admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE #{listening}")
+    end
+
+    # Each thread releases its lease when it looks at the clock for the so many-th time from now.
+    def release_at_looks(leases_by_thread)
+      looks = leases_by_thread.transform_values { 0 }
+      allow(Plock::Clock).to receive(:now).and_wrap_original do |now|
+        lease, count = leases_by_thread[Thread.current]
+        Thread.new { lease.release }.join if lease && (looks[Thread.current] += 1) == count
+        now.call
+      end
+    end
+
+    it "sleeps after a release that comes at any moment of asking after its lease" do
+      name = "listener_#{SecureRandom.hex(4)}"
+      model = model_of(Support::Postgres.shared.config(application_name: name))
+      stores = (1..20).map { |number| [*listening_store(model, number), number] }
+      release_at_looks(stores.to_h { |lease, thread, number| [thread, [lease, number]] })
+      cut_listeners(name, stores.size)
+      sleep(2) # each listens again
+      used = processor_time
+      sleep(0.3)
+      expect((processor_time - used) / 0.3).to be < 0.3
+      stores.each { |lease,| lease.release }
+    end
+  end
+end
