@@ -11,7 +11,8 @@ module Plock
     class Command
       SERVER = %r{\A(?:rediss?|unix)://}
       OUTAGE = 3_600.0 # seconds, the most there can be
-      private_constant :SERVER, :OUTAGE
+      AWAY_S = 0.05 # seconds between two looks for a folder that is away
+      private_constant :SERVER, :OUTAGE, :AWAY_S
 
       # @param arguments [Array<String>] what stands behind the command's name
       def initialize(arguments)
@@ -151,6 +152,25 @@ module Plock
         return {} unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
 
         { unavailable_timeout: OUTAGE }
+      end
+
+      # The same for a local store whose folder is away: as long as nothing has been entered, the block
+      # asks again until its patience ends.
+      #
+      # @param wait [Float] seconds
+      # @yieldparam left [Float] seconds of patience
+      # @return [Object] the block's value
+      def riding_out(wait)
+        patience_ends = Clock.now + wait
+        store # one that cannot be opened is no outage
+        begin
+          yield [patience_ends - Clock.now, 0.0].max
+        rescue UnavailableError => e
+          raise if e.code != :disconnected || @entered || Clock.now >= patience_ends
+
+          sleep(AWAY_S)
+          retry
+        end
       end
 
       # @return [Settings]

@@ -65,15 +65,20 @@ module Plock
       def call
         require_relative "job"
         @bell = Bell.new
-        status = store.acquire(@key, **@terms, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }) { |lease| supervise(lease) }
-        status || interrupt
+        riding_out(@terms.fetch(:wait, 0.0)) { |left| acquire(left) } || interrupt
       rescue TimeoutError => e
         report_busy(e.status)
         BUSY.fetch(@busy)
       end
 
+      # @return [Integer, nil] as {#supervise}
+      def acquire(left)
+        store.acquire(@key, **@terms, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }) { |lease| supervise(lease) }
+      end
+
       # @return [Integer, nil] the exit status; nil: Ctrl-C ended it
       def supervise(lease)
+        @entered = true
         job = Job.new(@command, environment(lease), lease: lease, bell: @bell, grace: @grace, holding: liveness)
         status = job.run { CLI.complain("the lease on #{@key.inspect} was lost: the command is ended") }
         return ExitStatus::LOST if job.lost? || lost_unnoticed?(lease, keep: !job.failed_to_run?)

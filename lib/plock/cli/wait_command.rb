@@ -36,7 +36,7 @@ module Plock
 
       def served?
         patience = @wait || Locking::Arguments::SPAN_MAX
-        !store.try_acquire(@key, wait: patience, ttl: TTL, label: LABEL, &:release).nil?
+        !riding_out(patience) { |left| store.try_acquire(@key, wait: left, ttl: TTL, label: LABEL, &:release) }.nil?
       end
 
       def report(free)
