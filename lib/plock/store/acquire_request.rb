@@ -35,7 +35,7 @@ module Plock
       # The last attempt of a request that waits has this long, though its patience ends. Seconds.
       GRACE_S = 0.05
 
-      # How long an interrupted caller waits until nothing is left of its request. Seconds.
+      # How long a caller waits until nothing is left of its request; after that it is taken back in the background. Seconds.
       AT_ONCE_S = 0.1
 
       # A request looks so much later than the lease of the holder ends.
@@ -54,7 +54,7 @@ module Plock
         @store = store
         @grant = grant
         @grant.wants(@ttl = ttl)
-        @contended = @doubt = @queued = @answered = @failed = false
+        @contended = @doubt = @queued = @failed = false
       end
 
       # @return [String]
@@ -74,9 +74,7 @@ module Plock
         @patience = @called_at + wait
         @until = [@patience, @called_at + @store.attempt_timeout].max
         begin
-          granted = attempt
-          @answered = true
-          granted
+          attempt
         rescue UnavailableError => e
           @failed = true
           raise if !left.positive? || @store.reach&.lost?(e, @called_at)
@@ -89,15 +87,15 @@ module Plock
         end
       end
 
-      # The request came to nothing, or nobody took its lease: the server is to have nothing of it. A caller that is interrupted waits
-      # for that a moment only, and not at all when the store did not answer.
+      # The request came to nothing, or nobody took its lease: the server is to have nothing of it. The caller waits for that a moment
+      # only, and not at all when the store did not answer.
       #
       # @return [void]
       def leave
         @place&.leave
         if @grant.fence && @grant.ended.nil? then @grant.release(0.0)
         elsif @failed then @store.take_back_later(@grant)
-        elsif @doubt || @queued || @grant.pending? then @store.take_back(@grant, *(AT_ONCE_S unless @answered))
+        elsif @doubt || @queued || @grant.pending? then @store.take_back(@grant, AT_ONCE_S)
         end
       rescue *Locking::Taking::STORE_FAILURES, ConfigurationError
         @store.take_back_later(@grant)

@@ -27,8 +27,6 @@ module Plock
       def initialize
         @lock = Mutex.new
         @watched = {}.compare_by_identity
-        @hears, @says = IO.pipe
-        [@hears, @says].each { |io| io.close_on_exec = true }
         @thread = nil
       end
 
@@ -37,6 +35,7 @@ module Plock
       def add(watched)
         change do
           @watched[watched] = watched.watched_io
+          @hears, @says = IO.pipe unless @hears
           @thread = Background.launch("plock watch") { run } unless @thread&.alive?
         end
       end
@@ -54,7 +53,7 @@ module Plock
         Thread.handle_interrupt(Object => :never) do
           @lock.synchronize do
             yield
-            @says.write_nonblock(".", exception: false)
+            @says&.write_nonblock(".", exception: false)
           end
         end
       end
@@ -78,8 +77,14 @@ module Plock
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }
-          @watched.empty? ? @thread = nil : @watched.dup
+          @watched.empty? ? rest : @watched.dup
         end
+      end
+
+      # @return [nil]
+      def rest
+        [@hears, @says].each(&:close)
+        @hears = @says = @thread = nil
       end
 
       def pause(watched, resting)

@@ -101,13 +101,18 @@ module Plock
           @store.note(self)
         end
 
-        # Gives the lock back, and the connection. Once.
+        # Gives the lock back, and the connection. Once. A server that does not answer ends the lock with the connection, which is closed.
         #
         # @return [Boolean] was it held?
         def unlock(deadline)
-          part { |connection| connection.usable? && @store.locks.unlock(connection, key, share, server_id, deadline) }
+          held = false
+          part do |connection|
+            held = connection.usable?
+            held &&= @store.locks.unlock(connection, key, share, server_id, deadline)
+          end
+          held
         rescue UnavailableError
-          false # with the connection, the lock has ended
+          held
         end
 
         # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it comes when all is done.
