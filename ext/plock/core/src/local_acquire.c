@@ -272,7 +272,9 @@ static const plock__nook *nook(plock_local_lease *lease) {
 /* As outcome, by the word of its claim; where the file was cut off there is none to be read. */
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
-    if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
+    const plock_ns now = plock_now();
+    if (plock__local_check(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
+    if (plock__local_check_size_now(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
     switch (plock__local_state(lease)) {
     case PLOCK__WAITING: return PLOCK_AGAIN;
     case PLOCK__HANDED:

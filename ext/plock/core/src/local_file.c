@@ -384,6 +384,12 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return seen(map, look_again(map, now), error);
 }
 
+plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
+    if (plock__local_lost(map)) return plock__local_loss_of(map, error);
+    atomic_store(&map->whole_at, now);
+    return seen(map, look_at_size(map), error);
+}
+
 plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     if (lately(&map->whole_at, now)) return PLOCK_OK;

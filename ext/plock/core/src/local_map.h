@@ -94,6 +94,7 @@ PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns n
 
 /* Whether it is whole, only. To be called before anything of it is read. */
 PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error);
+PLOCK_MUST_USE plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, plock_error *error); /* however lately it was checked */
 
 /* Nothing in the file is to be believed any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
