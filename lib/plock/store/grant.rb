@@ -205,22 +205,28 @@ module Plock
       # @return [void]
       def end_turn = @lock.unlock
 
-      # What the scheduler is to ask about it now. The next moment is in the schedule from here on,
-      # whatever comes of the request.
+      # What the scheduler is to ask about it now.
       #
       # @return [Float, Symbol, nil] for how many seconds it is to be renewed; `:check`: whether it is
       #   still there; nil: nothing
       def plan(now)
+        @due_at = nil
         return if @ended
         return lose && nil if now >= @valid_until
         return schedule(@valid_until) if @limit && now >= @limit
         return attend if @left_alone
 
-        schedule([now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
         return [@ttl, @doubtful, @limit && (@limit - now)].compact.min if @renew
         return :check if @watch
 
         schedule(@valid_until)
+      end
+
+      # Another moment is in the schedule, or it has ended, whatever came of what was asked.
+      #
+      # @return [void]
+      def look_again
+        schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min) if @due_at.nil? && @ended.nil?
       end
 
       # @param answer [Boolean, nil] was it ours? Nil: the store could not say

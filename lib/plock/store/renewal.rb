@@ -36,7 +36,10 @@ module Plock
           end
         end
       ensure
-        @grants.each(&:end_turn)
+        @grants.each do |grant|
+          grant.look_again
+          grant.end_turn
+        end
       end
 
       private

@@ -148,6 +148,8 @@ module Plock
         #
         # @return [void]
         def watch(grant)
+          return if hearing? && @watched[grant.token].equal?(grant)
+
           here
           @watched[grant.token] = grant
           listen(Clock.now)
