@@ -165,8 +165,9 @@ module Plock
         # @return [Array<String>] the tokens of those that were renewed; the others may be locked at
         #   the moment, or be held no more
         def prolong_all(connection, names, span, deadline)
-          connection.run("UPDATE #{@leases} SET expires_at = #{now} + #{span} WHERE #{among(connection, names)}", deadline)
-          connection.run("SELECT token FROM #{@leases} WHERE #{among(connection, names)}", deadline).rows.flatten
+          mine = among(connection, names)
+          connection.run("UPDATE #{@leases} SET expires_at = #{now} + #{span} WHERE #{mine}", deadline)
+          connection.run("SELECT token FROM #{@leases} WHERE #{mine}", deadline).rows.flatten
         end
 
         # How things stand for one who waits: how long the key is still held, is anybody before it, how long its own place is kept.
