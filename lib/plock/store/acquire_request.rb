@@ -13,8 +13,8 @@ module Plock
     # - `line_up(request)`, what the request waits on: `ready` prepares for calls, `await(seconds)` tells
     #   whether one came, `first?` whether it may ask, `callable?` whether it will be called, `renew`
     #   goes on under a new token, `leave` ends it;
-    # - `take_back(grant, seconds)`, which undoes whatever the server may have of the grant's token, or does so
-    #   later when the server does not answer, and `take_back_later(grant)`;
+    # - `take_back(grant, seconds, doubt:)`, which undoes whatever the server may have of the grant's token, once more
+    #   later if a request may still arrive, and `take_back_later(grant)`;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
     #
     # @api private
@@ -95,7 +95,7 @@ module Plock
         @place&.leave
         if @grant.fence && @grant.ended.nil? then @grant.release(0.0)
         elsif @failed then @store.take_back_later(@grant)
-        elsif @doubt || @queued || @grant.pending? then @store.take_back(@grant, AT_ONCE_S)
+        elsif @doubt || @queued || @grant.pending? then @store.take_back(@grant, AT_ONCE_S, doubt: @doubt)
         end
       rescue *Locking::Taking::STORE_FAILURES, ConfigurationError
         @store.take_back_later(@grant)

@@ -134,7 +134,7 @@ module Plock
       # With its connection, whatever it has of the key ends.
       #
       # @return [void]
-      def take_back(grant, within = @release_timeout)
+      def take_back(grant, within = @release_timeout, **)
         grant.abandon(Clock.now + within)
       end
 

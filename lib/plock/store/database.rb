@@ -56,7 +56,8 @@ module Plock
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
-      # @param pool_size [Integer] connections at most, besides the one that listens; none is in use while somebody waits or holds
+      # @param pool_size [Integer] connections at most, besides the one that listens and up to two that releases and renewals have for
+      #   themselves while all are in use; none is in use while somebody waits or holds
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
@@ -128,14 +129,14 @@ module Plock
       def line_up(request) = Place.new(@site, request)
 
       # @api private
-      # At once, so that the next caller finds nothing of it; and once more, for a request that was interrupted may be carried out
-      # late.
+      # At once, so that the next caller finds nothing of it; and once more, if a request may be carried out late.
       #
       # @return [void]
-      def take_back(grant, within = @site.release_timeout)
+      def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
+        settled = true
       ensure
-        take_back_later(grant)
+        take_back_later(grant) if doubt || !settled
       end
 
       # @api private

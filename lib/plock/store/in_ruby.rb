@@ -163,14 +163,11 @@ module Plock
 
       def give_up(grant, doubt)
         if grant.fence then grant.release(0.0)
-        elsif doubt then take_adoption_back(grant)
+        elsif doubt then take_back_later(grant)
         end
       rescue *Locking::Taking::STORE_FAILURES
         nil # it ends with its time
       end
-
-      # What may have been granted, where nobody waits for the answer.
-      def take_adoption_back(grant) = take_back_later(grant)
 
       # @param dump [String, nil] of a lease whose token is to be used again
       # @return [String]

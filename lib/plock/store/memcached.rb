@@ -126,7 +126,7 @@ module Plock
       # Takes back what may have been granted, now and once more, for the request may arrive after that.
       #
       # @return [void]
-      def take_back(grant, within = @attempt_timeout)
+      def take_back(grant, within = @attempt_timeout, **)
         give_back(grant, 0.0, Clock.now + within)
       rescue UnavailableError
         nil # it ends with its time

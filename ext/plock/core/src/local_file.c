@@ -391,10 +391,8 @@ plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, pl
 }
 
 plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error) {
-    if (plock__local_lost(map)) return plock__local_loss_of(map, error);
-    if (lately(&map->whole_at, now)) return PLOCK_OK;
-    atomic_store(&map->whole_at, now);
-    return seen(map, look_at_size(map), error);
+    if (!plock__local_lost(map) && lately(&map->whole_at, now)) return PLOCK_OK;
+    return plock__local_check_size_now(map, now, error);
 }
 
 /* A part of the records at a time. */

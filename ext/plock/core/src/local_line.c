@@ -35,12 +35,12 @@ static uint64_t process_of(const plock__local_claim *claim) {
 
 static plock_local_lease *lease_here(plock__local_map *map, const plock__local_claim *claim) {
     const uint32_t number = plock__claim_number(map, claim);
-    const bool own = atomic_load_explicit(&claim->process, memory_order_relaxed) == map->process;
+    const bool own = process_of(claim) == map->process;
     return own && number != PLOCK__LOCAL_NONE ? map->lease_of[number] : NULL;
 }
 
 static void ring(plock__local_map *map, const plock__local_claim *claim) {
-    const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
+    const uint64_t process = process_of(claim);
     if (!process || process == map->process) return;
     plock__local_calls *calls = &map->calls;
     if (!map->calls_later || calls->count == sizeof calls->to / sizeof *calls->to) {
@@ -210,7 +210,7 @@ static bool alive(plock__local_map *map, uint64_t process) {
 
 /* By when a holder's claim ends by itself, as far as one knows; its process is looked at. */
 static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
-    const uint64_t process = atomic_load_explicit(&claim->process, memory_order_relaxed);
+    const uint64_t process = process_of(claim);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
     if (!process || alive(map, process)) return until;
     if (plock__state(claim) == PLOCK__HANDED) return 0;

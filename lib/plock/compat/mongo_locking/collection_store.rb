@@ -110,7 +110,7 @@ module Mongo
       # Takes back what may have been granted, now and once more, for the request may arrive after that.
       #
       # @return [void]
-      def take_back(grant, *)
+      def take_back(grant, *, **)
         undo(grant.key, grant.token)
       ensure
         take_back_later(grant)

@@ -89,7 +89,7 @@ module Plock
         #
         # @return [Array(String, String), nil] whom to call: what is noted of it, and its token
         def settle(connection, key, token, deadline)
-          statements = [lock_row, "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $key AND token = $token",
+          statements = [lock_row, vacate("name = $key AND token = $token"),
                         "DELETE FROM #{@claims} WHERE token = $token", prune_claims_of_key, flag, first_of_queue("l.expires_at <= #{now}")]
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
@@ -110,7 +110,7 @@ module Plock
                  "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
                  "SELECT holder, token, 0 FROM #{@claims} WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
           statements = [lock_row, prune_claims_of_key, told,
-                        "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE name = $key",
+                        vacate("name = $key"),
                         "DELETE FROM #{@claims} WHERE name = $key AND fence IS NOT NULL", flag]
           connection.batch(statements, { key: key }, "ssi", deadline)
         end
@@ -154,8 +154,7 @@ module Plock
           places = wanted.each_index.sort_by { |at| wanted[at].first } # in one order everywhere: else two could wait for each other
           ours = "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
           statements = [lock_rows(places), *forget_waiters(places), *places.map { |at| take_row(at) }, "SELECT name, fence FROM #{@leases} WHERE #{ours}",
-                        "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{ours} AND " \
-                        "(SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count"]
+                        vacate("#{ours} AND (SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count")]
           connection.batch(statements, binds, "si", deadline).to_h
         end
 
@@ -283,7 +282,7 @@ module Plock
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
           ["DELETE FROM #{@claims} WHERE name #{names} AND expires_at <= #{now}",
            "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
-           "WHERE c.name = #{@leases}.name AND c.fence IS NULL#{" AND #{alive("c")}" if alive("c")})"]
+           "WHERE c.name = #{@leases}.name AND c.fence IS NULL AND #{alive("c")})"]
         end
 
         def take_row(at)
@@ -318,7 +317,7 @@ module Plock
            "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
            "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
            "AND (SELECT COUNT(*) FROM #{inside}) < COALESCE($slots, #{ALL}) " \
-           "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own}#{" AND #{alive("c")}" if alive("c")})",
+           "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own} AND #{alive("c")})",
            mark]
         end
 
@@ -329,11 +328,16 @@ module Plock
         end
 
         def before(claim)
-          ["#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token)", alive(claim)].compact.join(" AND ")
+          "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
         end
 
-        # @return [String, nil] the condition that whoever has this claim is known to live; nil: its time says so
-        def alive(_claim) = nil
+        # @return [String] the condition that the process that has this claim is not known to have ended
+        def alive(_claim) = "1 = 1"
+
+        # No owner holds the key alone any more.
+        def vacate(condition)
+          "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
+        end
 
         def leave_place = "DELETE FROM #{@claims} WHERE token = $token AND fence IS NULL"
 
@@ -357,7 +361,7 @@ module Plock
         # @return [String] a row, if the condition holds: what is noted of the first who waits, and its token
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
-            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL#{" AND #{alive("q")}" if alive("q")}) " \
+            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
             "WHERE l.name = $key AND #{condition}"
         end
 
