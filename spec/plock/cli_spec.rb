@@ -89,6 +89,6 @@ RSpec.describe "plock" do
   it "is 71 where the output cannot be written", if: File.exist?("/dev/full") do
     running = start_plock("help", out: "/dev/full")
     expect(running.finish.exitstatus).to eq 71
-    expect(running.said.last).to match(/\Aplock: No space left on device/)
+    expect(running.said.last).to match(/\Aplock: the system refuses what the command needs: No space left on device/)
   end
 end

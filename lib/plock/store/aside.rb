@@ -19,12 +19,15 @@ module Plock
         # @param lasting [Boolean] does the block run to its end all the same?
         # @yield on the other thread
         # @return [Array(Object), nil] the block's value; nil: it took longer
-        def run(seconds, lasting: false, &block)
+        def run(seconds, lasting: false)
+          thread = nil
           ended = Turns::Turn.new if Fiber.current_scheduler # for a fiber, Thread#join knows no limit on Ruby 3.1
-          thread = launch do
-            block.call
-          ensure
-            ended&.call
+          uninterrupted do
+            thread = Background.launch do
+              yield
+            ensure
+              ended&.call
+            end
           end
           return [yield] unless thread
 
@@ -38,7 +41,8 @@ module Plock
         # @yield on the other thread
         # @return [Object] the block's value
         def wait(&block)
-          thread = launch(&block)
+          thread = nil
+          uninterrupted { thread = Background.launch(&block) }
           thread ? thread.value : yield
         ensure
           thread.kill.join if thread&.alive?
@@ -54,12 +58,8 @@ module Plock
 
         private
 
-        # Between a thread's beginning and its name's: nobody could give it up.
-        def launch(&block)
-          thread = nil
-          Thread.handle_interrupt(Object => :never) { thread = Background.launch(&block) }
-          thread
-        end
+        # Between a thread's beginning and its name's in the caller: nobody could give it up.
+        def uninterrupted(&block) = Thread.handle_interrupt(Object => :never, &block)
       end
     end
   end

@@ -114,6 +114,6 @@ RSpec.describe "A process at its limits" do
       500.times { attempt_failure(store) }
       measure.call.zip(before).map { |after, first| after - first }
     end
-    expect(grown).to eq([0, 0])
+    expect(grown).to all(be <= 0) # something of before may go meanwhile
   end
 end
