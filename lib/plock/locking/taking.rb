@@ -91,14 +91,16 @@ module Plock
       def handing_out(given, undo)
         mask = Taking.mask
         handed_out = false
-        taken = yield or return
-        Thread.handle_interrupt(Object => :never) do
-          given&.call(taken)
-          handed_out = true
+        begin
+          taken = yield or return
+          Thread.handle_interrupt(Object => :never) do
+            given&.call(taken)
+            handed_out = true
+          end
+          taken
+        ensure
+          Thread.handle_interrupt(mask) { undo.call unless handed_out } # Ruby interrupts at a branch, too: the mask comes before it
         end
-        taken
-      ensure
-        Thread.handle_interrupt(mask) { undo.call } if mask && !handed_out
       end
 
       # Has something taken for a block, or for whoever is to release it himself.

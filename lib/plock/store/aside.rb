@@ -33,7 +33,7 @@ module Plock
 
           [thread.value] if ended ? ended.await(seconds) || !thread.alive? : thread.join(seconds)
         ensure
-          thread&.kill unless lasting
+          uninterrupted { thread&.kill unless lasting }
         end
 
         # However long it takes. A caller that is interrupted goes on when the other thread has ended.

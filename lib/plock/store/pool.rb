@@ -36,10 +36,12 @@ module Plock
       # @raise [Error] none could be had until then
       def with(deadline, reserve = 0)
         loan = Loan.new
-        fill(loan, deadline, reserve)
-        yield loan.connection
-      ensure
-        take_back(loan) if loan
+        begin
+          fill(loan, deadline, reserve)
+          yield loan.connection
+        ensure
+          take_back(loan) # whatever is before its mask can be interrupted, a branch too
+        end
       end
 
       # A place for {#fill} to put a connection in, and for {#take_back} to find it.
@@ -82,7 +84,7 @@ module Plock
         connect(loan, deadline)
         loan.connection
       ensure
-        @lock.synchronize { loan.room = nil } # what comes later is closed
+        Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } } # what comes later is closed
       end
 
       # @return [void]
@@ -134,7 +136,9 @@ module Plock
         begun = @lock.synchronize { loan.connecting = !loan.room.nil? }
         connection = @open.call if begun
       ensure
-        begun && Thread.handle_interrupt(NEVER) do
+        Thread.handle_interrupt(NEVER) do
+          next unless begun
+
           abandoned = @lock.synchronize do
             @all << connection if connection
             loan.connection = connection
@@ -172,7 +176,7 @@ module Plock
         @lock.lock
         @returned.wait(@lock, left) if full?(more)
       ensure
-        @lock.unlock if @lock.owned?
+        Thread.handle_interrupt(NEVER) { @lock.unlock if @lock.owned? }
       end
 
       def put_back(connection)

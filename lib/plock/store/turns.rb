@@ -34,7 +34,9 @@ module Plock
           called, @called = @called, false
           called
         ensure
-          @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that is stopped while it waits does not have it
+          Thread.handle_interrupt(Object => :never) do
+            @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that is stopped while it waits does not have it
+          end
         end
       end
 
