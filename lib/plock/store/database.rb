@@ -118,7 +118,8 @@ module Plock
         single = grant.share.nil?
         if how == :look
           left, first, place = look(grant, deadline)
-          return AcquireRequest::Answer.new(nil, nil, left, first) if place && place > place_span * 2 / 3 && !(first && left <= 0)
+          kept = place&.between?(place_span * 2 / 3, PLACE_S * 2) # longer: the clock was set back
+          return AcquireRequest::Answer.new(nil, nil, left, first) if kept && !(first && left <= 0)
         end
         answer = claim(grant, request.ttl, deadline) if single && tables.respond_to?(:claim) && how != :place
         answer || stand_in_queue(grant, request.ttl, true, deadline)

@@ -40,16 +40,16 @@ module Plock
 
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), holder = IF($3 > 0, holder, NULL), token = NULL,
+            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), acquired_at = #{lesser("acquired_at", now)}, holder = IF($3 > 0, holder, NULL), token = NULL,
             waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
           SQL
         end
 
         def greater(one, other) = "GREATEST(#{one}, #{other})"
 
-        def lock_row = super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE name = VALUES(name)")
+        def lesser(one, other) = "LEAST(#{one}, #{other})"
 
-        def lock_rows(places) = super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE name = VALUES(name)")
+        def on_conflict(changes) = "ON DUPLICATE KEY UPDATE #{changes}"
 
         def take_place
           super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE expires_at = VALUES(expires_at), holder = VALUES(holder)")

@@ -41,7 +41,7 @@ module Plock
         # In one statement, past rows that somebody else has locked.
         def prolong_all(connection, names, span, deadline)
           connection.run("WITH mine AS (SELECT name FROM #{@leases} WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
-                         "UPDATE #{@leases} l SET expires_at = #{now} + #{span} FROM mine WHERE l.name = mine.name RETURNING l.token",
+                         "UPDATE #{@leases} l SET #{ends_in(span)} FROM mine WHERE l.name = mine.name RETURNING l.token",
                          deadline).rows.flatten
         end
 
@@ -64,6 +64,8 @@ module Plock
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
         def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def lesser(one, other) = "LEAST(#{one}, #{other})"
 
         def release_and_call_sql
           @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip

@@ -15,6 +15,8 @@ module Plock
         def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
 
         def greater(one, other) = "max(#{one}, #{other})"
+
+        def lesser(one, other) = "min(#{one}, #{other})"
       end
     end
   end

@@ -12,6 +12,9 @@ module Plock
       #
       # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's clock is ahead of that.
       #
+      # What was acquired more than a minute from now was acquired before the clock was set back. Such a lease has from now on what it
+      # had from its beginning; a place in the queue that lasts so long is nobody's.
+      #
       # This is how PostgreSQL and SQLite are spoken to; MySQL needs other words for some of it.
       #
       # @api private
@@ -26,6 +29,7 @@ module Plock
         ALL = 1_000_000_000 # MySQL reads a table that a statement changes only in a subquery with a limit
         NEVER = (2**63) - 1 # a moment that is always to come
         PLACE_KEPT = 60 * 1_000_000 # that its time has been over for so long says that its owner is gone
+        STEP = 60 * 1_000_000 # so far ahead of the clock is what was written before the clock was set back; a statement waits less
         PRUNED_AT_ONCE = 500
         LISTED_AT_ONCE = 500
 
@@ -132,8 +136,8 @@ module Plock
         # @param ttl [Integer, nil] nil: it keeps its end
         # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
-          ends = "COALESCE(#{now} + $ttl, expires_at)"
-          changes = "token = $token, holder = $holder, expires_at = #{ends}"
+          changes = "token = $token, holder = $holder, expires_at = COALESCE(#{now} + $ttl, expires_at), " \
+                    "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END"
           statements = [lock_row, *(shared ? hand_over_share(changes) : hand_over_key(changes))]
           connection.batch(statements, { key: key, from: from, token: token, ttl: ttl, holder: holder }, "ii", deadline).first
         end
@@ -165,7 +169,7 @@ module Plock
         #   the moment, or be held no more
         def prolong_all(connection, names, span, deadline)
           mine = among(connection, names)
-          connection.run("UPDATE #{@leases} SET expires_at = #{now} + #{span} WHERE #{mine}", deadline)
+          connection.run("UPDATE #{@leases} SET #{ends_in(span)} WHERE #{mine}", deadline)
           connection.run("SELECT token FROM #{@leases} WHERE #{mine}", deadline).rows.flatten
         end
 
@@ -177,9 +181,10 @@ module Plock
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long it is still held by one; 0 or less where it is not
+        # @return [Integer] how long it is still held by one; 0 or less where it is not, or that is to be found out under its lock
         def held_for(connection, key, deadline)
-          connection.run("SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) || 0
+          left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
+          connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) || 0
         end
 
         # @return [Array(String, String), nil] what is noted of the first who waits, and its token
@@ -252,13 +257,13 @@ module Plock
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
             UPDATE #{@leases} SET token = NULL, holder = CASE WHEN CAST($3 AS bigint) > 0 THEN holder END,
-            expires_at = CASE WHEN CAST($3 AS bigint) > 0 THEN #{now} + $3 ELSE 0 END
+            expires_at = CASE WHEN CAST($3 AS bigint) > 0 THEN #{now} + $3 ELSE 0 END, acquired_at = #{lesser("acquired_at", now)}
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting
           SQL
         end
 
         def prolong_sql
-          @prolong_sql ||= "UPDATE #{@leases} SET expires_at = #{now} + $3 WHERE name = $1 AND token = $2 AND expires_at > #{now}"
+          @prolong_sql ||= "UPDATE #{@leases} SET #{ends_in("$3")} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
         end
 
         def left_sql
@@ -268,19 +273,34 @@ module Plock
         # --- parts of batches ---
 
         # Every batch locks the key's row first, and reads the queue under that lock.
-        def lock_row
-          "INSERT INTO #{@leases} (name) VALUES ($key) ON CONFLICT (name) DO UPDATE SET name = excluded.name"
-        end
+        def lock_row = "INSERT INTO #{@leases} (name) VALUES ($key) #{on_conflict(in_time(@leases))}"
 
         def lock_rows(places)
-          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} " \
-            "ON CONFLICT (name) DO UPDATE SET name = excluded.name"
+          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} #{on_conflict(in_time(@leases))}"
         end
+
+        def on_conflict(changes) = "ON CONFLICT (name) DO UPDATE SET #{changes}"
+
+        # Says of a moment that it was told before the clock was set back.
+        def ahead(moment) = "#{moment} > #{now} + #{STEP}"
+
+        # From now on it has what it had from its beginning, if the clock was set back since.
+        def in_time(table)
+          set_back = "#{table}.expires_at > #{now} AND #{ahead("#{table}.acquired_at")}"
+          "expires_at = CASE WHEN #{set_back} THEN #{now} + #{table}.expires_at - #{table}.acquired_at ELSE #{table}.expires_at END, " \
+            "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
+        end
+
+        # No lease begins later than its new end was written.
+        def ends_in(span) = "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
+
+        # Nobody has this claim any more.
+        def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
         # Keys whose waiters are all gone can be taken like any other.
         def forget_waiters(places)
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
-          ["DELETE FROM #{@claims} WHERE name #{names} AND expires_at <= #{now}",
+          ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
            "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
            "WHERE c.name = #{@leases}.name AND c.fence IS NULL AND #{alive("c")})"]
         end
@@ -290,7 +310,7 @@ module Plock
             "expires_at = #{now} + $ttl WHERE name = $key#{at} AND expires_at <= #{now} AND waiting = 0"
         end
 
-        def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND expires_at <= #{now}"
+        def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND #{over}"
 
         def take_place
           "INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
@@ -312,7 +332,8 @@ module Plock
           inside = "(SELECT mode FROM #{@claims} WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
           queue = "(SELECT id, holder FROM #{@claims} WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
           own = "(SELECT id FROM (SELECT id FROM #{@claims} WHERE token = $token LIMIT 1) AS mine)"
-          ["UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
+          ["UPDATE #{@claims} SET #{in_time(@claims)} WHERE name = $key AND fence IS NOT NULL AND #{ahead("acquired_at")}",
+           "UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
            "expires_at = #{now} + $ttl WHERE token = $token AND fence IS NULL " \
            "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
            "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
@@ -386,11 +407,11 @@ module Plock
         def drop_share_sql = "DELETE FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
 
         def keep_share_sql
-          "UPDATE #{@claims} SET expires_at = #{now} + $2, token = $3 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+          "UPDATE #{@claims} SET #{ends_in("$2")}, token = $3 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
         end
 
         def prolong_share_sql
-          "UPDATE #{@claims} SET expires_at = #{now} + $2 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
+          "UPDATE #{@claims} SET #{ends_in("$2")} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
         end
 
         def share_left_sql

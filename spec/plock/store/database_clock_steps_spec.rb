@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/promised"
+require "support/store_contract"
+
+# A step of the database's clock is brought about by moving the moments in the rows the other way.
+RSpec.describe Plock::Store::Database, "whose clock is set" do
+  include Support::Promised
+  include Support::StoreContract
+
+  hour = 3_600
+
+  let!(:key) { "clock:#{SecureRandom.hex(8)}" }
+
+  Support::Promised::ALL.each do |name, database|
+    describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
+      let!(:model) { Support::Databases.model(database) }
+      let(:store) { database_store(model, **Support::Databases::PATIENT) }
+      let(:other) { database_store(model, **Support::Databases::PATIENT) }
+
+      def set_back(seconds, lock = key)
+        moved = %w[acquired_at expires_at].map { |moment| "#{moment} = #{moment} + #{seconds * 1_000_000}" }.join(", ")
+        store_key = status_of(lock).store_key
+        %w[plock_leases plock_claims].each do |table|
+          model.lease_connection.execute("UPDATE #{table} SET #{moved} WHERE name = '#{store_key}' AND expires_at > 0")
+        end
+      end
+
+      def set_forward(seconds) = set_back(-seconds)
+
+      # Somebody who is gone had it, and did not release it.
+      def leave_behind(ttl) = kept(store.acquire(key, ttl: ttl))
+
+      def enter(wait) = other.acquire(key, ttl: 5, wait: wait) { :entered }
+
+      describe "back" do
+        it "ends a lease that nobody releases after its ttl, for who waits" do
+          leave_behind(0.5)
+          set_back(hour)
+          expect(enter(3)).to be(:entered)
+        end
+
+        it "ends it for who waits already" do
+          leave_behind(2)
+          waiter = background { enter(6) }
+          await_waiters(1)
+          set_back(hour)
+          expect(waiter.value).to be(:entered)
+        end
+
+        it "ends it for callers without patience, too" do
+          leave_behind(0.5)
+          set_back(hour)
+          eventually(3) { other.try_acquire(key) { :entered } }
+        end
+
+        it "ends it for who wants several keys" do
+          leave_behind(0.5)
+          set_back(hour)
+          expect(other.acquire_all([key, "#{key}:2"], wait: 3) { :entered }).to be(:entered)
+        end
+
+        it "ends a lease that is shared" do
+          semaphore = store.semaphore(key, permits: 1)
+          kept(semaphore.acquire(ttl: 0.5))
+          set_back(hour, semaphore)
+          expect(other.semaphore(key, permits: 1).acquire(wait: 3) { :entered }).to be(:entered)
+        end
+
+        it "ends a lease that was extended" do
+          lease = leave_behind(60)
+          lease.extend(ttl: 0.5)
+          set_back(hour)
+          lease.extend(ttl: 0.5)
+          expect(enter(3)).to be(:entered)
+        end
+
+        it "ends the time for which a key stays taken" do
+          store.acquire(key, at_least: 0.5) { nil }
+          set_back(hour)
+          expect(enter(3)).to be(:entered)
+        end
+
+        it "lets nobody in beside a lease that lasts" do
+          lease = leave_behind(2)
+          set_back(hour)
+          expect(other.try_acquire(key, wait: 1) { :entered }).to be_nil
+          expect([lease.valid?, lease.release]).to eq([true, true])
+        end
+
+        it "lets nobody in beside a lease that has been renewed since" do
+          lease = kept(store.acquire(key, ttl: 1, renew: true))
+          set_back(hour)
+          expect(other.try_acquire(key, wait: 2.5) { :entered }).to be_nil
+          expect([lease.valid?, lease.release]).to eq([true, true])
+        end
+
+        it "lets nobody in beside leases that have been renewed together since" do
+          names = [key, "#{key}:2", "#{key}:3"]
+          leases = names.map { |each| kept(store.acquire(each, ttl: 1, renew: true)) }
+          names.each { |each| set_back(hour, each) }
+          entered = names.map { |each| background { other.try_acquire(each, wait: 2.5) { :entered } } }
+          expect(entered.map(&:value)).to eq([nil] * 3)
+          expect(leases.map(&:release)).to eq([true] * 3)
+        end
+
+        it "lets nobody in beside one who shares it and has been renewed since" do
+          semaphore = store.semaphore(key, permits: 1)
+          lease = kept(semaphore.acquire(ttl: 1, renew: true))
+          set_back(hour, semaphore)
+          expect(other.semaphore(key, permits: 1).try_acquire(wait: 2.5) { :entered }).to be_nil
+          expect([lease.valid?, lease.release]).to eq([true, true])
+        end
+
+        it "lets nobody in beside one who adopted it since" do
+          dump = leave_behind(1).dump
+          set_back(hour)
+          lease = kept(other.adopt(dump, ttl: 10))
+          expect(store.try_acquire(key, wait: 1.5) { :entered }).to be_nil
+          expect(lease.release).to be(true)
+        end
+
+        it "keeps no place in line for who is gone" do
+          lease = leave_behind(60)
+          place = "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder FROM plock_leases WHERE name = '#{lease.store_key}'"
+          model.lease_connection.execute("INSERT INTO plock_claims (name, token, acquired_at, expires_at, holder) #{place}")
+          model.lease_connection.execute("UPDATE plock_leases SET waiting = 1 WHERE name = '#{lease.store_key}'")
+          set_back(hour)
+          lease.release
+          expect(enter(3)).to be(:entered)
+        end
+
+        it "has fences that grow" do
+          fence = leave_behind(0.5).fence
+          set_back(hour)
+          expect(other.acquire(key, wait: 3, &:fence)).to be > fence
+        end
+      end
+
+      it "forward ends leases early, and their holders hear of it at the next renewal" do
+        lease = kept(store.acquire(key, ttl: 1.5, renew: true))
+        set_forward(hour)
+        later = kept(other.acquire(key, ttl: 30))
+        expect(later.fence).to be > lease.fence
+        warnings { eventually(1) { lease.lost? } }
+      end
+    end
+  end
+end
