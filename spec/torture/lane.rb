@@ -248,7 +248,7 @@ module Torture
     end
 
     def child_lane
-      Lane.new(Worker::Child.new(@worker, "#{@worker.life}c#{@number}c#{@count}"), 0)
+      self.class.new(Worker::Child.new(@worker, "#{@worker.life}c#{@number}c#{@count}"), 0)
     end
 
     public

@@ -62,6 +62,7 @@ module Torture
       def course = @parent.course
       def folder = @parent.folder
       def lock = @parent.lock
+      def spared? = @parent.spared?
       def note(text) = @parent.note("child #{life}: #{text}")
       def here? = Process.pid == @pid
     end

@@ -337,14 +337,17 @@ module Plock
         refuse_inside("taking of several keys": true) if inside?
         grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch).tap { |one| one.wants(ttl) } }
         refused = nil
-        doubt = false
+        undo = nil
         Dispatcher.start
         started = Clock.now
-        holds = handing_out(given, -> { leave_all(grants, doubt) }) do
-          doubt = true
+        holds = handing_out(given, -> { leave_all(grants, undo) }) do
+          undo = -> (grant) { take_back(grant, AcquireRequest::AT_ONCE_S / grants.size) }
           refused = take_together(grants, ttl)
-          doubt = false
+          undo = nil
           grants.map { |grant| hold_of(grant, Clock.now - started, false) } unless refused
+        rescue UnavailableError
+          undo = method(:take_back_later)
+          raise
         end
         holds || refused
       end
@@ -364,10 +367,12 @@ module Plock
       end
 
       # One that cannot be released keeps none of the others from it.
-      def leave_all(grants, doubt)
+      #
+      # @param undo [#call, nil] takes back one that may have been granted
+      def leave_all(grants, undo)
         grants.each do |grant|
           if grant.fence && grant.ended.nil? then grant.release(0.0)
-          elsif doubt then take_back(grant, AcquireRequest::AT_ONCE_S)
+          else undo&.call(grant)
           end
         rescue *Locking::Taking::STORE_FAILURES
           nil # it is tried again in the background

@@ -51,6 +51,15 @@ RSpec.describe "Bad days of a store in a database" do
         end
       end
 
+      it "an answer about several keys that never comes ends with the attempt, and leaves nothing behind", :timing do
+        keys = Array.new(8) { |number| "#{key}:#{number}" }
+        store.acquire_all(keys) { nil }
+        line.swallow(:reply)
+        within(0.3 + 0.2) { expect { store.try_acquire_all(keys, ttl: 30) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        line.clear
+        eventually(10, "somebody was left behind") { direct.try_acquire_all(keys) { true } }
+      end
+
       it "an answer that never comes ends with the attempt, and leaves nothing behind" do
         store.acquire(key) { nil }
         line.swallow(:reply)

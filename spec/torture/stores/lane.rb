@@ -68,7 +68,7 @@ module Torture
 
       # The first has what failed to see to, for as long as that may still be carried out. The other
       # one listens on after the last who waited, where no store is closed.
-      LASTING_THREADS = ["plock keeper", "plock listener"].freeze
+      LASTING_THREADS = ["plock scheduler", "plock listener"].freeze
 
       # Are its calls never broken off?
       def spared? = @adapter.fragile? && Stores.spared?(life)
