@@ -113,8 +113,8 @@ module Plock
           grant.connect(deadline)
           grant.note(grant.connection.server_id)
         end
-        seconds = how == :once ? 0.0 : [request.left, 0.001].max
-        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline + LATE_S)
+        seconds, late = how == :once ? [0.0, 0.0] : [[request.left, 0.001].max, LATE_S]
+        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline + late)
         return unless fence
 
         check(grant, server_id, deadline)
@@ -139,10 +139,11 @@ module Plock
       end
 
       # @api private
-      # The same for a caller that does not wait: the connection is kept if the database answers at once.
+      # The same for a caller that does not wait: a connection whose answer is missing is closed.
       #
       # @return [void]
       def take_back_later(grant)
+        grant.connection&.spoil if grant.connection&.busy?
         take_back(grant, AcquireRequest::AT_ONCE_S)
       end
 

@@ -151,6 +151,18 @@ Support::AdvisoryServer::NAMES.each do |name|
       e.class.name
     end
 
+    it "a call without patience ends when its attempt does, though the database does not answer", :timing do
+      line = proxy(server.address)
+      slow = advisory(server.model_through(line), attempt_timeout: 0.4)
+      within(0.4 + 0.1) do
+        line.clear
+        slow.acquire(key) { nil }
+        line.swallow(:reply)
+        expect { slow.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+      end
+      line.clear
+    end
+
     describe "with interrupts" do
       let(:share_of_steps) { [1, 5] }
 

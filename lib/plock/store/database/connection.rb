@@ -95,6 +95,9 @@ module Plock
         # @return [Boolean]
         def lives? = !@spoilt && alive?
 
+        # @return [Boolean] is the end of an answer missing?
+        def busy? = @busy
+
         # It is not to be used again: something of it is not as it should be.
         #
         # @return [void]
