@@ -146,6 +146,16 @@ module Plock
         end
       end
 
+      # The same in the background.
+      #
+      # @return [void]
+      def release_later(keep)
+        return if @ended || inherited?
+
+        finish(:released)
+        @store.give_back_later(self, keep)
+      end
+
       # @return [Boolean, nil] as {#extend}
       def downgrade
         asking do

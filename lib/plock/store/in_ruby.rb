@@ -133,8 +133,9 @@ module Plock
       def release_all(holds, keep, budget)
         deadline = budget && (Clock.now + budget)
         failure = nil
-        answers = holds.map do |hold|
-          hold.grant.release(keep, deadline)
+        left = holds.map(&:grant)
+        answers = holds.map do
+          left.shift.release(keep, deadline)
         rescue UnavailableError => e
           failure = e
           true
@@ -142,6 +143,8 @@ module Plock
         raise failure if failure && budget.nil?
 
         answers
+      ensure
+        left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
       end
 
       # Takes over what another token had. An adoption that is interrupted, or whose answer is lost, gives back what it may have got,

@@ -19,7 +19,12 @@ module Plock
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       NEVER = { Object => :never }.freeze
-      private_constant :Loan, :NEVER
+
+      # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that goes on to the next waiter while
+      # other fibers run, and one that gives up meanwhile is memory that was freed (seen on Ruby 3.1).
+      LOOK_S = 0.005
+
+      private_constant :Loan, :NEVER, :LOOK_S
 
       # @param size [Integer] connections at most
       # @yieldreturn [Object] a new connection
@@ -168,15 +173,9 @@ module Plock
         left = deadline - Clock.now
         raise UnavailableError.new("all #{@size} connections of the store are in use", code: :saturated) unless left.positive?
 
-        Fiber.current_scheduler ? await_as_fiber(left, more) : @lock.synchronize { @returned.wait(@lock, left) if full?(more) }
-      end
-
-      # On Ruby 3.1 a fiber that is stopped while it waits does not have the lock.
-      def await_as_fiber(left, more)
-        @lock.lock
-        @returned.wait(@lock, left) if full?(more)
-      ensure
-        Thread.handle_interrupt(NEVER) { @lock.unlock if @lock.owned? }
+        if Fiber.current_scheduler then sleep([left, LOOK_S].min)
+        else @lock.synchronize { @returned.wait(@lock, left) if full?(more) }
+        end
       end
 
       def put_back(connection)

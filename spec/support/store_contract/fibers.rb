@@ -50,6 +50,19 @@ RSpec.shared_examples "a store for fibers" do
       expect_nobody
     end
 
+    it "a fiber whose time ends leaves none of several keys behind, wherever it is" do
+      keys = Array.new(4) { |number| "#{key}:#{number}" }
+      store.acquire_all(keys) { nil }
+      Sync do |task|
+        (1..40).each do |step|
+          task.with_timeout(step * 0.000_25) { store.acquire_all(keys, ttl: long) { sleep 0 } }
+        rescue Async::TimeoutError
+          nil
+        end
+      end
+      keys.each { |name| expect_nobody(name) }
+    end
+
     it "on_lost: is called" do
       told = Queue.new
       Sync do

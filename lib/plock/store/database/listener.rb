@@ -17,6 +17,7 @@ module Plock
         HELLO = "hello"
 
         # Seconds.
+        LOOK_S = 0.001
         CONFIRM_S = 3.0
         IDLE_S = 30.0
         ROUND_S = 5.0
@@ -27,7 +28,6 @@ module Plock
         def initialize(site)
           @site = site
           @lock = Mutex.new
-          @moved = ConditionVariable.new
           @hearing = @deaf = @told = @stopping = false
           @thread = nil
         end
@@ -38,20 +38,19 @@ module Plock
         # @return [Integer, nil] the server's process that it listens on; nil: none so far
         attr_reader :server_process
 
+        # Whoever waits until it hears looks again and again: a fiber whose time ends must hold no lock.
+        #
         # @return [Boolean] does it hear?
         def start(deadline)
           return true if @hearing
 
-          @lock.synchronize do
+          started = @lock.synchronize do
             @stopping = false
             @thread = Background.launch("plock listener") { run } unless @thread&.alive?
-            return false unless @thread
-
-            until @hearing || @deaf || (left = deadline - Clock.now) <= 0
-              @moved.wait(@lock, left)
-            end
-            @hearing
+            @thread
           end
+          sleep(LOOK_S) until started.nil? || @hearing || @deaf || Clock.now >= deadline
+          @hearing
         end
 
         # @return [void]
@@ -127,7 +126,6 @@ module Plock
           @lock.synchronize do
             @hearing = hearing
             @deaf = deaf
-            @moved.broadcast
           end
         end
 
