@@ -37,6 +37,33 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         expect(store.try_acquire_all(keys, ttl: 30) { :entered }).to be(:entered)
       end
 
+      # Of a process of its own, for it crashed on some of them.
+      it "fibers whose time ends leave a process that goes on, and free keys", :fibers, :timing do
+        keys = Array.new(2) { |number| "#{key}:#{number}" }
+        outcome = in_child do
+          require "async"
+          mine = Plock::Store::Database.new(model, pool_size: 2)
+          stop = monotonic + 4
+          work = -> { rand < 0.8 ? mine.acquire(keys.sample, ttl: 3, wait: 1) { sleep rand * 0.01 } : mine.acquire_all(keys, ttl: 3, wait: 1) { sleep rand * 0.01 } }
+          Sync do |task|
+            fibers = Array.new(12) do
+              task.async do |fiber|
+                while monotonic < stop
+                  begin
+                    fiber.with_timeout(rand * 0.08, &work)
+                  rescue Async::TimeoutError, Plock::Error
+                    nil
+                  end
+                end
+              end
+            end
+            fibers.each(&:wait)
+          end
+          keys.map { |name| mine.acquire(name, wait: 2) { :entered } }
+        end
+        expect(outcome).to eq(%i[entered entered])
+      end
+
       # An hour and a half from now, for what is done by and by.
       def later
         allow(Plock::Clock).to receive(:now).and_wrap_original { |now| now.call + 5_400 }
