@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "tmpdir"
 require "plock/store/memcached"
 require "support/far_store"
 require "support/memcached"
@@ -53,6 +54,26 @@ RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PR
       expect(output).to match(/could not be released .*UnavailableError/)
     ensure
       Process.kill(:CONT, server.pid) if server
+    end
+
+    it "a server that does not greet holds up no process that ends while threads of it are in blocks" do
+      go = File.join(Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }, "go")
+      ended = background do
+        ruby(<<~RUBY, "127.0.0.1:#{line.port}", key, go, within: 15)
+          require "plock/store/memcached"
+          Dalli.logger.level = Logger::FATAL
+          store = Plock::Store::Memcached.new(ARGV[0])
+          6.times { |number| Thread.new { store.acquire("\#{ARGV[1]}:\#{number}") { sleep } } }
+          sleep 0.01 until File.exist?(ARGV[2])
+        RUBY
+      end
+      eventually(10) { Array.new(6) { |number| direct.status("#{key}:#{number}") }.all?(&:held?) }
+      line.silent
+      line.disconnect
+      File.write(go, "")
+      output, status = ended.value
+      expect(status).to be_success
+      expect(output).to include("could not be released")
     end
 
     it "who waits behind another does not begin to count when the other has given up", :timing do

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "dalli"
+require_relative "../../clock"
 require_relative "../../errors"
 require_relative "../aside"
 
@@ -69,8 +70,17 @@ module Plock
         # @param timeout [Float] seconds for each request
         def initialize(servers, settings, timeout)
           @timeout = timeout
+          @deadline = Float::INFINITY
           @dalli = ::Dalli::Client.new(servers, SETTINGS.merge(settings, socket_timeout: timeout))
           @busy = false
+        end
+
+        # Until when all that is asked is to be answered, on {Clock}.
+        #
+        # @return [self]
+        def by(deadline)
+          @deadline = deadline
+          self
         end
 
         # @return [Boolean] was the key free?
@@ -110,21 +120,20 @@ module Plock
 
         private
 
-        # Of TLS, what is to be read need not be an end.
-        def sockets
-          @dalli.__send__(:ring).servers.map(&:sock).grep(BasicSocket)
-        end
+        def servers = @dalli.__send__(:ring).servers
 
-        def limit_answers
-          sockets.each { |socket| socket.extend(InTime).patience = @timeout }
-        end
+        # Of TLS, what is to be read need not be an end.
+        def sockets = servers.map(&:sock).grep(BasicSocket)
 
         # Interrupts wait for the answer: Dalli would take some of them for failures of the server.
         def ask(&block)
+          seconds = [@timeout, @deadline - Clock.now].min
+          raise late unless seconds.positive?
+
           @busy = true
           answer =
-            if Fiber.current_scheduler then ask_aside(&block)
-            else Thread.handle_interrupt(NEVER) { ASIDE ? ask_aside(&block) : block.call }
+            if Fiber.current_scheduler then ask_aside(seconds, &block)
+            else Thread.handle_interrupt(NEVER) { ASIDE ? ask_aside(seconds, &block) : ask_here(seconds, &block) }
             end
           @busy = false
           answer
@@ -134,15 +143,26 @@ module Plock
           raise ProtocolError.new("#{e.class}: #{e.message}", code: :server_error)
         end
 
+        def ask_here(seconds)
+          sockets.each { |socket| socket.timeout = seconds }
+          yield
+        end
+
         # Whoever has waited long enough leaves a connection behind that is not used any more. When the process is ending there is no other
-        # thread.
-        def ask_aside(&block)
-          limit_answers if Background.over?
-          answer = Aside.run(@timeout, &block)
-          raise UnavailableError.new("memcached has not answered within #{@timeout} s", code: :timed_out) unless answer
+        # thread: then a connection that exists waits no longer for an answer, and none is made, for nothing would end Dalli's greeting.
+        def ask_aside(seconds, &block)
+          if Background.over?
+            raise late unless sockets.size == servers.size
+
+            sockets.each { |socket| socket.extend(InTime).patience = seconds }
+          end
+          answer = Aside.run(seconds, &block)
+          raise late unless answer
 
           answer.first
         end
+
+        def late = UnavailableError.new("memcached has not answered in time", code: :timed_out)
       end
     end
   end
