@@ -8,7 +8,7 @@ module Torture
 
   # What the driver did, and when. Each deed is dated from before it to after it.
   class Chronicle
-    # A worker: when it was born, and when it had been reaped; killed by the driver; hung: because it did not end by itself.
+    # A worker: when it was born, and when it had been reaped; killed: when the driver killed it; hung: because it did not end by itself.
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 

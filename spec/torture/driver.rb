@@ -145,7 +145,7 @@ module Torture
     def kill(blow) = (life = @slots[blow.slot]) && end_by_force(life)
 
     def end_by_force(life)
-      life.killed = true
+      life.killed = Clock.now
       Process.kill(:KILL, life.pid)
       reaped(life, Process.wait2(life.pid).last)
     end

@@ -30,7 +30,7 @@ RSpec.describe Torture do
       described_class.new(history).judge.kinds
     end
 
-    def died(worker, at) = chronicle.lives[worker].then { |life| life.died, life.killed = at * Torture::MILLISECOND, true }
+    def died(worker, at) = chronicle.lives[worker].then { |life| life.died = life.killed = at * Torture::MILLISECOND }
 
     it "finds nothing in calls that went well" do
       served = [call("1", entered: 10, queued: 5), call("2", asked: 8, entered: 25, queued: 9)]

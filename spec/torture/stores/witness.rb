@@ -60,6 +60,13 @@ module Torture
         lateness(calls)
       end
 
+      # A lock that a connection holds is free before the process that had it has been reaped.
+      def end_of(call)
+        return super unless @kind.bound && call.left.nil? && call.ended.nil?
+
+        [super, history.life(call)&.killed || nil].compact.min
+      end
+
       # --- who may have forgotten whom ---
 
       # A lock that a connection holds is gone with it, and the holder need not know. One that was

@@ -13,7 +13,7 @@ RSpec.describe Torture::Stores::Witness do
 
   def life(name) = chronicle.lives.fetch(name)
 
-  def died(name, at) = life(name).tap { |one| one.died, one.killed = ms(at), true }
+  def died(name, at) = life(name).tap { |one| one.died = one.killed = ms(at) }
 
   # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
   def call(worker, way = :acquire, **facts)
@@ -143,6 +143,15 @@ RSpec.describe Torture::Stores::Witness do
       dead = { left: nil, ended: nil, outcome: nil, ttl: 5_000, valid_until: 5_000 }
       expect(finds(*waits_until(2_000, **dead), kind: kind_named("advisory-postgresql"))).to be_empty
       expect(finds(*waits_until(2_200, **dead), kind: kind_named("advisory-postgresql"))).to eq [:late]
+    end
+
+    it "does not count a lock that ends with its connection until its dead holder was reaped" do
+      died("1", 20)
+      life("1").died = ms(80)
+      dead = call("1", entered: 10, left: nil, ended: nil, outcome: nil, ttl: 500, valid_until: 500)
+      later = call("2", asked: 30, entered: 40, left: 50, ended: 51)
+      expect(finds(dead, later, kind: kind_named("advisory-mariadb"))).to be_empty
+      expect(finds(dead, later)).to include(:overlap)
     end
 
     it "counts what an interrupted call leaves behind where nothing else was wrong" do
