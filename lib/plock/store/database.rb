@@ -137,7 +137,7 @@ module Plock
         @site.settle(grant.key, grant.token, Clock.now + within)
         settled = true
       ensure
-        take_back_later(grant) if doubt || !settled
+        Thread.handle_interrupt(Object => :never) { take_back_later(grant) if doubt || !settled }
       end
 
       # @api private
@@ -450,10 +450,11 @@ module Plock
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?
 
+        mask = Locking::Taking.mask
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
-        ensure
-          @site.call(*waiting.first.first(2), deadline) if waiting.any? # also when the caller breaks its own lease, and has heard of it
+        ensure # also when the caller breaks its own lease, and has heard of it
+          Thread.handle_interrupt(mask) { waiting.each { |holder, token| @site.call(holder, token, deadline) } }
         end
         true
       end

@@ -153,10 +153,12 @@ module Plock
             begin
               clean = yield connection if connection
             ensure
-              connection&.spoil unless clean
-              ConnectionWatch.here.remove(self)
-              @store.unnote(self)
-              @store.pool.take_back(@loan)
+              Thread.handle_interrupt(Object => :never) do
+                connection&.spoil unless clean
+                ConnectionWatch.here.remove(self)
+                @store.unnote(self)
+                @store.pool.take_back(@loan)
+              end
             end
           end
         end

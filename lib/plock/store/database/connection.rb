@@ -152,12 +152,13 @@ module Plock
           return yield unless ActiveSupport::Notifications.notifier.listening?(EVENT)
 
           payload = { sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter }
+          mask = Locking::Taking.mask
           started = false
           begin
             tell(:start, payload) { started = true }
             yield
           ensure
-            tell(:finish, payload) if started
+            Thread.handle_interrupt(mask) { tell(:finish, payload) if started }
           end
         end
 

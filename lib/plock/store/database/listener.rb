@@ -87,9 +87,11 @@ module Plock
           @site.hear_of_gap
           hear(connection)
         ensure
-          @server_process = nil
-          now_hearing(false, deaf: @deaf)
-          @site.connections.drop(connection) if connection
+          Thread.handle_interrupt(Object => :never) do
+            @server_process = nil
+            now_hearing(false, deaf: @deaf)
+            @site.connections.drop(connection) if connection
+          end
         end
 
         def confirmed?(connection)
