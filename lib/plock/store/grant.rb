@@ -26,6 +26,9 @@ module Plock
       DRIFT = 0.01
       SLACK_S = 0.002
 
+      NEVER = { Object => :never }.freeze
+      private_constant :NEVER
+
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid, :watch
 
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
@@ -142,7 +145,9 @@ module Plock
           answered = true
           ours
         ensure
-          @store.give_back_later(self, keep) unless answered || @valid_until.nil? # or its owner may ask again, by its own name
+          Thread.handle_interrupt(NEVER) do
+            @store.give_back_later(self, keep) unless answered || @valid_until.nil? # or its owner may ask again, by its own name
+          end
         end
       end
 
@@ -268,7 +273,7 @@ module Plock
         @ending = true
         asking(true, &block)
       ensure
-        @ending = false if @ended.nil?
+        Thread.handle_interrupt(NEVER) { @ending = false if @ended.nil? }
       end
 
       def asking(last = false)
@@ -290,7 +295,7 @@ module Plock
         @doubtful = nil
         ours
       ensure
-        doubt(ttl) unless answered
+        Thread.handle_interrupt(NEVER) { doubt(ttl) unless answered }
       end
 
       def doubt(ttl)
