@@ -51,7 +51,6 @@ module Plock
         # Nobody waits for that.
         #
         # @yield on the other thread
-        # @return [void]
         def start(&block)
           Background.launch(&block) || yield
         end

@@ -18,8 +18,6 @@ module Plock
       end
 
       # The next pause is the first one.
-      #
-      # @return [void]
       def reset
         @pause = @first
       end

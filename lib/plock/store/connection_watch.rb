@@ -31,7 +31,6 @@ module Plock
       end
 
       # @param watched [#watched_io, #notice_end]
-      # @return [void]
       def add(watched)
         change do
           @watched[watched] = watched.watched_io
@@ -41,8 +40,6 @@ module Plock
       end
 
       # It is not looked at any more, but perhaps once.
-      #
-      # @return [void]
       def remove(watched)
         change { @watched.delete(watched) }
       end

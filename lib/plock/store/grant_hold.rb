@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "forwardable"
 require_relative "../dispatcher"
 require_relative "../locking/share"
 
@@ -9,6 +10,8 @@ module Plock
     #
     # @api private
     class GrantHold
+      extend Forwardable
+
       FORMAT = "ruby"
 
       # What a dump says: the store, as its class is called, and what {Grant} has.
@@ -56,8 +59,14 @@ module Plock
       end
       private_class_method :text, :read_share
 
+      # @return [Grant]
+      attr_reader :grant
+
       # @return [Float] seconds from the request to the grant
       attr_reader :waited
+
+      def_delegators :@grant, :id, :key, :token, :fence, :ttl, :acquired_at, :valid_until, :inherited?, :valid?, :lost?, :extend, :release,
+                     :downgrade
 
       # @param kind [String] of store
       def initialize(grant, kind, waited, contended)
@@ -68,42 +77,9 @@ module Plock
         ObjectSpace.define_finalizer(self, self.class.finalizer(grant))
       end
 
-      def id = @grant.id
-
-      def key = @grant.key
-
-      def token = @grant.token
-
-      def fence = @grant.fence
-
-      def ttl = @grant.ttl
-
       def mode = @grant.share&.name
 
       def contended? = @contended
-
-      def acquired_at = @grant.acquired_at
-
-      def valid_until = @grant.valid_until
-
-      def inherited? = @grant.inherited?
-
-      def valid? = @grant.valid?
-
-      def lost? = @grant.lost?
-
-      # @return [Grant]
-      attr_reader :grant
-
-      # @return [Boolean, nil] as {Grant#extend}, and so do the others
-      def extend(ttl) = @grant.extend(ttl)
-
-      # @param keep [Float] seconds that the key stays taken
-      # @return [Boolean, nil]
-      def release(keep) = @grant.release(keep)
-
-      # @return [Boolean, nil]
-      def downgrade = @grant.downgrade
 
       # @return [String, false, nil]
       def dump

@@ -18,6 +18,8 @@ module Plock
       # A connection in somebody's hands, or the room for one, for which another thread may be connecting.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
+      SIZES = (1..1024).freeze
+
       NEVER = { Object => :never }.freeze
 
       # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that goes on to the next waiter while
@@ -54,7 +56,6 @@ module Plock
       # @return [Loan]
       def loan = Loan.new
 
-      # @return [void]
       # @raise [Error]
       def fill(loan, deadline, reserve = 0)
         discard_all
@@ -67,7 +68,6 @@ module Plock
         connect(loan, deadline)
       end
 
-      # @return [void]
       def take_back(loan)
         Thread.handle_interrupt(NEVER) do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
@@ -92,15 +92,12 @@ module Plock
         Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } } # what comes later is closed
       end
 
-      # @return [void]
       def drop(connection)
         ours = @lock.synchronize { @all.delete(connection) }
         connection.close if ours
       end
 
       # Closes those that nobody uses at the moment, and others when they are given back, until somebody asks for one again.
-      #
-      # @return [void]
       def close
         idle = @lock.synchronize do
           @closed = true
@@ -111,8 +108,6 @@ module Plock
       end
 
       # In a forked child.
-      #
-      # @return [void]
       def discard_all
         return if @pid == Process.pid
 

@@ -23,8 +23,6 @@ module Plock
       end
 
       # The server did something that it was asked for.
-      #
-      # @return [void]
       def answered
         @answered_at = Clock.now
         @dark_since = nil

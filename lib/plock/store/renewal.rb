@@ -15,28 +15,25 @@ module Plock
     class Renewal
       # @param store [InRuby]
       # @param grants [Array<Grant>]
-      # @return [void]
       def self.call(store, grants)
-        new(store, grants.select(&:take_turn)).call
+        new(store).call(grants.select(&:take_turn))
+      end
+
+      def initialize(store)
+        @store = store
+        @asked_at = Clock.now
       end
 
       # @param grants [Array<Grant>] whose turns have been taken
-      def initialize(store, grants)
-        @store = store
-        @grants = grants
-      end
-
-      # @return [void]
-      def call
-        @asked_at = Clock.now
-        @grants.group_by { |grant| grant.plan(@asked_at) }.each do |plan, grants|
+      def call(grants)
+        grants.group_by { |grant| grant.plan(@asked_at) }.each do |plan, planned|
           case plan
-          when Float then renew(grants, plan)
-          when :check then check(grants)
+          when Float then renew(planned, plan)
+          when :check then check(planned)
           end
         end
       ensure
-        @grants.each do |grant|
+        grants.each do |grant|
           grant.look_again
           grant.end_turn
         end

@@ -2,6 +2,8 @@
 
 require_relative "../background"
 require_relative "../clock"
+require_relative "../errors"
+require_relative "backoff"
 
 module Plock
   class Store
@@ -9,7 +11,7 @@ module Plock
     # ended, and makes background calls. It runs while there is something to do, and a moment longer.
     # A forked child starts with an empty schedule.
     #
-    # Tasks are in a binary heap, ordered by their moment. A task leaves the schedule before it runs,
+    # Tasks are in the order of their moments. A task leaves the schedule before it runs,
     # and returns to it only when it is scheduled again: a task that fails cannot spin.
     #
     # It is a thread of Ruby: while other code lets no thread run, it renews nothing.
@@ -21,10 +23,13 @@ module Plock
       # A task is never repeated sooner than this, whatever moment it names.
       PAUSE_S = 0.001
 
+      # Seconds between two attempts of what fails.
+      RETRY_S = [0.1, 2.0].freeze
+
       # Tasks that run together at most: the first ones due are not to wait for the last ones.
       TOGETHER = 500
 
-      # An entry of the heap. One whose task was rescheduled or cancelled since is void.
+      # An entry of the schedule. One whose task was rescheduled or cancelled since is void.
       Entry = Struct.new(:at, :task)
 
       # Work that runs once, or again at the moment that the block returns.
@@ -37,7 +42,6 @@ module Plock
 
         def together? = false
 
-        # @return [void]
         def run
           again_at = @work.call
           @scheduler.schedule(self, again_at) if again_at
@@ -58,12 +62,11 @@ module Plock
       #
       # @param task [#run]
       # @param at [Float] on {Clock}
-      # @return [void]
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if Thread.current.equal?(@thread)
-          compact if @heap.size > 64 && @heap.size > 4 * @entries.size
-          push(@entries[task] = Entry.new(at, task))
+          @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 && @schedule.size > 4 * @entries.size # most are void
+          @schedule.insert(@schedule.bsearch_index { |entry| entry.at > at } || -1, @entries[task] = Entry.new(at, task))
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
           elsif at < @wakes_at then @moved.signal # waking it costs more than most leases do
           end
@@ -74,12 +77,23 @@ module Plock
       #
       # @param delay [Float] seconds until the first call
       # @yieldreturn [Float, nil] the next moment, on {Clock}
-      # @return [void]
       def call_later(delay = 0.0, &work)
         schedule(Call.new(self, &work), Clock.now + delay)
       end
 
-      # @return [void]
+      # The same, and after a failure once more, less and less often.
+      #
+      # @param until_time [Float] on {Clock}: later it is of no use
+      def retry_until(until_time)
+        pause = Backoff.new(*RETRY_S, 2.0)
+        call_later do
+          yield
+        rescue Error
+          again = Clock.now + pause.next
+          again if again < until_time
+        end
+      end
+
       def cancel(task)
         enter { @entries.delete(task) }
       end
@@ -100,19 +114,17 @@ module Plock
         @pid = Process.pid
         @wakes_at = -Float::INFINITY
         @entries = {}.compare_by_identity
-        @heap = []
+        @schedule = []
         @thread = nil
       end
 
       def work
         while (tasks = next_tasks)
           together, others = @together ? tasks.partition(&:together?) : [[], tasks]
-          run("renewing leases") { @together.call(together) } if together.any?
-          others.each { |task| run("a background call of a store") { task.run } }
+          Background.guard("renewing leases") { @together.call(together) } if together.any?
+          others.each { |task| Background.guard("a background call of a store") { task.run } }
         end
       end
-
-      def run(what, &block) = Background.guard(what, &block)
 
       # @return [Array, nil] tasks that are due; nil: there has been nothing to do for a while
       def next_tasks
@@ -122,9 +134,9 @@ module Plock
             now = Clock.now
             due = pop_due(now)
             return due if due.any?
-            return @thread = nil if @heap.empty? && now >= idle_until
+            return @thread = nil if @schedule.empty? && now >= idle_until
 
-            @wakes_at = @heap.empty? ? idle_until : @heap.first.at
+            @wakes_at = @schedule.empty? ? idle_until : @schedule.first.at
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
             @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
           end
@@ -136,47 +148,15 @@ module Plock
         while due.size < TOGETHER && (entry = first) && entry.at <= now
           @entries.delete(entry.task)
           due << entry.task
-          pop
+          @schedule.shift
         end
         due
       end
 
       # @return [Entry, nil] the first that is not void
       def first
-        pop while (entry = @heap.first) && !@entries[entry.task].equal?(entry)
+        @schedule.shift while (entry = @schedule.first) && !@entries[entry.task].equal?(entry)
         entry
-      end
-
-      # --- the heap ---
-
-      def push(entry)
-        at = @heap.size
-        @heap << entry
-        while at.positive? && @heap[above = (at - 1) / 2].at > entry.at
-          @heap[at] = @heap[above]
-          at = above
-        end
-        @heap[at] = entry
-      end
-
-      def pop
-        last = @heap.pop
-        return if @heap.empty?
-
-        at = 0
-        while (below = (2 * at) + 1) < @heap.size
-          below += 1 if below + 1 < @heap.size && @heap[below + 1].at < @heap[below].at
-          break unless @heap[below].at < last.at
-
-          @heap[at] = @heap[below]
-          at = below
-        end
-        @heap[at] = last
-      end
-
-      # Most are void: a sorted array is a heap, too.
-      def compact
-        @heap = @entries.values.sort_by(&:at)
       end
     end
   end

@@ -37,10 +37,7 @@ module Plock
       # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
       # @return [Array(Array, Array), nil] holders, each with seconds left, fence, since, host, pid, thread, label, mode; waiters in
       #   order, each with host, pid, thread, label, since, mode. nil: nothing is known of it
-      def examine(key, shared, budget = nil)
-        holders, waiters = shared ? examine_shared(key, budget) : examine_single(key, budget)
-        [holders, waiters] unless holders.empty? && waiters.empty?
-      end
+      def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
 
       # @param own [String, nil] the token of one who gave up, and may be in the queue still
       def examine_others(own, key, shared, budget)
@@ -82,7 +79,6 @@ module Plock
 
       # @param prefix [String]
       # @yieldparam key [String] each that is held all the time exactly once
-      # @return [void]
       def each_key(prefix)
         pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"
         seen = {}
