@@ -393,7 +393,6 @@ Gem::Specification.new do |spec|
     lib/plock/store/adopting.rb
     lib/plock/store/advisory.rb
     lib/plock/store/advisory/grant.rb
-    lib/plock/store/advisory/hold.rb
     lib/plock/store/advisory/mysql_locks.rb
     lib/plock/store/advisory/postgresql_locks.rb
     lib/plock/store/aside.rb
@@ -403,6 +402,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/database.rb
     lib/plock/store/database/connection.rb
     lib/plock/store/database/connections.rb
+    lib/plock/store/database/in_transaction.rb
     lib/plock/store/database/inside.rb
     lib/plock/store/database/listener.rb
     lib/plock/store/database/mysql.rb
@@ -415,6 +415,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/database/site.rb
     lib/plock/store/database/sqlite.rb
     lib/plock/store/database/sqlite_tables.rb
+    lib/plock/store/database/statements.rb
     lib/plock/store/database/tables.rb
     lib/plock/store/database/trilogy.rb
     lib/plock/store/grant.rb

@@ -10,9 +10,7 @@ module Plock
     #
     # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps a place
     #   in the wait queue, `:called` follows a call, `:look` a pause. It returns an {Answer}, or nil;
-    # - `line_up(request)`, what the request waits on: `ready` prepares for calls, `await(seconds)` tells
-    #   whether one came, `first?` whether it may ask, `callable?` whether it will be called, `renew`
-    #   goes on under a new token, `leave` ends it;
+    # - `line_up(request)`, what the request waits on: a {Place}, or what answers to the same;
     # - `take_back(grant, seconds, doubt:)`, which undoes whatever the server may have of the grant's token, once more
     #   later if a request may still arrive, and `take_back_later(grant)`;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
@@ -23,6 +21,29 @@ module Plock
       # `left` says for how many seconds the key is still held, and `first` whether this request is
       # the next one; both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
+
+      # What a request waits on where nobody calls it, and the server lets it in.
+      class Place
+        # Prepares for calls.
+        def ready; end
+
+        # @return [Boolean] may it ask? Others of this process may have to go before.
+        def first? = true
+
+        # @return [Boolean] will it be called?
+        def callable? = false
+
+        # @return [Boolean] was it called?
+        def await(seconds)
+          sleep(seconds) if seconds.positive?
+          false
+        end
+
+        # It goes on under a new token.
+        def renew; end
+
+        def leave; end
+      end
 
       # Seconds between two looks of a request that nobody calls, and of one that can be called.
       FIRST_S = 0.004
@@ -53,7 +74,7 @@ module Plock
       def initialize(store, grant, ttl)
         @store = store
         @grant = grant
-        @grant.wants(@ttl = ttl)
+        @grant.ttl = @ttl = ttl
         @contended = @doubt = @queued = @failed = false
       end
 
@@ -89,8 +110,6 @@ module Plock
 
       # The request came to nothing, or nobody took its lease: the server is to have nothing of it. The caller waits for that a moment
       # only, and not at all when the store did not answer.
-      #
-      # @return [void]
       def leave
         @place&.leave
         if @grant.fence && @grant.ended.nil? then @grant.release(0.0)
@@ -167,7 +186,7 @@ module Plock
       def start_again
         @store.take_back_later(@grant) if @doubt || @queued
         @doubt = @queued = @failed = false
-        @grant.rename(Plock.token)
+        @grant.token = Plock.token
         @place&.renew
       end
 

@@ -5,11 +5,9 @@ require "active_record"
 require_relative "in_ruby"
 require_relative "connection_watch"
 require_relative "per_process"
-require_relative "reach"
 require_relative "database/origin"
 require_relative "database/connections"
 require_relative "advisory/grant"
-require_relative "advisory/hold"
 require_relative "advisory/mysql_locks"
 require_relative "advisory/postgresql_locks"
 
@@ -43,11 +41,13 @@ module Plock
       UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list compares_secrets].freeze
 
       SCOPES = %i[connection transaction].freeze
-      POOL_SIZES = (1..1024).freeze
 
       # How much later than patience ends the database may say so. Seconds.
       LATE_S = 0.2
-      private_constant :SCOPES, :POOL_SIZES, :LATE_S
+
+      # Seconds between two looks whether a connection that was cut has gone.
+      GONE_S = 0.002
+      private_constant :SCOPES, :LATE_S, :GONE_S
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
@@ -63,23 +63,14 @@ module Plock
       # @raise [UnsupportedError] another database, or a scope that it does not have
       def initialize(model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
                      unavailable_timeout: 1.0, **options)
-        @profile = Locking::Profile.extract(options)
-        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
-        unless model.is_a?(Class) && model <= ActiveRecord::Base
-          raise ArgumentError, "a store of advisory locks needs an Active Record class (got #{model.inspect})"
-        end
-
+        set_up(options, attempt_timeout, unavailable_timeout)
         misconfigured("scope must be :connection or :transaction (got #{scope.inspect})") unless SCOPES.include?(scope)
         @origin = Database::Origin.new(model)
         @locks = locks_of(@origin, scope)
-        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
         @release_timeout = check_seconds("release_timeout", release_timeout)
-        @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, POOL_SIZES),
+        @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, Pool::SIZES),
                                           check_seconds("connect_timeout", connect_timeout))
-        @scheduler = scheduler
-        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
-        @here = PerProcess.new { {} } # by the server's ids of their connections, those who hold or wait
-        @closed = false
+        @here = PerProcess.new { {} }
         Events::ActiveSupportBridge.attach
       end
 
@@ -95,15 +86,11 @@ module Plock
       alias lock_release lock_acquire
 
       # @api private
-      attr_reader :pool, :locks, :attempt_timeout, :release_timeout
+      attr_reader :pool, :locks
 
       # @api private
-      # Whose connection it is.
-      #
-      # @return [void]
-      def note(grant)
-        @here.enter { |here| here[grant.server_id] = grant }
-      end
+      # @return [PerProcess] those who hold or wait, by the server's ids of their connections
+      attr_reader :here
 
       # @api private
       # @return [AcquireRequest::Answer, nil]
@@ -128,33 +115,22 @@ module Plock
 
       # @api private
       # The database has others wait: a request that collided asks again a moment later.
-      def line_up(_request) = Pause.new
+      def line_up(_request) = AcquireRequest::Place.new
 
       # @api private
       # With its connection, whatever it has of the key ends.
-      #
-      # @return [void]
       def take_back(grant, within = @release_timeout, **)
         grant.abandon(Clock.now + within)
       end
 
       # @api private
       # The same for a caller that does not wait: a connection whose answer is missing is closed.
-      #
-      # @return [void]
       def take_back_later(grant)
         grant.connection&.spoil if grant.connection&.busy?
         take_back(grant, AcquireRequest::AT_ONCE_S)
       end
 
       # @api private
-      # @return [void]
-      def unnote(grant)
-        @here.enter { |here| here.delete(grant.server_id) }
-      end
-
-      # @api private
-      # @return [void]
       def forget(grant)
         super
         unlock_later(grant) if grant.ended == :lost
@@ -192,25 +168,6 @@ module Plock
 
       private
 
-      # Between two attempts of a request: nobody calls.
-      class Pause
-        def ready; end
-
-        def first? = true
-
-        def callable? = false
-
-        def await(seconds)
-          sleep(seconds) if seconds.positive?
-          false
-        end
-
-        def renew; end
-
-        def leave; end
-      end
-      private_constant :Pause
-
       def unlock_later(grant, delay = 0.0)
         @scheduler.call_later(delay) do
           grant.unlock(soon)
@@ -222,7 +179,7 @@ module Plock
       def check(grant, server_id, deadline)
         return if grant.connection.server_id == server_id || !@locks.astray?(grant.connection, server_id, @pool, deadline)
 
-        raise UnsupportedError.new(@locks.advice, code: :unsupported)
+        unsupported(@locks.class::ADVICE)
       end
 
       def disconnect = @pool.close
@@ -256,12 +213,8 @@ module Plock
         super
       end
 
-      def hold_of(grant, waited, contended)
-        Hold.new(grant, kind, waited, contended)
-      end
-
       def adopt_hold(*)
-        unsupported(Hold::BOUND)
+        unsupported(Grant::BOUND)
       end
 
       def each_key(_prefix)
@@ -297,8 +250,16 @@ module Plock
         grants = known.merge(before)
         here, there = ids.partition { |id| grants[id]&.fence } # a request that does not know yet that it has the key uses its connection
         broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
-        @pool.with(deadline) { |connection| @locks.cut(connection, key, there, deadline) } if there.any?
+        cut(key, there, deadline) if there.any?
         broken.positive? || there.any?
+      end
+
+      # @param ids [Array<Integer>] the server's of the connections of those who hold it
+      def cut(key, ids, deadline)
+        @pool.with(deadline) do |connection|
+          ids.each { |id| @locks.cut(connection, id, deadline) }
+          sleep(GONE_S) while (@locks.holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+        end
       end
     end
   end

@@ -4,10 +4,9 @@ require "plock"
 require "active_record"
 require_relative "in_ruby"
 require_relative "by_owner"
-require_relative "reach"
 require_relative "database/origin"
 require_relative "database/site"
-require_relative "database/inside"
+require_relative "database/in_transaction"
 require_relative "database/place"
 
 module Plock
@@ -41,18 +40,17 @@ module Plock
     class Database
       include InRuby
       include ByOwner
+      include InTransaction
 
       UNABLE = %i[busy_renewal].freeze
 
-      POOL_SIZES = (1..1024).freeze
       NAME = /\A[^\0]{1,128}\z/.freeze
-      DUMPED = "database"
 
       # Seconds that a place in the queue lasts without a sign of life: of a process that the server can call, and of others.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
-      private_constant :POOL_SIZES, :NAME, :DUMPED, :PLACE_S, :PLACE_OF_UNHEARD_S
+      private_constant :NAME, :PLACE_S, :PLACE_OF_UNHEARD_S
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
@@ -69,22 +67,13 @@ module Plock
       # @raise [UnsupportedError] another database, or one in memory
       def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
                      unavailable_timeout: 1.0, **options)
-        @profile = Locking::Profile.extract(options)
-        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
-        unless model.is_a?(Class) && model <= ActiveRecord::Base
-          raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
-        end
-
+        set_up(options, attempt_timeout, unavailable_timeout)
         misconfigured("inside must be true or false (got #{inside.inspect})") unless inside == true || inside == false
         @inside = inside
         @origin = Origin.new(model)
-        @scheduler = scheduler
-        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
-        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
-        @site = Site.new(@origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, POOL_SIZES),
+        @site = Site.new(@origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
                                                       release_timeout: check_seconds("release_timeout", release_timeout),
                                                       connect_timeout: check_seconds("connect_timeout", connect_timeout))
-        @closed = false
         Events::ActiveSupportBridge.attach
       end
 
@@ -92,9 +81,6 @@ module Plock
       def url
         @origin.url
       end
-
-      # @api private
-      attr_reader :attempt_timeout
 
       # @api private
       def tend(grant)
@@ -117,11 +103,13 @@ module Plock
 
         single = grant.share.nil?
         if how == :look
-          left, first, place = look(grant, deadline)
-          kept = place&.between?(place_span * 2 / 3, PLACE_S * 2) # longer: the clock was set back
-          return AcquireRequest::Answer.new(nil, nil, left, first) if kept && !(first && left <= 0)
+          left, first, place = @site.ask(:look, grant.key, grant.token, by: deadline)
+          kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2)) # longer: the clock was set back
+          return AcquireRequest::Answer.new(nil, nil, seconds(left), first) if kept && !(first && left <= 0)
         end
-        answer = claim(grant, request.ttl, deadline) if single && tables.respond_to?(:claim) && how != :place
+        if single && tables.respond_to?(:claim) && how != :place
+          answer = granted(:claim, grant.key, grant.token, micros(request.ttl), by: deadline)
+        end
         answer || stand_in_queue(grant, request.ttl, true, deadline)
       end
 
@@ -131,8 +119,6 @@ module Plock
 
       # @api private
       # At once, so that the next caller finds nothing of it; and once more, if a request may be carried out late.
-      #
-      # @return [void]
       def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
         settled = true
@@ -141,7 +127,6 @@ module Plock
       end
 
       # @api private
-      # @return [void]
       def take_back_later(grant)
         @site.settle_later(grant.key, grant.token, Clock.now + grant.ttl + PLACE_S)
       end
@@ -149,10 +134,7 @@ module Plock
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
-        deadline = deadline_for(grant)
-        @site.work(deadline, Site::RENEWAL) do |connection|
-          tables.prolong(connection, grant.key, grant.token, micros(span), !grant.share.nil?, deadline)
-        end
+        @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Site::RENEWAL)
       end
 
       # @api private
@@ -163,8 +145,7 @@ module Plock
 
         deadline = Clock.now + [@site.release_timeout, span / Grant::RENEWALS_PER_TTL].min
         names = single.to_h { |grant| [grant.token, grant.key] }
-        renewed = @site.work(deadline, Site::RENEWAL) { |connection| tables.prolong_all(connection, names, micros(span), deadline) }
-        known = renewed.to_h { |token| [token, true] }
+        known = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Site::RENEWAL).to_h { |token| [token, true] }
         done, others = single.partition { |grant| known[grant.token] }
         done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
       rescue UnavailableError
@@ -174,8 +155,7 @@ module Plock
       # @api private
       # @return [Boolean]
       def still?(grant)
-        deadline = deadline_for(grant)
-        !@site.work(deadline, Site::RENEWAL) { |connection| tables.left(connection, grant.key, grant.token, !grant.share.nil?, deadline) }.nil?
+        !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Site::RENEWAL).nil?
       end
 
       # @api private
@@ -189,9 +169,7 @@ module Plock
       # @return [Boolean] was it ours?
       def downgrade(grant)
         deadline = soon
-        held, holder, token = @site.work(deadline, Site::RELEASE) do |connection|
-          tables.downgrade(connection, grant.key, grant.token, deadline)
-        end
+        held, holder, token = @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Site::RELEASE)
         @site.call(holder, token, deadline)
         held == 1
       end
@@ -223,55 +201,11 @@ module Plock
         raise ArgumentError, "a key in a database is 1 to 128 characters of UTF-8, without NUL"
       end
 
-      def inside? = @inside && @origin.in_transaction?
-
-      # One attempt, of which nothing is to be seen before the caller's transaction is committed.
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
-        return super unless inside?
-
-        asks_to_watch = renew == true || (watch && !renew)
-        refuse_inside(wait: wait.positive?, "renew: or on_lost:": asks_to_watch, "a lock that is shared": share)
-        grant = grant_for(key, label: label)
-        fence = nil
-        Dispatcher.start
-        asked_at = Clock.now
-        handing_out(given, -> { leave_inside(grant) if fence }) do
-          @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
-          if fence
-            grant.given(fence, asked_at, ttl)
-            @origin.when_rolled_back { grant.lose }
-            hold_of(grant, 0.0, false)
-          end
-        end
-      end
-
-      # Where it cannot be given back, it cannot be committed either.
-      def leave_inside(grant)
-        give_back_inside(grant, 0.0, soon) if inside?
-      rescue UnavailableError
-        nil
-      end
-
-      def refuse_inside(refused)
-        what, = refused.find { |_, wanted| wanted }
-        unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
-      end
-
-      # Nobody is called before the transaction is committed: not by this process itself either.
-      def give_back_inside(grant, keep, deadline)
-        ours = @origin.inside do |inside|
-          waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
-          next if waiting.nil?
-
-          tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero? && tables.respond_to?(:call_first)
-          true
-        end
-        !ours.nil?
-      end
-
       def tables = @site.tables
 
       def micros(seconds) = @site.micros(seconds)
+
+      def seconds(micros) = micros / Site::MICROSECONDS
 
       def soon = Clock.now + @site.release_timeout
 
@@ -280,8 +214,6 @@ module Plock
         [soon, [grant.valid_until, Clock.now].max].min
       end
 
-      def kind = DUMPED
-
       # Seconds that a place lasts without a sign of life: longer if the server knows which process waits.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
@@ -289,53 +221,41 @@ module Plock
       def attempt_at_once(grant, ttl, deadline)
         return stand_in_queue(grant, ttl, false, deadline) if grant.share
 
-        holder = @site.record(grant.label, grant.token)
-        answer = granted(deadline) { |connection| tables.acquire(connection, grant.key, grant.token, micros(ttl), holder, deadline) }
-        return answer if answer
-        return if @site.work(deadline) { |connection| tables.held_for(connection, grant.key, deadline) }.positive?
+        answer = granted(:acquire, grant.key, grant.token, micros(ttl), @site.record(grant.label, grant.token), by: deadline)
+        return answer if answer || @site.ask(:held_for, grant.key, by: deadline).positive?
 
         stand_in_queue(grant, ttl, false, deadline) # those who seem to wait may all be gone
       end
 
-      # One statement, when the database has one for it.
-      def claim(grant, ttl, deadline)
-        granted(deadline) { |connection| tables.claim(connection, grant.key, grant.token, micros(ttl), deadline) }
+      def granted(*request, by:)
+        fence, asked_at = timed(*request, by: by)
+        AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
-      def granted(deadline)
-        asked_at = nil
-        fence = @site.work(deadline) do |connection|
+      # @return [Array(Object, Float)] the answer, and when it was asked for
+      def timed(what, *arguments, by:)
+        @site.work(by) do |connection|
           asked_at = Clock.now
-          yield connection
+          [tables.public_send(what, connection, *arguments, by), asked_at]
         end
-        AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
       # @param keep [Boolean] is it to keep its place if it is refused?
       def stand_in_queue(grant, ttl, keep, deadline)
         holder = @site.record(grant.label, grant.token)
-        asked_at = nil
-        fence, left, before, next_holder, next_token = @site.work(deadline) do |connection|
-          asked_at = Clock.now
-          tables.ask(connection, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder, keep, deadline)
-        end
+        (fence, left, before, next_holder, next_token), asked_at =
+          timed(:ask, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder, keep, by: deadline)
         raise UnavailableError.new("the database has lost the row of a key that it had locked", code: :io) unless before
 
-        return AcquireRequest::Answer.new(nil, nil, left && (left / Site::MICROSECONDS), before.zero?) unless fence
+        return AcquireRequest::Answer.new(nil, nil, left && seconds(left), before.zero?) unless fence
 
         @site.call(next_holder, next_token, deadline) if grant.share && next_token
         AcquireRequest::Answer.new(fence, asked_at)
       end
 
-      # @return [Array(Float, Boolean, Float), nil] how long the key is still held, is nobody before it, how long its place lasts
-      def look(grant, deadline)
-        left, first, place = @site.work(deadline) { |connection| tables.look(connection, grant.key, grant.token, deadline) }
-        place && [left / Site::MICROSECONDS, first, place / Site::MICROSECONDS]
-      end
-
       def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         refuse_inside("taking of several keys": true) if inside?
-        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch).tap { |one| one.wants(ttl) } }
+        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch).tap { |one| one.ttl = ttl } }
         refused = nil
         undo = nil
         Dispatcher.start
@@ -354,13 +274,8 @@ module Plock
 
       # @return [Integer, nil] nil: they are given; else of one that is held or waited for
       def take_together(grants, ttl)
-        deadline = Clock.now + @attempt_timeout
         wanted = grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
-        asked_at = nil
-        fences = @site.work(deadline) do |connection|
-          asked_at = Clock.now
-          tables.acquire_all(connection, wanted, micros(ttl), deadline)
-        end
+        fences, asked_at = timed(:acquire_all, wanted, micros(ttl), by: Clock.now + @attempt_timeout)
         refused = grants.index { |grant| !fences.key?(grant.key) }
         grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
         refused
@@ -384,11 +299,11 @@ module Plock
         raise ArgumentError, "not the dump of a lease" unless fence
 
         grant = Grant.new(self, key, token_of(heir), share: share, renew: renew, max_hold: max_hold, watch: watch)
-        grant.wants(ttl || granted)
+        grant.ttl = ttl || granted
         adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
           fence, left = adopt_row(grant, token, ttl)
-          [fence, asked_at, ttl || granted, left / Site::MICROSECONDS] if fence
+          [fence, asked_at, ttl || granted, seconds(left)] if fence
         end
       end
 
@@ -406,37 +321,22 @@ module Plock
       end
 
       def examine(key, _shared, budget = nil)
-        deadline = Clock.now + (budget || @site.release_timeout)
-        head, acquired_at, claims = @site.work(deadline) { |connection| tables.examine(connection, key, deadline) }
-        return unless head
+        rows = @site.ask(:examine, key, by: Clock.now + (budget || @site.release_timeout))
+        return if rows.empty?
 
-        waiting, inside = claims.select { |claim| claim.expires_at > head.now }.partition { |claim| claim.fence.nil? }
-        holders = inside.map { |claim| holder(claim, head.now) }
-        holders << single_holder(head, acquired_at) if head.expires_at > head.now
-        return if holders.empty? && waiting.empty?
-
-        [holders, waiting.map { |claim| [*who(claim.holder), since(claim.acquired_at), claim.mode] }]
-      end
-
-      def holder(claim, now)
-        [(claim.expires_at - now) / Site::MICROSECONDS, claim.fence, since(claim.acquired_at), *who(claim.holder), claim.mode]
-      end
-
-      def single_holder(head, acquired_at)
-        [(head.expires_at - head.now) / Site::MICROSECONDS, head.fence, since(acquired_at), *who(head.holder), nil]
+        holders, waiting = rows.partition(&:first)
+        [holders.map { |fence, left, since, holder, mode| [seconds(left), fence, seconds(since), *who(holder), mode] },
+         waiting.map { |_fence, _left, since, holder, mode| [*who(holder), seconds(since), mode] }]
       end
 
       def who(record)
         (record && Record.parse(record)&.first(4)) || [nil] * 4
       end
 
-      def since(moment) = moment / Site::MICROSECONDS
-
       def each_key(prefix, &block)
         last = ""
         loop do
-          deadline = soon
-          keys = @site.work(deadline) { |connection| tables.held(connection, prefix, last, deadline) }
+          keys = @site.ask(:held, prefix, last, by: soon)
           keys.each(&block)
           break if keys.size < Tables::LISTED_AT_ONCE
 
@@ -446,7 +346,7 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        rows = @site.work(deadline, Site::RELEASE) { |connection| tables.break(connection, key, deadline) }
+        rows = @site.ask(:break, key, by: deadline, reserve: Site::RELEASE)
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?
 

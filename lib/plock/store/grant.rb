@@ -31,6 +31,9 @@ module Plock
 
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid, :watch
 
+      # Before it is given: for how many seconds it is asked for, and under which name, which is another one each time.
+      attr_writer :ttl, :token
+
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
       attr_reader :ended
 
@@ -79,27 +82,10 @@ module Plock
         self
       end
 
-      # It is asked for.
-      #
-      # @param ttl [Float] seconds
-      # @return [void]
-      def wants(ttl)
-        @ttl = ttl
-      end
-
-      # It is asked for anew.
-      #
-      # @return [void]
-      def rename(token)
-        @token = token
-      end
-
       # @return [Boolean] does it have something, though it was not given?
       def pending? = false
 
       # It is taken over from somebody who called it so.
-      #
-      # @return [void]
       def relabel(label)
         @label = label
       end
@@ -198,8 +184,6 @@ module Plock
       end
 
       # What it would have heard may have been missed.
-      #
-      # @return [void]
       def ask_soon
         schedule(Clock.now) if @due_at && @ended.nil?
       end
@@ -217,7 +201,6 @@ module Plock
         false
       end
 
-      # @return [void]
       def end_turn = @lock.unlock
 
       # What the scheduler is to ask about it now.
@@ -238,14 +221,11 @@ module Plock
       end
 
       # Another moment is in the schedule, or it has ended, whatever came of what was asked.
-      #
-      # @return [void]
       def look_again
         schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min) if @due_at.nil? && @ended.nil?
       end
 
       # @param answer [Boolean, nil] was it ours? Nil: the store could not say
-      # @return [void]
       def renewed(asked_at, span, answer)
         return if answer.nil? || @ended
         return lose unless answer
@@ -255,8 +235,6 @@ module Plock
       end
 
       # It is still there.
-      #
-      # @return [void]
       def seen
         schedule([Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
       end

@@ -8,6 +8,7 @@ require_relative "acquire_request"
 require_relative "renewal"
 require_relative "scheduler"
 require_relative "pool"
+require_relative "reach"
 require_relative "turns"
 require_relative "../record"
 
@@ -24,9 +25,6 @@ module Plock
       # Seconds.
       SPANS = (0.001..3600.0).freeze
 
-      # Seconds between two attempts to release in the background.
-      GIVING_BACK_S = [0.1, 2.0].freeze
-
       # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
       #
       # @return [nil]
@@ -36,22 +34,16 @@ module Plock
         nil
       end
 
-      # @api private
       # Has the scheduler look after a lease.
-      #
-      # @return [void]
       def tend(grant)
         at = grant.due_at
         @scheduler.schedule(grant, at) if at
       end
 
-      # @api private
-      # @return [void]
       def forget(grant)
         @scheduler.cancel(grant)
       end
 
-      # @api private
       # Renews leases for the same span, one after the other when the store cannot do it at once.
       #
       # @param grants [Array<Grant>]
@@ -65,15 +57,14 @@ module Plock
         end
       end
 
-      # @api private
+      # @return [Float] seconds
+      attr_reader :attempt_timeout
+
       # @return [Reach, nil] nil: a request tries until its patience ends
       attr_reader :reach
 
-      # @api private
       # Takes back what may have been granted, when the store has just failed and would hold up the
       # caller.
-      #
-      # @return [void]
       def take_back_later(grant)
         grant = stand_in_for(grant)
         @scheduler.call_later do
@@ -82,24 +73,29 @@ module Plock
         end
       end
 
-      # @api private
       # A release that failed, or was interrupted, is tried again until the lease is over.
       #
       # @param keep [Float] seconds that the key is to stay taken, from now on
-      # @return [void]
       def give_back_later(grant, keep)
         kept_until = Clock.now + keep
-        pause = Backoff.new(*GIVING_BACK_S, 2.0)
-        @scheduler.call_later do
+        @scheduler.retry_until([grant.valid_until, kept_until].max) do
           give_back(grant, [kept_until - Clock.now, 0.0].max)
           nil
-        rescue Error
-          again = Clock.now + pause.next
-          again if again < [grant.valid_until, kept_until].max
         end
       end
 
       private
+
+      # What all of them have, from the options that all of them take.
+      def set_up(options, attempt_timeout, unavailable_timeout)
+        @profile = Locking::Profile.extract(options)
+        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
+
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
+        @scheduler = scheduler
+        @closed = false
+      end
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "plock/store/advisory"
+require "support/pgbouncer"
 require "support/store_in_database"
 
 # Each scope has its share of the steps, as have MySQL's drivers (advisory_contract_on_mysql_spec.rb).
@@ -45,5 +46,35 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
       grant = lease.hold.instance_variable_get(:@grant)
       expect { store.downgrade(grant) }.to change { lock.status.holders.map(&:mode) }.from([:write]).to([:read])
     end
+  end
+end
+
+RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
+  let(:direct) { store(Support::Databases.model(:postgresql)) }
+  let(:key) { "pooled:#{SecureRandom.hex(8)}" }
+
+  def store(model, **options) = discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
+
+  def pooled(mode)
+    pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, mode).start, :stop)
+    Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
+  end
+
+  it "refuses one that lends a connection to each transaction, and leaves no lock behind" do
+    through = store(pooled(:transaction))
+    expect { through.acquire(key) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /pooler/)
+    expect(direct.acquire(key, wait: 5) { :entered }).to be(:entered)
+  end
+
+  it "works through that with scope: :transaction" do
+    through = store(pooled(:transaction), scope: :transaction)
+    through.acquire(key) { expect(direct.try_acquire(key)).to be_nil }
+    expect(direct.try_acquire(key) { :entered }).to be(:entered)
+  end
+
+  it "works through one that lends a connection to each client, with a pool that is too small for all who ask" do
+    through = store(pooled(:session), pool_size: 2)
+    callers = Array.new(6) { |number| Thread.new { through.acquire("#{key}:#{number % 3}", wait: 10) { direct.status("#{key}:#{number % 3}").held? } } }
+    expect(callers.map(&:value)).to all(be(true))
   end
 end

@@ -10,6 +10,8 @@ module Plock
       #
       # @api private
       class Grant < Store::Grant
+        BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
+
         # @return [Array] host, pid, thread and label, as {Status} tells them
         attr_reader :owner
 
@@ -39,10 +41,15 @@ module Plock
         end
 
         # It is asked for anew, over another connection.
-        def rename(token)
+        def token=(token)
           super
           @loan = @store.pool.loan
           @parted = false
+        end
+
+        # @raise [UnsupportedError]
+        def leave
+          raise UnsupportedError.new(BOUND, code: :unsupported)
         end
 
         # @return [Boolean] does it have its connection still?
@@ -56,7 +63,7 @@ module Plock
 
         # @return [Boolean]
         def lost?
-          notice_end if valid_so_far?
+          notice_end
           super
         end
 
@@ -86,19 +93,16 @@ module Plock
         # @return [Object]
         def connection = @loan.connection
 
-        # @return [void]
         # @raise [Error] no connection is to be had until then
         def connect(deadline)
           @store.pool.fill(@loan, deadline)
         end
 
         # The lock waits, or is held, over this connection.
-        #
-        # @return [void]
         def note(server_id)
           @server_id = server_id
           @since = now
-          @store.note(self)
+          @store.here.enter { |here| here[server_id] = self }
         end
 
         # Gives the lock back, and the connection. Once. A server that does not answer ends the lock with the connection, which is closed.
@@ -131,8 +135,6 @@ module Plock
         end
 
         # The same where it is not known whether it is held.
-        #
-        # @return [void]
         def abandon(deadline)
           part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
         rescue Error
@@ -140,8 +142,6 @@ module Plock
         end
 
         private
-
-        def valid_so_far? = ended.nil? && !inherited?
 
         def now = Process.clock_gettime(Process::CLOCK_REALTIME)
 
@@ -156,7 +156,7 @@ module Plock
               Thread.handle_interrupt(Object => :never) do
                 connection&.spoil unless clean
                 ConnectionWatch.here.remove(self)
-                @store.unnote(self)
+                @store.here.enter { |here| here.delete(server_id) }
                 @store.pool.take_back(@loan)
               end
             end

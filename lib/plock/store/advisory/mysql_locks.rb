@@ -18,16 +18,10 @@ module Plock
         ADVICE = "there is a proxy before MySQL that lends a connection to each statement, where a lock would stay with whoever has " \
                  "that connection next: connect to MySQL itself"
 
-        # Seconds between two looks whether a connection that was cut has gone.
-        GONE_S = 0.002
-
-        private_constant :FITTING, :NOW, :ADVICE, :GONE_S
+        private_constant :FITTING, :NOW
 
         # @return [Array<Symbol>] what cannot be done besides
         def unable = %i[read_write_locks downgrade]
-
-        # @return [String]
-        def advice = ADVICE
 
         # @param key [String]
         # @return [String] the name of its lock; another one for another key
@@ -59,8 +53,7 @@ module Plock
 
         # @return [Boolean] is nothing held over this connection any more?
         def clean(connection, deadline)
-          connection.run("SELECT RELEASE_ALL_LOCKS()", deadline)
-          true
+          !connection.run("SELECT RELEASE_ALL_LOCKS()", deadline).nil?
         end
 
         # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's number, host and mode
@@ -68,7 +61,7 @@ module Plock
           rows = connection.run("SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
                                 "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
                                 name(key), deadline).rows
-          holder = connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0)
+          holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
           held = [[holder, nil]] if holder && held.empty? # of somebody whom we may not see
           [held, waiting].map { |some| some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] } }
@@ -81,11 +74,9 @@ module Plock
 
         # Cuts the connection of who holds it.
         #
-        # @return [void]
         # @raise [Error]
-        def cut(connection, key, ids, deadline)
-          ids.each { |id| connection.run("KILL #{Integer(id)}", deadline) }
-          sleep(GONE_S) while (holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+        def cut(connection, id, deadline)
+          connection.run("KILL $1", id, deadline)
         end
 
         # @return [Boolean]

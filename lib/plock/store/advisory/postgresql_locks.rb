@@ -16,14 +16,11 @@ module Plock
         # How many connections one tries at once, to see whether a pooler takes one away from another.
         TRIALS = 3
 
-        # Seconds between two looks whether a connection that was cut has gone.
-        GONE_S = 0.002
-
         NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
         OURS = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND #{NUMBERS}"
         MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
-        private_constant :TRIALS, :GONE_S, :NOW, :NUMBERS, :OURS, :MODES
+        private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES
 
         # @param scope [Symbol]
         def initialize(scope)
@@ -32,9 +29,6 @@ module Plock
 
         # @return [Array<Symbol>] what cannot be done besides
         def unable = @transaction ? %i[downgrade] : []
-
-        # @return [String]
-        def advice = ADVICE
 
         # @param key [String]
         # @return [Integer] the number of its lock
@@ -49,13 +43,7 @@ module Plock
           @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
           held, server_id, fence = seconds.positive? ? wait(connection, key, share, seconds, deadline) : try(connection, key, share, deadline)
-          done = true
-          return [asked_at, server_id, fence] if held
-
-          connection.run("ROLLBACK", deadline) if @transaction
-          nil
-        ensure
-          connection.run("ROLLBACK", deadline) if @transaction && !done && connection.usable?
+          [asked_at, server_id, fence] if held
         end
 
         # @return [Boolean] is it held over this connection?
@@ -70,14 +58,13 @@ module Plock
           unlocked, now_at = connection.run("SELECT #{unlocking(share)}, pg_backend_pid()", number(key), deadline).rows.first
           return unlocked if now_at == server_id
 
-          connection.run("SELECT pg_terminate_backend($1)", server_id, deadline) # where the lock has stayed
+          cut(connection, server_id, deadline) # where the lock has stayed
           raise UnsupportedError.new(ADVICE, code: :unsupported)
         end
 
         # @return [Boolean] is nothing held over this connection any more?
         def clean(connection, deadline)
-          connection.run(@transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline)
-          true
+          !connection.run(@transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline).nil?
         end
 
         # @return [Boolean] was it held?
@@ -105,37 +92,33 @@ module Plock
           connection.run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline).rows.flatten
         end
 
-        # Cuts the connections of those who hold it.
+        # Cuts the connection of who holds it.
         #
-        # @return [void]
         # @raise [Error]
-        def cut(connection, key, ids, deadline)
-          ids.each { |id| connection.run("SELECT pg_terminate_backend($1)", id, deadline) }
-          sleep(GONE_S) while (holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+        def cut(connection, id, deadline)
+          connection.run("SELECT pg_terminate_backend($1)", id, deadline)
         end
 
         # Does a pooler give the server's connection, over which the lock is held, to others?
         #
         # @return [Boolean]
-        def astray?(connection, server_id, pool, deadline)
+        def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 
-          others = []
-          TRIALS.times do
-            others << (other = pool.open)
+          pool.with(deadline, Float::INFINITY) do |other| # however many are in use
+            other.spoil # which is in a transaction
             other.run("BEGIN", deadline)
             there = other.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0)
-            return true if there == server_id || !held?(connection, nil, server_id, deadline)
+            there == server_id || !held?(connection, nil, server_id, deadline) ||
+              (trials > 1 && astray?(connection, server_id, pool, deadline, trials - 1))
           end
-          false
-        ensure
-          others&.each { |other| pool.drop(other) }
         end
 
         private
 
         # An open transaction that does nothing is what a lock is: the server's limits for such do not count for it.
         def begin_transaction(connection, deadline)
+          connection.run("ROLLBACK", deadline) if connection.in_transaction? # of an attempt that came to nothing
           connection.run("BEGIN", deadline)
           connection.limits_of_idle_transactions.each { |name| connection.run("SET LOCAL #{name} = 0", deadline) }
         end

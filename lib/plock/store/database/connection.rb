@@ -21,6 +21,12 @@ module Plock
 
         EVENT = "sql.active_record"
 
+        # Seconds that a fresh connection has to say who it is.
+        START_S = 1.0
+
+        # Seconds that an answer is waited for which nobody wants any more.
+        DRAIN_S = 0.05
+
         # Why a statement failed that would succeed if it were sent again.
         class Again < UnavailableError; end
 
@@ -99,13 +105,10 @@ module Plock
         def busy? = @busy
 
         # It is not to be used again: something of it is not as it should be.
-        #
-        # @return [void]
         def spoil
           @spoilt = true
         end
 
-        # @return [void]
         def close
           @adapter.disconnect!
         rescue *self.class.failures, SystemCallError, IOError
@@ -113,8 +116,6 @@ module Plock
         end
 
         # Forgets it without a word to the server: it is a parent's.
-        #
-        # @return [void]
         def discard
           @adapter.discard!
         end
@@ -123,8 +124,6 @@ module Plock
         private_constant :ROLLBACK_S
 
         private
-
-        def begin_sql = "BEGIN"
 
         def fill(sql, binds) = sql.gsub(/\$(\w+)/) { literal(binds.fetch($1.to_sym)) }
 

@@ -27,7 +27,6 @@ module Plock
         # At once, and not when the child comes to use them: a descriptor that lives on in a child keeps a dead parent looking alive.
         #
         # @param weak [WeakRef] to the connections of a store that may be gone
-        # @return [void]
         def self.discard_all(weak)
           weak.discard_all
         rescue WeakRef::RefError

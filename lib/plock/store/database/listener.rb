@@ -53,7 +53,6 @@ module Plock
           @hearing
         end
 
-        # @return [void]
         def stop
           @stopping = true
         end

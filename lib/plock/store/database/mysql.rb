@@ -19,6 +19,9 @@ module Plock
         # Rows are locked, and no gaps between them: callers for neighbouring keys do not wait for one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
+        # What a block of statements begins with.
+        ON_FAILURE = "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
+
         # Settings of each session: MariaDB does not wait for a row that somebody else has locked, MySQL a second at least, and ends a
         # session that says nothing for a while.
         VARIABLES = { innodb_lock_wait_timeout: 0 }.freeze
@@ -31,8 +34,14 @@ module Plock
 
         REFUSALS = { 1044 => :no_database, 1045 => :login, 1049 => :no_database, 1698 => :login }.freeze
 
-        def self.refusal(error)
-          REFUSALS[error.respond_to?(:error_number) ? error.error_number : (error.error_code if error.respond_to?(:error_code))]
+        def self.refusal(error) = REFUSALS[number_of(error)]
+
+        # Each driver has a name of its own for it.
+        #
+        # @return [Integer, nil]
+        def self.number_of(error)
+          name = %i[error_number error_code].find { |known| error.respond_to?(known) }
+          error.public_send(name) if name
         end
 
         # How Active Record is to make one.
@@ -48,8 +57,6 @@ module Plock
         end
 
         # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
-        #
-        # @return [void]
         def stay_open(deadline)
           run("SET SESSION wait_timeout = #{LONGEST_S}", deadline) unless @stays_open
           @stays_open = true
@@ -62,6 +69,8 @@ module Plock
         end
 
         private
+
+        def begin_sql = "START TRANSACTION"
 
         def kill
           id, another = server_id, @another
@@ -76,24 +85,13 @@ module Plock
         # MariaDB carries out a block of statements by itself. MySQL does not: there they are sent one by one, and the server ends a
         # session that says nothing for a while, so that what it has locked is free.
         def perform_batch(statements, _types, deadline)
-          return one_by_one(statements, deadline) unless @adapter.mariadb?
-
-          perform("BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; " \
-                  "#{ISOLATED}; START TRANSACTION; #{statements.join("; ")}; COMMIT; END", [], deadline).rows
-        end
-
-        def one_by_one(statements, deadline)
-          rows = []
-          [ISOLATED, begin_sql, *statements, "COMMIT"].each do |sql|
-            answer = perform(sql, [], deadline)
-            rows = answer.rows if answer.rows.any?
-          end
-          rows
+          texts = [ISOLATED, begin_sql, *statements, "COMMIT"]
+          texts = ["#{ON_FAILURE}; #{texts.join("; ")}; END"] if @adapter.mariadb?
+          texts.map { |sql| perform(sql, [], deadline).rows }.reject(&:empty?).last || []
         end
 
         def failure(error)
-          number = number_of(error)
-          case number
+          case number = self.class.number_of(error)
           when *CONFLICTS then again(error)
           when *FORBIDDEN then forbidden(error)
           when MISSING then missing_table(error)
@@ -104,7 +102,7 @@ module Plock
 
         # A number of the server's own, not one of the client's.
         def answered?(error)
-          number_of(error)&.between?(1000, 1999) || false
+          self.class.number_of(error)&.between?(1000, 1999) || false
         end
       end
     end

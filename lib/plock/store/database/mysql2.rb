@@ -8,9 +8,6 @@ module Plock
     class Database
       # @api private
       class Mysql2 < Mysql
-        # Seconds that an answer is waited for which nobody wants any more.
-        DRAIN_S = 0.05
-
         def self.failures = [::Mysql2::Error]
 
         # @return [Integer] by which the server knows it
@@ -60,8 +57,6 @@ module Plock
         rescue *self.class.failures, Error, IOError, SystemCallError
           false
         end
-
-        def number_of(error) = error.error_number
       end
     end
   end

@@ -40,8 +40,8 @@ module Plock
 
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), acquired_at = #{lesser("acquired_at", now)}, holder = IF($3 > 0, holder, NULL), token = NULL,
-            waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
+            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), acquired_at = #{lesser("acquired_at", now)},
+            holder = IF($3 > 0, holder, NULL), token = NULL, waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
           SQL
         end
 
@@ -49,15 +49,9 @@ module Plock
 
         def lesser(one, other) = "LEAST(#{one}, #{other})"
 
-        def on_conflict(changes) = "ON DUPLICATE KEY UPDATE #{changes}"
+        def on_conflict(_unique) = "ON DUPLICATE KEY UPDATE"
 
-        def take_place
-          super.sub(/ON CONFLICT.*/, "ON DUPLICATE KEY UPDATE expires_at = VALUES(expires_at), holder = VALUES(holder)")
-        end
-
-        def keep_note_sql
-          "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) ON DUPLICATE KEY UPDATE name = VALUES(name)"
-        end
+        def inserted(column) = "VALUES(#{column})"
 
         def prune_leases_sql = "DELETE FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}"
       end

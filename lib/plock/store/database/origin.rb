@@ -11,14 +11,8 @@ module Plock
       #
       # @api private
       class Origin
-        autoload_from = ->(name, file) { Database.autoload(name, File.expand_path(file, __dir__)) }
-        autoload_from.call(:Postgresql, "postgresql")
-        autoload_from.call(:Mysql2, "mysql2")
-        autoload_from.call(:Trilogy, "trilogy")
-        autoload_from.call(:Sqlite, "sqlite")
-        autoload_from.call(:PostgresqlTables, "postgresql_tables")
-        autoload_from.call(:MysqlTables, "mysql_tables")
-        autoload_from.call(:SqliteTables, "sqlite_tables")
+        { Postgresql: "postgresql", Mysql2: "mysql2", Trilogy: "trilogy", Sqlite: "sqlite", PostgresqlTables: "postgresql_tables",
+          MysqlTables: "mysql_tables", SqliteTables: "sqlite_tables" }.each { |name, file| Database.autoload(name, File.join(__dir__, file)) }
 
         KINDS = { "PostgreSQL" => %i[Postgresql PostgresqlTables], "PostGIS" => %i[Postgresql PostgresqlTables],
                   "Mysql2" => %i[Mysql2 MysqlTables], "Trilogy" => %i[Trilogy MysqlTables],
@@ -53,12 +47,20 @@ module Plock
         attr_reader :tables
 
         # @param model [Class] an Active Record class
-        # @raise [UnsupportedError]
+        # @raise [ArgumentError, UnsupportedError]
         def initialize(model)
+          unless model.is_a?(Class) && model <= ActiveRecord::Base
+            raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
+          end
+
           @model = model
           @database = config.adapter_class::ADAPTER_NAME
-          kind, tables = KINDS.fetch(@database) { |name| refuse(name) }
-          refuse_memory if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
+          kind, tables = KINDS.fetch(@database) do |name|
+            unsupported("a store in a database needs PostgreSQL, MySQL, MariaDB or SQLite (this is #{name})")
+          end
+          if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
+            unsupported("an SQLite database in memory belongs to one connection: nobody else would see a lease")
+          end
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
         end
@@ -94,8 +96,6 @@ module Plock
         end
 
         # Calls the block if the caller's transaction, or the savepoint in which the caller is, is rolled back.
-        #
-        # @return [void]
         def when_rolled_back(&block)
           writing_pool.active_connection.add_transaction_record(Rollback.new(block))
         end
@@ -107,8 +107,6 @@ module Plock
           "#{config.adapter}:#{"//#{place}/" unless place.empty?}#{config.database}"
         end
 
-        # What it is that nobody shares who runs inside a transaction of its own.
-        #
         # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so that a model that is connected anew is
         #   followed; of the role that writes, whatever role the caller is in
         def config
@@ -127,10 +125,12 @@ module Plock
         # Active Record guesses from the words of a message what was wrong, and takes a server that is going down for a wrong password
         # when the role, the database or the host has a name that occurs there. What the server itself says decides.
         def failure(error)
-          case @connection_class.refusal(error.cause || error)
-          when :login then AuthenticationError.new(first_line(error.cause || error), code: :login)
-          when :no_database then ConfigurationError.new(first_line(error.cause || error), code: :bad_config)
-          else UnavailableError.new(first_line(error.cause || error), code: :connect)
+          error = error.cause || error
+          message = error.message.lines.first.to_s.strip
+          case @connection_class.refusal(error)
+          when :login then AuthenticationError.new(message, code: :login)
+          when :no_database then ConfigurationError.new(message, code: :bad_config)
+          else UnavailableError.new(message, code: :connect)
           end
         end
 
@@ -142,17 +142,9 @@ module Plock
                                        code: :bad_config)
         end
 
-        def refuse(name)
-          raise UnsupportedError.new("a store in a database needs PostgreSQL, MySQL, MariaDB or SQLite (this is #{name})",
-                                     code: :unsupported)
+        def unsupported(message)
+          raise UnsupportedError.new(message, code: :unsupported)
         end
-
-        def refuse_memory
-          raise UnsupportedError.new("an SQLite database in memory belongs to one connection: nobody else would see a lease",
-                                     code: :unsupported)
-        end
-
-        def first_line(error) = error.message.lines.first.to_s.strip
       end
     end
   end

@@ -8,7 +8,7 @@ module Plock
       # What a request waits on, while it has a place in the queue of a key: another process, or this one, calls it by its token.
       #
       # @api private
-      class Place
+      class Place < AcquireRequest::Place
         # How long subscribing may hold up a request that is to wait. Seconds.
         LISTEN_S = 1.0
 
@@ -20,24 +20,16 @@ module Plock
           open
         end
 
-        # @return [void]
         def ready
           @site.listen(Clock.now + [LISTEN_S, @request.left].min)
         end
 
-        # Each request asks the database, which knows who is first.
-        def first? = true
-
-        # @return [Boolean] will it be called?
         def callable? = @site.hearing?
 
-        # @return [Boolean] was it called?
         def await(seconds) = @turn.await(seconds)
 
-        # @return [void]
         def leave = @site.turns.close(@token)
 
-        # @return [void]
         def renew
           Thread.handle_interrupt(Object => :never) do
             leave

@@ -16,14 +16,8 @@ module Plock
         FORBIDDEN = "42501"
         MISSING = "42P01"
 
-        # Seconds that an answer is waited for which nobody wants any more.
-        DRAIN_S = 0.05
-
         # Seconds for asking the server to give up a statement.
         CANCEL_S = 0.5
-
-        # Seconds that a fresh connection has to say who it is.
-        START_S = 1.0
 
         # A row that somebody else has locked is waited for in short spans, between which the
         # connection can serve others.
@@ -70,8 +64,6 @@ module Plock
         def socket = @raw.socket_io
 
         # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
-        #
-        # @return [void]
         def stay_open(deadline)
           run("SET idle_session_timeout = 0", deadline) unless @stays_open || @raw.server_version < 140_000
           @stays_open = true
@@ -108,7 +100,7 @@ module Plock
           return super unless @busy
 
           Aside.start do
-            cancel
+            Aside.run(CANCEL_S) { @raw.cancel }
             super
           end
         end
@@ -192,22 +184,14 @@ module Plock
 
         # What was asked is most often done in a moment; what is not is given up, and the connection with it.
         def recovered?
-          drained?(DRAIN_S)
-        rescue *self.class.failures, UnavailableError, IOError, SystemCallError
-          false
-        end
-
-        def drained?(seconds)
-          deadline = Clock.now + seconds
+          deadline = Clock.now + DRAIN_S
           while @raw.block(left_until(deadline))
-            result = @raw.get_result or break done = true
+            result = @raw.get_result or return !in_transaction? || !run("ROLLBACK", Clock.now + DRAIN_S).nil?
             result.clear
           end
-          done && (!in_transaction? || !run("ROLLBACK", Clock.now + seconds).nil?)
-        end
-
-        def cancel
-          Aside.run(CANCEL_S) { @raw.cancel.nil? }&.first || false
+          false
+        rescue *self.class.failures, UnavailableError, IOError, SystemCallError
+          false
         end
 
         # The server has refused it, and waits for the next one.

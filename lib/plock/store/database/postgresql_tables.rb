@@ -18,11 +18,8 @@ module Plock
           row && [row[0] != 0, row[1]]
         end
 
-        # Calls the first who waits, where that is not one of this process; it hears it by itself.
-        #
-        # @return [Array(String, String), nil] as {#first}
         def call_first(connection, key, channel, deadline)
-          connection.run(call_sql, key, channel, deadline).rows.first
+          connection.run("SELECT holder, token, #{call("$2")} FROM #{head}", key, channel, deadline).rows.first
         end
 
         # Takes a key for the first who waits, where nobody has it. Whether others wait is left as it was: of those who come at this
@@ -33,7 +30,6 @@ module Plock
           connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
         end
 
-        # @return [void]
         def tell(connection, channel, word, deadline)
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
         end
@@ -54,11 +50,17 @@ module Plock
           "CASE WHEN #{listener} ~ '^[0-9]+$' THEN EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
         end
 
-        def channel(claim) = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 1)"
+        # The first who waits for `$1`, and is not known to have ended. In order first, so that whether one lives is looked at only until
+        # the first that does.
+        def head(condition = "true")
+          "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel FROM (SELECT token, holder FROM #{@claims} " \
+            "WHERE #{condition} AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0) AS c " \
+            "WHERE #{alive("c")} LIMIT 1) AS head"
+        end
 
-        # In order first, so that whether one lives is looked at only until the first that does.
-        def queue(condition = "true")
-          "(SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0)"
+        # Calls the first who waits, unless that is one of this process, on this channel.
+        def call(channel)
+          "CASE WHEN head.channel <> #{channel} THEN pg_notify(head.channel, 'turn ' || head.token) END::text"
         end
 
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -71,28 +73,18 @@ module Plock
           @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
             WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
-            SELECT freed.waiting, head.token, CASE WHEN head.channel <> $3 THEN pg_notify(head.channel, 'turn ' || head.token) END::text
-            FROM freed LEFT JOIN LATERAL (SELECT token, #{channel("c")} AS channel FROM #{queue("freed.waiting <> 0")} AS c
-            WHERE #{alive("c")} LIMIT 1) AS head ON true
+            SELECT freed.waiting, head.token, #{call("$3")} FROM freed LEFT JOIN LATERAL #{head("freed.waiting <> 0")} ON true
           SQL
         end
 
         def claim_sql
           @claim_sql ||= <<~SQL.tr("\n", " ").strip
-            WITH mine AS (SELECT token, holder FROM (SELECT token, holder FROM #{queue} AS c
-            WHERE #{alive("c")} LIMIT 1) AS head WHERE token = $2),
+            WITH mine AS (SELECT token, holder FROM #{head} WHERE token = $2),
             taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
             fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
             WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
             gone AS (DELETE FROM #{@claims} WHERE token = $2 AND EXISTS (SELECT 1 FROM taken))
             SELECT fence FROM taken
-          SQL
-        end
-
-        def call_sql
-          @call_sql ||= <<~SQL.tr("\n", " ").strip
-            SELECT holder, token, CASE WHEN channel <> $2 THEN pg_notify(channel, 'turn ' || token) END::text
-            FROM (SELECT holder, token, #{channel("c")} AS channel FROM #{queue} AS c WHERE #{alive("c")} LIMIT 1) AS head
           SQL
         end
       end

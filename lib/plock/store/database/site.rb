@@ -22,9 +22,6 @@ module Plock
         # How long after it was interrupted the server may still carry out a statement.
         AFTERMATH_S = 2.0
 
-        # Seconds between two attempts to take something back, after one that failed.
-        RETRY_S = [0.1, 2.0].freeze
-
         # Seconds between two looks for what can be forgotten; while there is more, it goes on.
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
@@ -81,12 +78,19 @@ module Plock
           retry
         end
 
+        # The same for one of the things that {Tables} can do.
+        #
+        # @param what [Symbol] its name
+        def ask(what, *arguments, by:, reserve: 0)
+          work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
+        end
+
         # Gives a lease back, and calls the first who waits: where the database can, by the same statement.
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
         def release(grant, keep, deadline)
-          waiting, called = work(deadline, RELEASE) { |connection| release_over(connection, grant, keep, deadline) }
+          waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: RELEASE)
           if called then @turns.call(called)
           elsif waiting && keep.zero? then call_first(grant.key, deadline)
           end
@@ -95,58 +99,34 @@ module Plock
         end
 
         # Somebody left: the first who waits is to look.
-        #
-        # @return [void]
         def call_first(key, deadline)
-          holder, token = work(deadline, RELEASE) do |connection|
-            next @tables.call_first(connection, key, @channel, deadline) if @calls
-
-            @tables.first(connection, key, deadline)
-          end
-          holder ? @turns.call(token) : tidy(key, deadline)
-        end
-
-        # Forgets those who wait no more, so that the next caller need not look for them.
-        #
-        # @return [Boolean] does nobody have it, and nobody wait?
-        def tidy(key, deadline)
-          work(deadline, RELEASE) { |connection| @tables.tidy(connection, key, deadline) }
+          holder, token = ask(:call_first, key, @channel, by: deadline, reserve: RELEASE)
+          holder ? @turns.call(token) : ask(:tidy, key, by: deadline, reserve: RELEASE)
         end
 
         # @param holder [String, nil] what is noted of one who waits; nil: nobody does
         # @param token [String] its token
-        # @return [void]
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call(token)
         end
 
         # Takes everything back that a token has of a key: the lease, or the place.
-        #
-        # @return [void]
         def settle(key, token, deadline)
-          holder, next_token = work(deadline, RELEASE) { |connection| @tables.settle(connection, key, token, deadline) }
+          holder, next_token = ask(:settle, key, token, by: deadline, reserve: RELEASE)
           call(holder, next_token, deadline)
         end
 
         # The same by and by, and once more: the server may still carry out what was interrupted. After a failure it is tried again,
         # less and less often.
-        #
-        # @return [void]
         def settle_later(key, token, until_time)
           times = [Clock.now + AFTERMATH_S, until_time]
-          pause = Backoff.new(*RETRY_S, 2.0)
-          @scheduler.call_later do
+          @scheduler.retry_until(until_time) do
             settle(key, token, Clock.now + @release_timeout)
             times.shift if times.first < until_time
-          rescue Error
-            again = Clock.now + pause.next
-            again if again < until_time
           end
         end
 
         # A lease of which losses are to be heard.
-        #
-        # @return [void]
         def watch(grant)
           return if hearing? && @watched[grant.token].equal?(grant)
 
@@ -155,7 +135,6 @@ module Plock
           listen(Clock.now)
         end
 
-        # @return [void]
         def unwatch(grant)
           @watched.delete(grant.token)
         end
@@ -163,30 +142,25 @@ module Plock
         # Tells those whose leases were taken away.
         #
         # @param owners [Array<Array(String, String)>] what is noted of them, and their tokens
-        # @return [void]
         def tell_of_loss(owners, deadline)
           here
           owners.each do |holder, token|
-            next hear_of_loss(token) if @watched.key?(token)
-
-            tell(holder, "lost", token, deadline) if holder
+            if (grant = @watched[token]) then grant.lose
+            elsif holder then tell(holder, "lost", token, deadline)
+            end
           end
         end
 
         # What came in on the channel.
-        #
-        # @return [void]
         def hear(message)
           word, token = message.split(" ", 2)
           case word
           when "turn" then @turns.call(token)
-          when "lost" then hear_of_loss(token)
+          when "lost" then @watched[token]&.lose
           end
         end
 
         # Something may have been missed: those who wait look, and leases are asked after.
-        #
-        # @return [void]
         def hear_of_gap
           @turns.call_all
           @watched.values.each(&:ask_soon)
@@ -208,20 +182,13 @@ module Plock
         # @return [Boolean]
         def hearing? = @calls && @pid == Process.pid && @listener.hearing?
 
-        # @return [void]
         def prune_by_and_by
           return if Clock.now < @prune_at
 
           @prune_at = Clock.now + PRUNE_S
-          @scheduler.call_later do
-            deadline = Clock.now + @release_timeout
-            Clock.now + PRUNE_ON_S if work(deadline) { |connection| @tables.prune(connection, deadline) }
-          rescue Error
-            nil # another time
-          end
+          @scheduler.retry_until(@prune_at) { Clock.now + PRUNE_ON_S if ask(:prune, by: Clock.now + @release_timeout) }
         end
 
-        # @return [void]
         def close
           @listener&.stop
           @connections.close
@@ -243,22 +210,17 @@ module Plock
           @listener = Listener.new(self)
         end
 
-        # @return [Array(Boolean, String), Boolean, nil] nil: it was not held; else: may somebody be waiting, and who has been called?
-        def release_over(connection, grant, keep, deadline)
-          key, token = grant.key, grant.token
-          return @tables.release_shared(connection, key, token, micros(keep), deadline) if grant.share
-          return @tables.release_and_call(connection, key, token, @channel, deadline) if @calls && keep.zero?
+        # @return [Array] of {#ask}
+        def releasing(grant, keep)
+          return [:release_shared, grant.key, grant.token, micros(keep)] if grant.share
+          return [:release_and_call, grant.key, grant.token, @channel] if @calls && keep.zero?
 
-          @tables.release(connection, key, token, micros(keep), deadline)
+          [:release, grant.key, grant.token, micros(keep)]
         end
 
         def tell(holder, word, token, deadline)
           channel = (Record.channel(holder)&.split("@")&.first if @calls)
-          work(deadline, RELEASE) { |connection| @tables.tell(connection, channel, "#{word} #{token}", deadline) } if channel
-        end
-
-        def hear_of_loss(token)
-          @watched[token]&.lose
+          ask(:tell, channel, "#{word} #{token}", by: deadline, reserve: RELEASE) if channel
         end
       end
     end

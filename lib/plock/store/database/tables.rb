@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "statements"
+
 module Plock
   class Store
     class Database
@@ -19,19 +21,13 @@ module Plock
       #
       # @api private
       class Tables
-        # A key as it is found: who holds it alone, until when, and what the database's clock says.
-        Head = Struct.new(:token, :fence, :expires_at, :waiting, :holder, :now)
+        include Statements
 
-        # Somebody who waits, or shares.
-        Claim = Struct.new(:id, :token, :mode, :limit, :fence, :acquired_at, :expires_at, :holder)
-
-        DAY = 86_400 * 1_000_000
-        ALL = 1_000_000_000 # MySQL reads a table that a statement changes only in a subquery with a limit
         NEVER = (2**63) - 1 # a moment that is always to come
+        DAY = 86_400 * 1_000_000
         PLACE_KEPT = 60 * 1_000_000 # that its time has been over for so long says that its owner is gone
-        STEP = 60 * 1_000_000 # so far ahead of the clock is what was written before the clock was set back; a statement waits less
-        PRUNED_AT_ONCE = 500
         LISTED_AT_ONCE = 500
+        PRUNED_AT_ONCE = 500
 
         # @param prefix [String] of the tables' names, and what they end with
         def initialize(prefix, suffix)
@@ -54,25 +50,27 @@ module Plock
 
         # @return [Boolean, nil] the same of a key that can have several holders
         def release_shared(connection, key, token, keep, deadline)
+          claims, held, = lease(key, token, true)
           answer =
-            if keep.positive? then connection.run(keep_share_sql, token, keep, "#{token}:kept", deadline)
-            else connection.run(drop_share_sql, token, deadline)
+            if keep.zero? then connection.run("DELETE FROM #{claims} WHERE #{held}", token, deadline)
+            else connection.run("UPDATE #{claims} SET #{ends_in("$2")}, token = $3 WHERE #{held}", token, keep, "#{token}:kept", deadline)
             end
-          answer.count.positive? ? waiting?(connection, key, deadline) : nil
+          return unless answer.count.positive?
+
+          connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) == 1
         end
 
         # @return [Boolean] was it still held with this token?
         def prolong(connection, key, token, span, shared, deadline)
-          answer =
-            if shared then connection.run(prolong_share_sql, token, span, deadline)
-            else connection.run(prolong_sql, key, token, span, deadline)
-            end
-          answer.count.positive?
+          table, held, *binds = lease(key, token, shared)
+          sql = "UPDATE #{table} SET #{ends_in("$#{binds.size + 1}")} WHERE #{held}"
+          connection.run(sql, *binds, span, deadline).count.positive?
         end
 
         # @return [Integer, nil] how long it is still held with this token, and since when
         def left(connection, key, token, shared, deadline)
-          connection.run(shared ? share_left_sql : left_sql, *(shared ? [token] : [key, token]), deadline).rows.dig(0, 0)
+          table, held, *binds = lease(key, token, shared)
+          connection.run("SELECT expires_at - #{now} FROM #{table} WHERE #{held}", *binds, deadline).rows.dig(0, 0)
         end
 
         # Takes or keeps a place in the wait queue of a key, and the key itself if this request is the
@@ -83,8 +81,9 @@ module Plock
         #   the key is still held, or nil; how many wait before it; who is first in the queue after
         #   that, and its token, or nil
         def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
-          statements = [lock_row, prune_claims_of_key, take_place, *(share ? share_key : occupy_key),
-                        queue ? leave_place_if_held : leave_place, flag, outcome]
+          statements = [lock_rows, prune_claims_of_key, take_place, *(share ? share_key : occupy_key),
+                        queue ? leave_place("EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)") : leave_place,
+                        flag, outcome]
           connection.batch(statements, { key: key, token: token, mode: share&.mode, slots: share&.limit, ttl: ttl,
                                          place: place, holder: holder }, "iiiss", deadline).first
         end
@@ -93,18 +92,14 @@ module Plock
         #
         # @return [Array(String, String), nil] whom to call: what is noted of it, and its token
         def settle(connection, key, token, deadline)
-          statements = [lock_row, vacate("name = $key AND token = $token"),
+          statements = [lock_rows, vacate("name = $key AND token = $token"),
                         "DELETE FROM #{@claims} WHERE token = $token", prune_claims_of_key, flag, first_of_queue("l.expires_at <= #{now}")]
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
 
         # Forgets places that are over, so that the next caller need not look for them.
-        #
-        # @return [Boolean] does nobody have it, and nobody wait?
         def tidy(connection, key, deadline)
-          idle = "SELECT CASE WHEN expires_at <= #{now} AND NOT EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key) THEN 1 ELSE 0 END " \
-                 "FROM #{@leases} WHERE name = $key"
-          connection.batch([lock_row, prune_claims_of_key, flag, idle], { key: key }, "i", deadline).dig(0, 0) == 1
+          connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
         # @return [Array<Array(String, String, Integer)>] what is noted of each holder, and of the first
@@ -113,8 +108,7 @@ module Plock
           told = "SELECT holder, token, 1 FROM #{@leases} WHERE name = $key AND expires_at > #{now} UNION ALL " \
                  "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
                  "SELECT holder, token, 0 FROM #{@claims} WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
-          statements = [lock_row, prune_claims_of_key, told,
-                        vacate("name = $key"),
+          statements = [lock_rows, prune_claims_of_key, told, vacate("name = $key"),
                         "DELETE FROM #{@claims} WHERE name = $key AND fence IS NOT NULL", flag]
           connection.batch(statements, { key: key }, "ssi", deadline)
         end
@@ -124,7 +118,7 @@ module Plock
         # @return [Array(Integer, String, String)] 1: it was held; and whom to call, or nil
         def downgrade(connection, key, token, deadline)
           ours = "SELECT COUNT(*) FROM #{@claims} WHERE token = $token AND fence IS NOT NULL"
-          statements = [lock_row, prune_claims_of_key,
+          statements = [lock_rows, prune_claims_of_key,
                         "UPDATE #{@claims} SET mode = 'r', slots = NULL WHERE token = $token AND fence IS NOT NULL",
                         first_of_queue("1 = 1", "(#{ours})")]
           connection.batch(statements, { key: key, token: token }, "iss", deadline).first
@@ -136,16 +130,20 @@ module Plock
         # @param ttl [Integer, nil] nil: it keeps its end
         # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
-          changes = "token = $token, holder = $holder, expires_at = COALESCE(#{now} + $ttl, expires_at), " \
-                    "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END"
-          statements = [lock_row, *(shared ? hand_over_share(changes) : hand_over_key(changes))]
+          table, fence = shared ? [@claims, "(SELECT #{next_fence} FROM #{@leases} WHERE name = $key)"] : [@leases, next_fence]
+          statements = [lock_rows, "UPDATE #{table} SET fence = #{fence}, token = $token, holder = $holder, " \
+                                  "expires_at = COALESCE(#{now} + $ttl, expires_at), " \
+                                  "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END " \
+                                  "WHERE name = $key AND token = $from AND fence IS NOT NULL AND expires_at > #{now}",
+                        *(mark if shared),
+                        "SELECT fence, expires_at - #{now} FROM #{table} WHERE name = $key AND token = $token"]
           connection.batch(statements, { key: key, from: from, token: token, ttl: ttl, holder: holder }, "ii", deadline).first
         end
 
         # @return [String, nil] what is noted of the owner that has this token
         def holder_of(connection, token, key, shared, deadline)
-          table, condition = shared ? [@claims, "token = $1"] : [@leases, "token = $1 AND name = $2"]
-          connection.run("SELECT holder FROM #{table} WHERE #{condition}", *[token, *(key unless shared)], deadline).rows.dig(0, 0)
+          table, held, *binds = lease(key, token, shared)
+          connection.run("SELECT holder FROM #{table} WHERE #{held}", *binds, deadline).rows.dig(0, 0)
         end
 
         # Takes several keys, all or none.
@@ -157,7 +155,8 @@ module Plock
           wanted.each_with_index { |(key, token, holder), at| binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder) }
           places = wanted.each_index.sort_by { |at| wanted[at].first } # in one order everywhere: else two could wait for each other
           ours = "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
-          statements = [lock_rows(places), *forget_waiters(places), *places.map { |at| take_row(at) }, "SELECT name, fence FROM #{@leases} WHERE #{ours}",
+          statements = [lock_rows(places), *forget_waiters(places), *places.map { |at| take_row("waiting = 0", at) },
+                        "SELECT name, fence FROM #{@leases} WHERE #{ours}",
                         vacate("#{ours} AND (SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count")]
           connection.batch(statements, binds, "si", deadline).to_h
         end
@@ -187,25 +186,20 @@ module Plock
           connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) || 0
         end
 
-        # @return [Array(String, String), nil] what is noted of the first who waits, and its token
-        def first(connection, key, deadline)
+        # Calls the first who waits, where the database can, and that is not one of this process.
+        #
+        # @return [Array(String, String), nil] what is noted of it, and its token
+        def call_first(connection, key, _channel, deadline)
           connection.run("SELECT holder, token FROM #{@claims} WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
                          "ORDER BY id LIMIT 1", key, deadline).rows.first
         end
 
-        # @return [Array<Claim>] in their order
-        def claims(connection, key, deadline)
-          connection.run(claims_sql, key, deadline).rows.map { |row| Claim.new(*row) }
-        end
-
-        # @return [Array(Head, Array<Claim>)] without a lock
+        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of those who hold the key, and then of those who wait, in
+        #   their order: the fence, or nil; for how long that lasts; since when; what is noted of it; how it shares the key
         def examine(connection, key, deadline)
-          row = connection.run("SELECT token, fence, expires_at, waiting, holder, #{now}, acquired_at FROM #{@leases} " \
-                               "WHERE name = $1", key, deadline).rows.first
-          return unless row
-
-          *head, acquired_at = row
-          [Head.new(*head), acquired_at, claims(connection, key, deadline)]
+          connection.run("SELECT fence, expires_at - #{now}, acquired_at, holder, NULL, 0 AS place FROM #{@leases} WHERE name = $1 " \
+                         "UNION ALL SELECT fence, expires_at - #{now}, acquired_at, holder, mode, id FROM #{@claims} WHERE name = $1 " \
+                         "ORDER BY place", key, deadline).rows.select { |_fence, left| left.positive? }
         end
 
         # @return [Array<String>] the next names of keys that are held, in order
@@ -224,9 +218,9 @@ module Plock
         end
 
         # @param replace [Boolean] even where there is one
-        # @return [void]
         def keep_note(connection, name, note, replace, deadline)
-          connection.run(keep_note_sql, name, note, deadline)
+          connection.run("INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
+                         name, note, deadline)
           connection.run("UPDATE #{@leases} SET holder = $2 WHERE name = $1", name, note, deadline) if replace
         end
 
@@ -234,15 +228,25 @@ module Plock
         #
         # @return [Boolean] may there be more?
         def prune(connection, deadline)
-          connection.run(prune_claims_sql, PLACE_KEPT, deadline)
+          connection.run("DELETE FROM #{@claims} WHERE expires_at < #{now} - $1", PLACE_KEPT, deadline)
           connection.run(prune_leases_sql, DAY, deadline).count >= PRUNED_AT_ONCE
         end
 
         private
 
-        def waiting?(connection, key, deadline)
-          connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) == 1
+        # Of a lease: its table, the condition that finds it there as long as it lasts, and what that binds.
+        def lease(key, token, shared)
+          return [@claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token] if shared
+
+          [@leases, "token = $1 AND name = $2 AND expires_at > #{now}", token, key]
         end
+
+        def among(connection, names)
+          lists = [names.values, names.keys].map { |some| some.map { |text| connection.literal(text) }.join(", ") }
+          "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
+        end
+
+        # --- single statements ---
 
         def acquire_sql
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip
@@ -262,166 +266,6 @@ module Plock
           SQL
         end
 
-        def prolong_sql
-          @prolong_sql ||= "UPDATE #{@leases} SET #{ends_in("$3")} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
-        end
-
-        def left_sql
-          @left_sql ||= "SELECT expires_at - #{now} FROM #{@leases} WHERE name = $1 AND token = $2 AND expires_at > #{now}"
-        end
-
-        # --- parts of batches ---
-
-        # Every batch locks the key's row first, and reads the queue under that lock.
-        def lock_row = "INSERT INTO #{@leases} (name) VALUES ($key) #{on_conflict(in_time(@leases))}"
-
-        def lock_rows(places)
-          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} #{on_conflict(in_time(@leases))}"
-        end
-
-        def on_conflict(changes) = "ON CONFLICT (name) DO UPDATE SET #{changes}"
-
-        # Says of a moment that it was told before the clock was set back.
-        def ahead(moment) = "#{moment} > #{now} + #{STEP}"
-
-        # From now on it has what it had from its beginning, if the clock was set back since.
-        def in_time(table)
-          set_back = "#{table}.expires_at > #{now} AND #{ahead("#{table}.acquired_at")}"
-          "expires_at = CASE WHEN #{set_back} THEN #{now} + #{table}.expires_at - #{table}.acquired_at ELSE #{table}.expires_at END, " \
-            "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
-        end
-
-        # No lease begins later than its new end was written.
-        def ends_in(span) = "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
-
-        # Nobody has this claim any more.
-        def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
-
-        # Keys whose waiters are all gone can be taken like any other.
-        def forget_waiters(places)
-          names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
-          ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
-           "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
-           "WHERE c.name = #{@leases}.name AND c.fence IS NULL AND #{alive("c")})"]
-        end
-
-        def take_row(at)
-          "UPDATE #{@leases} SET token = $token#{at}, holder = $holder#{at}, fence = #{next_fence}, acquired_at = #{now}, " \
-            "expires_at = #{now} + $ttl WHERE name = $key#{at} AND expires_at <= #{now} AND waiting = 0"
-        end
-
-        def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND #{over}"
-
-        def take_place
-          "INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
-            "VALUES ($key, $token, $mode, $slots, NULL, #{now}, #{now} + $place, $holder) " \
-            "ON CONFLICT (token) DO UPDATE SET expires_at = excluded.expires_at, holder = excluded.holder"
-        end
-
-        def next_fence = greater("fence + 1", now)
-
-        # One holder: the key is free, nobody shares it, and nobody alive waits before this request.
-        def occupy_key
-          ["UPDATE #{@leases} SET token = $token, holder = $holder, fence = #{next_fence}, acquired_at = #{now}, " \
-           "expires_at = #{now} + $ttl WHERE name = $key AND expires_at <= #{now} AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
-           "WHERE c.name = $key AND (c.fence IS NOT NULL OR (#{before("c")})))"]
-        end
-
-        # Several holders of one mode, up to so many.
-        def share_key
-          inside = "(SELECT mode FROM #{@claims} WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
-          queue = "(SELECT id, holder FROM #{@claims} WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
-          own = "(SELECT id FROM (SELECT id FROM #{@claims} WHERE token = $token LIMIT 1) AS mine)"
-          ["UPDATE #{@claims} SET #{in_time(@claims)} WHERE name = $key AND fence IS NOT NULL AND #{ahead("acquired_at")}",
-           "UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
-           "expires_at = #{now} + $ttl WHERE token = $token AND fence IS NULL " \
-           "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
-           "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
-           "AND (SELECT COUNT(*) FROM #{inside}) < COALESCE($slots, #{ALL}) " \
-           "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own} AND #{alive("c")})",
-           mark]
-        end
-
-        # The key's row has the fence of the last lease.
-        def mark
-          latest = "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
-          "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} WHERE name = $key AND #{latest} > fence"
-        end
-
-        def before(claim)
-          "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
-        end
-
-        # @return [String] the condition that the process that has this claim is not known to have ended
-        def alive(_claim) = "1 = 1"
-
-        # No owner holds the key alone any more.
-        def vacate(condition)
-          "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
-        end
-
-        def leave_place = "DELETE FROM #{@claims} WHERE token = $token AND fence IS NULL"
-
-        def leave_place_if_held
-          "#{leave_place} AND EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
-        end
-
-        def flag
-          waiting = "CASE WHEN EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key AND fence IS NULL) THEN 1 ELSE 0 END"
-          "UPDATE #{@leases} SET waiting = #{waiting} WHERE name = $key AND waiting <> #{waiting}"
-        end
-
-        def outcome
-          fence = "CASE WHEN l.token = $token THEN l.fence ELSE (SELECT fence FROM #{@claims} WHERE token = $token) END"
-          left = "CASE WHEN l.expires_at > #{now} THEN l.expires_at - #{now} ELSE " \
-                 "(SELECT MIN(expires_at) FROM #{@claims} WHERE name = $key AND fence IS NOT NULL) - #{now} END"
-          first_of_queue("1 = 1", "#{fence}, #{left}, (SELECT COUNT(*) FROM #{@claims} c WHERE c.name = $key AND c.fence IS NULL AND (#{before("c")}))")
-        end
-
-        # @param columns [String] what else to tell
-        # @return [String] a row, if the condition holds: what is noted of the first who waits, and its token
-        def first_of_queue(condition, columns = nil)
-          "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
-            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
-            "WHERE l.name = $key AND #{condition}"
-        end
-
-        def hand_over_key(changes)
-          ["UPDATE #{@leases} SET fence = #{next_fence}, #{changes} WHERE name = $key AND token = $from AND expires_at > #{now}",
-           "SELECT fence, expires_at - #{now} FROM #{@leases} WHERE name = $key AND token = $token"]
-        end
-
-        def hand_over_share(changes)
-          ["UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), #{changes} " \
-           "WHERE token = $from AND fence IS NOT NULL AND expires_at > #{now}", mark,
-           "SELECT fence, expires_at - #{now} FROM #{@claims} WHERE token = $token"]
-        end
-
-        def among(connection, names)
-          lists = [names.values, names.keys].map { |some| some.map { |text| connection.literal(text) }.join(", ") }
-          "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
-        end
-
-        # --- single statements ---
-
-        def drop_share_sql = "DELETE FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-
-        def keep_share_sql
-          "UPDATE #{@claims} SET #{ends_in("$2")}, token = $3 WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-        end
-
-        def prolong_share_sql
-          "UPDATE #{@claims} SET #{ends_in("$2")} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-        end
-
-        def share_left_sql
-          "SELECT expires_at - #{now} FROM #{@claims} WHERE token = $1 AND fence IS NOT NULL AND expires_at > #{now}"
-        end
-
-        def claims_sql
-          "SELECT id, token, mode, slots, fence, acquired_at, expires_at, holder FROM #{@claims} WHERE name = $1 ORDER BY id"
-        end
-
         def look_sql
           @look_sql ||= <<~SQL.tr("\n", " ").strip
             SELECT l.expires_at - #{now}, (SELECT COUNT(*) FROM #{@claims} b WHERE b.name = c.name AND b.fence IS NULL
@@ -430,15 +274,9 @@ module Plock
           SQL
         end
 
-        def keep_note_sql
-          "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) ON CONFLICT (name) DO NOTHING"
-        end
-
         def prune_leases_sql
           "DELETE FROM #{@leases} WHERE name IN (SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
         end
-
-        def prune_claims_sql = "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1"
 
         # Those who share a key may hold it for longer than a day.
         def idle

@@ -35,10 +35,7 @@ module Plock
           end
         end
 
-        # Seconds that a fresh connection has to say who it is.
-        START_S = 1.0
-
-        private_constant :Client, :START_S
+        private_constant :Client
 
         def self.failures = [::Trilogy::Error]
 
@@ -68,10 +65,6 @@ module Plock
           @raw.check
         rescue *self.class.failures
           false
-        end
-
-        def number_of(error)
-          error.error_code if error.respond_to?(:error_code)
         end
       end
     end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require_relative "inside"
+
+module Plock
+  class Store
+    class Database
+      # With `inside: true`, leases that are part of the transaction that the caller is in.
+      #
+      # @api private
+      module InTransaction
+        private
+
+        def inside? = @inside && @origin.in_transaction?
+
+        # One attempt, of which nothing is to be seen before the caller's transaction is committed.
+        def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
+          return super unless inside?
+
+          asks_to_watch = renew == true || (watch && !renew)
+          refuse_inside(wait: wait.positive?, "renew: or on_lost:": asks_to_watch, "a lock that is shared": share)
+          grant = grant_for(key, label: label)
+          fence = nil
+          Dispatcher.start
+          asked_at = Clock.now
+          handing_out(given, -> { leave_inside(grant) if fence }) do
+            @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
+            if fence
+              grant.given(fence, asked_at, ttl)
+              @origin.when_rolled_back { grant.lose }
+              hold_of(grant, 0.0, false)
+            end
+          end
+        end
+
+        # Where it cannot be given back, it cannot be committed either.
+        def leave_inside(grant)
+          give_back_inside(grant, 0.0, soon) if inside?
+        rescue UnavailableError
+          nil
+        end
+
+        def refuse_inside(refused)
+          what, = refused.find { |_, wanted| wanted }
+          unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
+        end
+
+        # Nobody is called before the transaction is committed: not by this process itself either.
+        def give_back_inside(grant, keep, deadline)
+          ours = @origin.inside do |inside|
+            waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
+            next if waiting.nil?
+
+            tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero?
+            true
+          end
+          !ours.nil?
+        end
+      end
+    end
+  end
+end

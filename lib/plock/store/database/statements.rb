@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+module Plock
+  class Store
+    class Database
+      # The parts of the batches of {Tables}: statements in which `$key` stands for what is bound.
+      #
+      # @api private
+      module Statements
+        ALL = 1_000_000_000 # MySQL reads a table that a statement changes only in a subquery with a limit
+        STEP = 60 * 1_000_000 # so far ahead of the clock is what was written before the clock was set back; a statement waits less
+
+        private
+
+        # Every batch locks the key's row first, and reads the queue under that lock.
+        def lock_rows(places = [nil])
+          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} #{on_conflict("name")} #{in_time(@leases)}"
+        end
+
+        # What becomes of a row that is there already: these columns get what would have been inserted.
+        def or_update(unique, *columns)
+          "#{on_conflict(unique)} #{columns.map { |column| "#{column} = #{inserted(column)}" }.join(", ")}"
+        end
+
+        def on_conflict(unique) = "ON CONFLICT (#{unique}) DO UPDATE SET"
+
+        def inserted(column) = "excluded.#{column}"
+
+        # Says of a moment that it was told before the clock was set back.
+        def ahead(moment) = "#{moment} > #{now} + #{STEP}"
+
+        # From now on it has what it had from its beginning, if the clock was set back since.
+        def in_time(table)
+          set_back = "#{table}.expires_at > #{now} AND #{ahead("#{table}.acquired_at")}"
+          "expires_at = CASE WHEN #{set_back} THEN #{now} + #{table}.expires_at - #{table}.acquired_at ELSE #{table}.expires_at END, " \
+            "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
+        end
+
+        # No lease begins later than its new end was written.
+        def ends_in(span) = "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
+
+        # Nobody has this claim any more.
+        def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
+
+        # Keys whose waiters are all gone can be taken like any other.
+        def forget_waiters(places)
+          names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
+          ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
+           "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
+           "WHERE c.name = #{@leases}.name AND c.fence IS NULL AND #{alive("c")})"]
+        end
+
+        def take_row(unwanted, at = nil)
+          "UPDATE #{@leases} SET token = $token#{at}, holder = $holder#{at}, fence = #{next_fence}, acquired_at = #{now}, " \
+            "expires_at = #{now} + $ttl WHERE name = $key#{at} AND expires_at <= #{now} AND #{unwanted}"
+        end
+
+        def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND #{over}"
+
+        def take_place
+          "INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
+            "VALUES ($key, $token, $mode, $slots, NULL, #{now}, #{now} + $place, $holder) " \
+            "#{or_update("token", "expires_at", "holder")}"
+        end
+
+        def next_fence = greater("fence + 1", now)
+
+        # One holder: the key is free, nobody shares it, and nobody alive waits before this request.
+        def occupy_key
+          take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key AND (c.fence IS NOT NULL OR (#{before("c")})))")
+        end
+
+        # Several holders of one mode, up to so many.
+        def share_key
+          inside = "(SELECT mode FROM #{@claims} WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
+          queue = "(SELECT id, holder FROM #{@claims} WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
+          own = "(SELECT id FROM (SELECT id FROM #{@claims} WHERE token = $token LIMIT 1) AS mine)"
+          ["UPDATE #{@claims} SET #{in_time(@claims)} WHERE name = $key AND fence IS NOT NULL AND #{ahead("acquired_at")}",
+           "UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
+           "expires_at = #{now} + $ttl WHERE token = $token AND fence IS NULL " \
+           "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
+           "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
+           "AND (SELECT COUNT(*) FROM #{inside}) < COALESCE($slots, #{ALL}) " \
+           "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own} AND #{alive("c")})",
+           mark]
+        end
+
+        # The key's row has the fence of the last lease.
+        def mark
+          latest = "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
+          "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} WHERE name = $key AND #{latest} > fence"
+        end
+
+        def before(claim)
+          "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
+        end
+
+        # @return [String] the condition that the process that has this claim is not known to have ended
+        def alive(_claim) = "1 = 1"
+
+        # No owner holds the key alone any more.
+        def vacate(condition)
+          "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
+        end
+
+        def leave_place(condition = "1 = 1")
+          "DELETE FROM #{@claims} WHERE token = $token AND fence IS NULL AND #{condition}"
+        end
+
+        def flag
+          waiting = "CASE WHEN EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key AND fence IS NULL) THEN 1 ELSE 0 END"
+          "UPDATE #{@leases} SET waiting = #{waiting} WHERE name = $key AND waiting <> #{waiting}"
+        end
+
+        def outcome
+          fence = "CASE WHEN l.token = $token THEN l.fence ELSE (SELECT fence FROM #{@claims} WHERE token = $token) END"
+          left = "CASE WHEN l.expires_at > #{now} THEN l.expires_at - #{now} ELSE " \
+                 "(SELECT MIN(expires_at) FROM #{@claims} WHERE name = $key AND fence IS NOT NULL) - #{now} END"
+          first_of_queue("1 = 1", "#{fence}, #{left}, (SELECT COUNT(*) FROM #{@claims} c WHERE c.name = $key AND c.fence IS NULL AND (#{before("c")}))")
+        end
+
+        # @param columns [String] what else to tell
+        # @return [String] a row, if the condition holds: what is noted of the first who waits, and its token
+        def first_of_queue(condition, columns = nil)
+          "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
+            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
+            "WHERE l.name = $key AND #{condition}"
+        end
+      end
+    end
+  end
+end
