@@ -66,12 +66,13 @@ module Support
     class Interrupt < StandardError; end
 
     # Runs the block, and interrupts it at the return from the so many-th method or block of plock's Ruby, or of what that calls: there
-    # Ruby looks for interrupts. Assignments, which Ruby traces too, it does not interrupt. Was it interrupted?
+    # Ruby looks for interrupts. Assignments, which Ruby traces too, it does not interrupt, nor itself as it raises: there it asks for a
+    # backtrace, and an interrupt would end the process ("exception reentered"). Was it interrupted?
     def interrupted_at(step)
       thread = Thread.current
       steps = TracePoint.new(:return, :b_return, :c_return) do |point|
         next unless Thread.current == thread && point.path.include?("/lib/plock/")
-        next if point.event == :c_return && point.method_id.end_with?("=")
+        next if point.event == :c_return && (point.method_id.end_with?("=") || point.method_id == :backtrace)
 
         thread.raise(Interrupt) if (step -= 1).zero?
       end
