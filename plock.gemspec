@@ -289,7 +289,6 @@ Gem::Specification.new do |spec|
     lib/plock/compat/remote_lock/adapters/memcached.rb
     lib/plock/compat/remote_lock/adapters/redis.rb
     lib/plock/compat/remote_lock/adapters/store.rb
-    lib/plock/compat/remote_lock/claim.rb
     lib/plock/compat/remote_lock/holdings.rb
     lib/plock/compat/remote_lock/memcached/client.rb
     lib/plock/compat/remote_lock/memcached/place.rb

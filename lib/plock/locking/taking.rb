@@ -82,7 +82,7 @@ module Plock
         nil
       end
 
-      # The store's part in it, for stores that are written in Ruby.
+      # The store's part in it, for stores that are written in Ruby; and for front doors that keep what they have taken.
       #
       # @param given [#call, nil] is handed what was taken
       # @param undo [#call] gives back what may have been taken, on every way out but with it
@@ -102,6 +102,7 @@ module Plock
           Thread.handle_interrupt(mask) { undo.call unless handed_out } # Ruby interrupts at a branch, too: the mask comes before it
         end
       end
+      module_function :handing_out
 
       # Has something taken for a block, or for whoever is to release it himself.
       #

@@ -1,65 +1,44 @@
 # frozen_string_literal: true
 
+require "plock/store/per_process"
+
 class RemoteLock
   # The leases that this process has, by store, key and owner: whoever releases a lock may do so through another adapter than the one it
   # was acquired with. Those whose time is over are forgotten now and then.
   #
   # @api private
-  class Holdings
+  module Holdings
     SWEEP_AT_LEAST = 64
-    private_constant :SWEEP_AT_LEAST
 
-    # @return [Holdings] of all adapters
-    def self.all = ALL
+    # What a process has, and how many leases it may have before it looks for those that are over.
+    Known = Struct.new(:leases, :sweep_at)
+    private_constant :SWEEP_AT_LEAST, :Known
 
-    def initialize
-      @lock = Mutex.new
-      start_afresh
-    end
+    @known = Plock::Store::PerProcess.new { Known.new({}, SWEEP_AT_LEAST) }
 
-    # @param place [Array] store, key and owner
-    # @param lease [Plock::Lease]
-    # @return [void]
-    def add(place, lease)
-      enter do
-        sweep if @leases.size >= @sweep_at
-        @leases[place] = lease
+    class << self
+      # @param place [Array] store, key and owner
+      # @param lease [Plock::Lease]
+      # @return [void]
+      def add(place, lease)
+        @known.enter do |known|
+          sweep(known) if known.leases.size >= known.sweep_at
+          known.leases[place] = lease
+        end
+      end
+
+      # @return [Plock::Lease, nil]
+      def find(place) = @known.enter { |known| known.leases[place] }
+
+      # @return [Plock::Lease, nil] that is not known here any more
+      def take(place) = @known.enter { |known| known.leases.delete(place) }
+
+      private
+
+      def sweep(known)
+        known.leases.select! { |_place, lease| lease.valid? }
+        known.sweep_at = [2 * known.leases.size, SWEEP_AT_LEAST].max
       end
     end
-
-    # @return [Plock::Lease, nil]
-    def find(place)
-      enter { @leases[place] }
-    end
-
-    # @return [Plock::Lease, nil] that is not known here any more
-    def take(place)
-      enter { @leases.delete(place) }
-    end
-
-    private
-
-    # Ruby frees in a forked child what threads of the parent had locked.
-    def enter
-      @lock.synchronize do
-        start_afresh unless @pid == Process.pid
-        yield
-      end
-    end
-
-    # A forked child has none of its parent's.
-    def start_afresh
-      @pid = Process.pid
-      @leases = {}
-      @sweep_at = SWEEP_AT_LEAST
-    end
-
-    def sweep
-      @leases.select! { |_place, lease| lease.valid? }
-      @sweep_at = [2 * @leases.size, SWEEP_AT_LEAST].max
-    end
-
-    ALL = new
-    private_constant :ALL
   end
 end

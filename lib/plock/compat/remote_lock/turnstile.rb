@@ -30,18 +30,10 @@ class RemoteLock
     # @raise [Plock::Error] the store failed
     def obtain(key, seconds, wait)
       deadline = Plock::Clock.now + patience(wait)
-      turn = claim(turns, key, seconds, wait)
-      mask = Plock::Locking::Taking.mask
-      taken = kept = false
-      begin
-        return false unless turn.ask
-
+      taken = false
+      leased(turns, key, seconds, wait, -> { free(key) if taken }) do |turn|
         taken = true # until the store has refused it, it may be
-        taken = knock(key, seconds, turn.lease, deadline)
-        Thread.handle_interrupt(mask) { Holdings.all.add(place(turns, key), turn.lease) && kept = true } if taken
-        kept
-      ensure
-        Thread.handle_interrupt(mask) { give_up(key, turn, taken) } unless kept
+        taken = knock(key, seconds, turn, deadline)
       end
     end
 
@@ -50,7 +42,7 @@ class RemoteLock
     # @raise [Plock::Error] the store failed
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Taking.mask) do
-        turn = Holdings.all.take(place(turns, key))
+        turn = Holdings.take(place(turns, key))
         turn.nil? || turn.over? ? free(key) : free_with(key, turn)
       end
     end
@@ -76,15 +68,6 @@ class RemoteLock
       turn.extend
     rescue Plock::LeaseLost
       turn
-    end
-
-    # An exception is on its way, or the lock was refused; what cannot be given back frees itself.
-    def give_up(key, turn, taken)
-      free(key) if taken
-    rescue Plock::Error
-      nil
-    ensure
-      turn.give_up
     end
   end
 end

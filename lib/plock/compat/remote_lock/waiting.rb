@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "claim"
 require_relative "holdings"
 
 class RemoteLock
@@ -37,9 +36,32 @@ class RemoteLock
 
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
-    # A key of any length has a lease in the store, whose label says what it is for.
-    def claim(backing, key, seconds, wait)
-      Claim.new(backing, "remote_lock:#{Plock.digest(key)}", ttl: span(seconds), wait: patience(wait), label: label(key))
+    # Asks for a lease, and keeps it if the block says so. It is known before it is granted, so that it can be given back at any moment.
+    # A key of any length has one, whose label says what it is for.
+    #
+    # @param undo [#call, nil] gives back what the block may have taken; the lease is given back after that
+    # @yieldparam lease [Plock::Lease]
+    # @yieldreturn [Boolean] is the lock ours?
+    # @return [Boolean]
+    # @raise [Plock::Error] the store failed
+    def leased(store, key, seconds, wait, undo = nil)
+      profile = store.__send__(:profile)
+      name = "remote_lock:#{Plock.digest(key)}"
+      terms = Plock::Locking::Terms.new(profile, nil).with(ttl: span(seconds), wait: patience(wait), label: label(key))
+      lease = Plock::Lease.new(name, terms)
+      keep = ->(_ours) { Holdings.add(place(store, key), lease) }
+      Plock::Locking::Taking.handing_out(keep, -> { give_up(lease, undo) }) do
+        store.__send__(:trying, name, profile.store_key(name), terms, nil, lease: lease) && yield(lease)
+      end || false
+    end
+
+    # An exception is on its way, or the lock was refused; what cannot be given back frees itself.
+    def give_up(lease, undo)
+      undo&.call
+    rescue Plock::Error
+      nil
+    ensure
+      lease.finish
     end
 
     def label(key) = key.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")

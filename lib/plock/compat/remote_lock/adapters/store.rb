@@ -30,14 +30,14 @@ class RemoteLock
       # @param (see Base#has_key?)
       # @return [Boolean] as far as can be told without asking the store
       def has_key?(key)
-        Holdings.all.find(place(@leases, key))&.valid? || false
+        Holdings.find(place(@leases, key))&.valid? || false
       end
 
       # @param (see Base#delete)
       # @return [Boolean] was it ours?
       # @raise [Plock::Error] the store failed
       def delete(key)
-        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.all.take(place(@leases, key))&.release || false }
+        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.take(place(@leases, key))&.release || false }
       end
 
       # @api private
@@ -46,17 +46,7 @@ class RemoteLock
       # @param wait [Numeric] seconds of patience
       # @return [Boolean] is the lock ours?
       def obtain(key, seconds, wait)
-        mask = Plock::Locking::Taking.mask
-        place = place(@leases, key)
-        claim = claim(@leases, key, seconds, wait)
-        kept = false
-        begin
-          return false unless claim.ask
-
-          Thread.handle_interrupt(mask) { Holdings.all.add(place, claim.lease) && kept = true }
-        ensure
-          Thread.handle_interrupt(mask) { claim.give_up } unless kept
-        end
+        leased(@leases, key, seconds, wait) { true }
       end
     end
   end
