@@ -118,13 +118,14 @@ class Locker
   # @raise [LockStolen] in the block, as soon as a renewal finds that somebody else has the row, or when the time is over and the
   #   database has not answered; after it, where that is only found then. Under a Fiber scheduler, after it only.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
+  # @raise [Plock::UnavailableError] it took longer to answer than the row is taken for
   #
   # @example
   #   Locker.new("import", blocking: true, lock_for: 60).run { |sequence| import(fence: sequence) }
   def run(blocking = @blocking)
     raise ArgumentError, "Locker#run needs a block" unless block_given?
 
-    Holding.new(self, rows).around(-> { ask(blocking) }) { yield sequence }
+    Holding.new(self, rows).around(blocking ? Float::INFINITY : 0.0) { yield sequence }
   end
 
   # Takes the row, where nobody has it.
@@ -192,18 +193,6 @@ class Locker
     raise ArgumentError, "renew_every must be greater than 0" unless renew_every.positive?
     raise ArgumentError, "lock_for must be greater than 0" unless lock_for.positive?
     raise ArgumentError, "renew_every must be less than lock_for" unless renew_every < lock_for
-  end
-
-  # @return [Float, nil] when it was asked for; nil: somebody has it
-  def ask(blocking)
-    asked_at = Plock::Clock.now
-    return (asked_at if get) unless blocking
-
-    Bell.of(model).waiting(key) do
-      asked_at = Plock::Clock.now
-      get
-    end
-    asked_at
   end
 end
 

@@ -315,15 +315,18 @@ module Plock
       def date(asked_at, ttl, left)
         @ttl = ttl
         @valid_until = end_of(asked_at, ttl, left)
-        @renew_at = with_others(asked_at + (left / RENEWALS_PER_TTL), left / RENEWALS_PER_TTL)
+        @renew_at = with_others(asked_at + renewed_after(left), renewed_after(left))
         if @watch || @renew then schedule([@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min)
         elsif @guarded then schedule(@valid_until)
         else @due_at = nil
         end
       end
 
+      # @return [Float] seconds
+      def renewed_after(left) = left / RENEWALS_PER_TTL
+
       # Leases whose renewals fall into the same part of the time are renewed in one request.
-      def with_others(at, third) = at - (at % (third * TOGETHER))
+      def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
       # Halfway to its renewal at the latest.
       def look_at(asked_at)

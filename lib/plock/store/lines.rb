@@ -85,6 +85,9 @@ module Plock
         @lines.enter { |lines| lines.key?(key) }
       end
 
+      # @return [Boolean] does anybody wait for any key?
+      def any? = @lines.enter(&:any?)
+
       # @return [void]
       def call_first(key)
         @lines.enter { |lines| lines[key]&.first }&.turn&.call

@@ -1,23 +1,25 @@
 # frozen_string_literal: true
 
+require "plock/store/acquire_request"
+require "plock/store/aside"
 require "plock/store/database"
-require "plock/store/backoff"
 require "plock/store/lines"
 require "plock/store/per_process"
+require "plock/store/renewal"
+require "plock/store/scheduler"
 
 class Locker
-  # Those of this process who wait for rows of one model's table, in order: the first of each key asks, others when they are the first. On
-  # PostgreSQL they are called when a row is released, by NOTIFY; for older processes call nobody, and elsewhere nobody can be called,
-  # they look again at growing intervals, twice a second at least.
+  # What the {Holding}s of one model's table have in common, as a store has it for its leases: those of this process who wait, in order, and
+  # the scheduler that renews. On PostgreSQL who waits is called when a row is released, by NOTIFY; for older processes call nobody, and
+  # elsewhere nobody can be called, the first one of each key looks again at growing intervals, twice a second at least.
   #
   # @api private
   class Bell
-    # Seconds between two looks of the first in line: the first time, and at most.
-    FIRST_S = 0.004
-    MOST_S = 0.5
-
     # How long it may take until one can be called, before one waits without.
     LISTEN_S = 1.0
+
+    # Seconds between two looks of one who is called, for an older process calls nobody.
+    MOST_S = 0.5
 
     # Connections that listen, and that try whether that goes right.
     CONNECTIONS = 2
@@ -26,7 +28,22 @@ class Locker
     # The adapters to databases that can call somebody.
     CALLING = %w[PostgreSQL PostGIS].freeze
 
-    private_constant :FIRST_S, :MOST_S, :LISTEN_S, :CONNECTIONS, :CONNECT_S, :CALLING
+    # What a request waits on.
+    class Place < Plock::Store::Lines::Place
+      # @param listener [Plock::Store::Database::Listener, nil]
+      def initialize(lines, key, listener)
+        super(lines, key, [])
+        @listener = listener
+      end
+
+      def ready = @listener&.start(Plock::Clock.now + LISTEN_S)
+
+      def callable? = @listener&.hearing?
+
+      def await(seconds) = super([seconds, MOST_S].min)
+    end
+
+    private_constant :LISTEN_S, :MOST_S, :CONNECTIONS, :CONNECT_S, :CALLING, :Place
 
     @bells = Plock::Store::PerProcess.new { {} }
 
@@ -37,42 +54,54 @@ class Locker
     end
 
     # @api private
-    attr_reader :connections, :channel, :tables
+    attr_reader :connections, :channel, :tables, :scheduler
 
     def initialize(model)
       @lines = Plock::Store::Lines.new
-      @lock = Mutex.new
-      @count = 0
+      # A database that says nothing to one renewal keeps nobody else waiting.
+      @scheduler = Plock::Store::Scheduler.new(
+        ->(all) { all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } } }
+      )
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
     end
 
-    # Waits until the block, which asks for the row, has got it.
+    # What an {Plock::Store::AcquireRequest} asks of a store.
+    #
+    # @return [Plock::Store::AcquireRequest::Answer, nil]
+    def ask(request, how, _deadline)
+      return if how == :once && request.left.positive? && @lines.anybody?(request.key)
+
+      asked_at = Plock::Clock.now
+      sequence = request.grant.get
+      Plock::Store::AcquireRequest::Answer.new(sequence, asked_at) if sequence
+    end
+
+    def line_up(request) = Place.new(@lines, request.key, @listener)
+
+    def attempt_timeout = 0.0
+
+    def reach = nil
+
+    def take_back(holding, *, **) = holding.give_up
+
+    def take_back_later(holding) = holding.give_up
+
+    # What a {Plock::Store::Grant} and its renewal ask of a store.
     #
     # @return [void]
-    def waiting(key)
-      call = Rows.call(key)
-      return if !@lines.anybody?(call) && yield
-
-      waiter = nil
-      Thread.handle_interrupt(Object => :never) do # who is forgotten in the line lets nobody after him ask
-        waiter = @lines.join(call, [])
-        count(1)
-      end
-      @listener&.start(Plock::Clock.now + LISTEN_S)
-      wait_for_turn(call, waiter) { yield }
-    ensure
-      if waiter
-        @lines.leave(call, waiter)
-        count(-1)
-      end
+    def tend(holding)
+      at = holding.due_at
+      @scheduler.schedule(holding, at) if at
     end
+
+    def forget(holding) = @scheduler.cancel(holding)
+
+    def prolong_all(holdings, span) = holdings.to_h { |holding| [holding, holding.renew(span)] }
 
     # Somebody of this process has released it.
     #
     # @return [void]
-    def call_here(key)
-      @lines.call_first(Rows.call(key))
-    end
+    def call_here(key) = hear(Rows.call(key))
 
     # What the listener asks of a site, and tells it.
     #
@@ -86,7 +115,7 @@ class Locker
     def hear_of_gap = @lines.call_all
 
     # @api private
-    def listening? = @count.positive?
+    def listening? = @lines.any?
 
     private
 
@@ -96,21 +125,6 @@ class Locker
       @connections = Plock::Store::Database::Connections.new(origin, CONNECTIONS, CONNECT_S)
       @channel = Rows.channel(model)
       @listener = Plock::Store::Database::Listener.new(self)
-    end
-
-    def count(change)
-      Thread.handle_interrupt(Object => :never) { @lock.synchronize { @count += change } }
-    end
-
-    def wait_for_turn(call, waiter)
-      pause = Plock::Store::Backoff.new(FIRST_S, MOST_S)
-      loop do
-        next waiter.turn.await(MOST_S) unless @lines.first?(call, waiter)
-        return if yield
-
-        called = waiter.turn.await(@listener&.hearing? ? MOST_S : pause.next)
-        pause.reset if called
-      end
     end
   end
 end
