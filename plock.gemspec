@@ -421,6 +421,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/grant_hold.rb
     lib/plock/store/in_ruby.rb
     lib/plock/store/lines.rb
+    lib/plock/store/looking.rb
     lib/plock/store/memcached.rb
     lib/plock/store/memcached/client.rb
     lib/plock/store/memcached/dalli.rb

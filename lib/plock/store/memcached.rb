@@ -2,10 +2,9 @@
 
 require "plock"
 require_relative "memcached/dalli"
-require_relative "in_ruby"
 require_relative "by_owner"
+require_relative "looking"
 require_relative "memcached/client"
-require_relative "lines"
 require_relative "reach"
 
 module Plock
@@ -28,11 +27,12 @@ module Plock
     #   store = Plock::Store::Memcached.new("localhost:11211", ttl: 30)
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     class Memcached
-      include InRuby
+      include Looking
       include ByOwner
 
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade list busy_renewal].freeze
 
+      ONE_HOLDER = "memcached cannot share a key"
       POOL_SIZES = (1..1024).freeze
       DAY_S = 86_400
       private_constant :POOL_SIZES, :DAY_S
@@ -55,35 +55,13 @@ module Plock
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
         @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
         @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
-        @scheduler = scheduler
-        @lines = Lines.new
-        @watched = {}
-        @closed = false
-        Events::ActiveSupportBridge.attach
+        begin_looking
       end
 
       # @return [String] without user and password
       def url
         "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
       end
-
-      # @api private
-      attr_reader :attempt_timeout
-
-      # @api private
-      # Callers of this process that wait already come first.
-      #
-      # @return [AcquireRequest::Answer, nil]
-      def ask(request, how, _deadline)
-        return if how == :once && @lines.anybody?(request.key)
-
-        asked_at = Clock.now
-        fence = add(request.grant, request.ttl)
-        AcquireRequest::Answer.new(fence, asked_at) if fence
-      end
-
-      # @api private
-      def line_up(request) = @lines.line_up(request)
 
       # Two requests: between them the lease may end, and somebody else take the key with a smaller fence. So the key is read last.
       #
@@ -144,18 +122,6 @@ module Plock
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # @api private
-      def tend(grant)
-        @watched[grant.token] = grant
-        super
-      end
-
-      # @api private
-      def forget(grant)
-        @watched.delete(grant.token)
-        super
-      end
-
       private
 
       def disconnect = @pool.close
@@ -175,27 +141,9 @@ module Plock
         !@lines.anybody?(grant.key) && !add(grant, ttl).nil?
       end
 
-      def request_for(grant, ttl)
-        unsupported("memcached cannot share a key: there are neither semaphores nor read-write locks") if grant.share
-
-        super
-      end
-
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
-        key, token, fence, granted, share = GrantHold.read(dump, kind)
-        raise ArgumentError, "not the dump of a lease" if fence.nil? || share
-
-        grant = Grant.new(self, key, token_of(heir), renew: renew, max_hold: max_hold, watch: watch)
-        adopting(grant, given, lasting: !heir.nil?) do
-          asked_at = Clock.now
-          fence, left = adopt_value(grant, token, ttl, granted)
-          [fence, asked_at, ttl || granted, left] if fence
-        end
-      end
-
       # @param token [String] of the owner that left it
       # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
-      def adopt_value(grant, token, ttl, granted)
+      def take_over(grant, token, ttl, granted)
         change(grant, token: token) do |client, cas, found|
           *noted, label, _mode = holder(found, nil)
           grant.relabel(label)
@@ -248,11 +196,9 @@ module Plock
 
       def fence_key(key) = "#{key}:fence"
 
-      def examine(key, _shared, _budget = nil)
+      def holders(key)
         value, fence = work { |client| [client.read(key), client.read(fence_key(key))] }
-        holders = value ? [holder(value, fence)] : []
-        waiters = @lines.waiters(key)
-        [holders, waiters] unless holders.empty? && waiters.empty?
+        value ? [holder(value, fence)] : []
       end
 
       def holder(value, fence)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/store/in_ruby"
-require "plock/store/lines"
+require "plock/store/looking"
 require_relative "documents"
 require_relative "profile"
 require_relative "takeover"
@@ -15,12 +14,13 @@ module Mongo
     # Besides, a document of ours has an `owner`, and in `until` once more the time that we have written: only what has both is released,
     # renewed and extended. It is made in one request, or it is not: nobody counts up who is not let in.
     #
-    # Times are the clocks' of those who ask. Nobody knows who waits: each process serves its own in order, and looks at growing intervals,
-    # up to four times a second, for the first of them only.
+    # Times are the clocks' of those who ask.
     class CollectionStore
-      include ::Plock::Store::InRuby
+      include ::Plock::Store::Looking
 
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade busy_renewal compares_secrets].freeze
+
+      ONE_HOLDER = "a document has one holder"
 
       # Seconds after which nothing arrives any more that was sent before.
       AFTERMATH_S = 1.0
@@ -44,34 +44,12 @@ module Mongo
         @profile = Profile.new(**options)
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
         @documents = Documents.new(collection, @attempt_timeout)
-        @scheduler = scheduler
-        @lines = ::Plock::Store::Lines.new
-        @watched = {}
         @takeover = Takeover.new(@documents)
-        @closed = false
-        ::Plock::Events::ActiveSupportBridge.attach
+        begin_looking
       end
 
       # @return [String]
       def url = "mongo:"
-
-      # @api private
-      attr_reader :attempt_timeout
-
-      # @api private
-      # Callers of this process that wait already come first.
-      #
-      # @return [Plock::Store::AcquireRequest::Answer, nil]
-      def ask(request, how, _deadline)
-        return if how == :once && @lines.anybody?(request.key)
-
-        asked_at = ::Plock::Clock.now
-        fence = add(request.grant, request.ttl)
-        ::Plock::Store::AcquireRequest::Answer.new(fence, asked_at) if fence
-      end
-
-      # @api private
-      def line_up(request) = @lines.line_up(request)
 
       # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
@@ -129,18 +107,6 @@ module Mongo
         end
       end
 
-      # @api private
-      def tend(grant)
-        @watched[grant.token] = grant
-        super
-      end
-
-      # @api private
-      def forget(grant)
-        @watched.delete(grant.token)
-        super
-      end
-
       private
 
       # The collection stays the application's.
@@ -155,12 +121,6 @@ module Mongo
 
       def grant_for(key, **options)
         Tenancy.new(self, key, ::Plock.token, **options)
-      end
-
-      def request_for(grant, ttl)
-        unsupported("a document has one holder: there are neither semaphores nor read-write locks") if grant.share
-
-        super
       end
 
       def place_of(store_key)
@@ -223,23 +183,11 @@ module Mongo
         !found.nil? && found["expire_at"] > ::Time.now
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, span = nil, heir = nil, &given)
-        key, token, fence, ttl, share = ::Plock::Store::GrantHold.read(dump, kind)
-        raise ::ArgumentError, "not the dump of a lease" if fence.nil? || share
-
-        grant = Tenancy.new(self, key, token_of(heir), renew: renew, max_hold: max_hold, watch: watch)
-        adopting(grant, given, lasting: !heir.nil?) do
-          asked_at = ::Plock::Clock.now
-          found = adopted(grant, token, span) or next
-          [found["fence"], asked_at, span || ttl, span || (found["expire_at"] - ::Time.now).clamp(0.0, ttl)]
-        end
-      end
-
       # One request that finds the owner that left it, or does nothing.
       #
       # @param token [String] of the owner that left it
-      # @return [Hash, nil]
-      def adopted(grant, token, span)
+      # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
+      def take_over(grant, token, span, granted)
         left = place_of(grant.key).merge("owner" => token)
         found = @documents.find(left)
         return unless running?(found) && ours?(found)
@@ -247,18 +195,15 @@ module Mongo
         expire_at = span ? ::Time.now.utc + span : found["expire_at"]
         label = ::Plock::Record.parse(found["holder"].to_s)&.at(3)
         fence = [found["fence"].to_i + 1, (::Time.now.to_r * 1_000_000).to_i].max
-        grant.writing(expire_at) do
+        adopted = grant.writing(expire_at) do
           @documents.change(left.merge("expire_at" => found["expire_at"]),
                             { "$set" => { "expire_at" => expire_at, "until" => expire_at, "owner" => grant.token, "fence" => fence,
                                           "holder" => ::Plock::Record.write(nil, label, "-") } })
         end
+        [fence, span || (expire_at - ::Time.now).clamp(0.0, granted)] if adopted
       end
 
-      def examine(key, _shared, _budget = nil)
-        holder = holder(@documents.find(place_of(key)))
-        waiters = @lines.waiters(key)
-        [[holder].compact, waiters] if holder || waiters.any?
-      end
+      def holders(key) = [holder(@documents.find(place_of(key)))].compact
 
       # Nil: it is nobody's any more.
       def holder(found)

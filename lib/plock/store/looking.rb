@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "in_ruby"
+require_relative "lines"
+
+module Plock
+  class Store
+    # Stores of which nobody tells who waits, and what is free: each process serves its own in order, and looks at growing intervals for the
+    # first of them only. A key has one holder there. Besides what {InRuby} asks for, such a store has
+    #
+    # - `add(grant, ttl)`, one attempt, which returns the fence, or nil;
+    # - `take_over(grant, token, ttl, granted)` from the owner of that token: the fence and the seconds that are left, or nil;
+    # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be shared.
+    #
+    # @api private
+    module Looking
+      include InRuby
+
+      # @api private
+      attr_reader :attempt_timeout
+
+      # @api private
+      # Callers of this process that wait already come first.
+      #
+      # @return [AcquireRequest::Answer, nil]
+      def ask(request, how, _deadline)
+        return if how == :once && @lines.anybody?(request.key)
+
+        asked_at = Clock.now
+        fence = add(request.grant, request.ttl)
+        AcquireRequest::Answer.new(fence, asked_at) if fence
+      end
+
+      # @api private
+      def line_up(request) = @lines.line_up(request)
+
+      # @api private
+      def tend(grant)
+        @watched[grant.token] = grant
+        super
+      end
+
+      # @api private
+      def forget(grant)
+        @watched.delete(grant.token)
+        super
+      end
+
+      private
+
+      def begin_looking
+        @scheduler = scheduler
+        @lines = Lines.new
+        @watched = {}
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      def request_for(grant, ttl)
+        unsupported("#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks") if grant.share
+
+        super
+      end
+
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+        key, token, fence, granted, share = GrantHold.read(dump, kind)
+        raise ArgumentError, "not the dump of a lease" if fence.nil? || share
+
+        grant = grant_for(key, renew: renew, max_hold: max_hold, watch: watch)
+        grant.rename(token_of(heir))
+        adopting(grant, given, lasting: !heir.nil?) do
+          asked_at = Clock.now
+          fence, left = take_over(grant, token, ttl, granted)
+          [fence, asked_at, ttl || granted, left] if fence
+        end
+      end
+
+      def examine(key, _shared, _budget = nil)
+        holders = holders(key)
+        waiters = @lines.waiters(key)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
+    end
+  end
+end
