@@ -160,21 +160,17 @@ module Plock
     #
     # @return [Boolean]
     def begin_tenure(way, **options)
-      mask = Locking::Taking.mask
       store = self.store
       profile = store.__send__(:profile)
       terms = Locking::Terms.new(profile, nil).with(**@options, **options)
       lease = Lease.new(@key, terms)
-      entered = false
-      begin
-        return false unless store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
-
+      entered = lambda do |_lease|
         tenures[self] = Tenure.new(lease, 1)
         Locking::OwnHolds.here.add(store, lease)
-        entered = true
-      ensure
-        Thread.handle_interrupt(mask) { give_back(lease) unless entered }
       end
+      !Locking::Taking.handing_out(entered, -> { give_back(lease) }) do
+        store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
+      end.nil?
     end
 
     def give_back(lease)

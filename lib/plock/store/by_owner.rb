@@ -5,8 +5,7 @@ require_relative "grant"
 
 module Plock
   class Store
-    # For front doors that know a key in the store and a name for who holds it, and keep no lease. Such a store has `check_name`, and
-    # may have an `attempt` of its own.
+    # For front doors that know a key in the store and a name for who holds it, and keep no lease. Such a store has `check_name`.
     #
     # @api private
     module ByOwner
@@ -19,7 +18,7 @@ module Plock
       # @raise [ArgumentError] a key that the store cannot have
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        attempt(Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl))
+        request_for(Grant.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
@@ -30,13 +29,6 @@ module Plock
       # @raise [Error] the store could not be asked
       def lock_release(key, owner)
         Grant.new(self, check_name(key), owner).release(0.0)
-      end
-
-      private
-
-      # @return [Boolean]
-      def attempt(grant, ttl)
-        request_for(grant, ttl).run(0.0)
       end
     end
   end

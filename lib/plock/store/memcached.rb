@@ -136,11 +136,6 @@ module Plock
         end
       end
 
-      # Who waits in this process comes first.
-      def attempt(grant, ttl)
-        !@lines.anybody?(grant.key) && !add(grant, ttl).nil?
-      end
-
       # @param token [String] of the owner that left it
       # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
       def take_over(grant, token, ttl, granted)

@@ -31,13 +31,7 @@ module Mongo
 
         private
 
-        def own
-          pid, leases = ::Thread.current[:mongo_locking_tenures]
-          return leases if pid == ::Process.pid
-
-          ::Thread.current[:mongo_locking_tenures] = [::Process.pid, {}]
-          ::Thread.current[:mongo_locking_tenures].last
-        end
+        def own = ::Thread.current[:"mongo_locking_tenures_#{::Process.pid}"] ||= {}
 
         def begin_tenure(name, options)
           entered = false
@@ -45,7 +39,10 @@ module Mongo
             entered = true
             inside(name, lease) { yield }
           end
-          entered ? value : give_up(name)
+          return value if entered
+
+          Locking.warn("lock #{name} could not be acquired")
+          raise Exceptions::LockTimeout, "unable to acquire lock #{name}"
         rescue ::Plock::Error => e
           raise if entered
 
@@ -63,11 +60,6 @@ module Mongo
           ensure
             ::Thread.handle_interrupt(mask) { own.delete(key) }
           end
-        end
-
-        def give_up(name)
-          Locking.warn("lock #{name} could not be acquired")
-          raise Exceptions::LockTimeout, "unable to acquire lock #{name}"
         end
 
         def terms(name, options)
