@@ -10,11 +10,16 @@ module Plock
     #
     # - `add(grant, ttl)`, one attempt, which returns the fence, or nil;
     # - `take_over(grant, token, ttl, granted)` from the owner of that token: the fence and the seconds that are left, or nil;
+    # - `undo(grant, within)`, which gives back what the token has of the key: could the store be asked?
     # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be shared.
     #
     # @api private
     module Looking
       include InRuby
+
+      # Seconds after which nothing arrives any more that was sent before.
+      AFTERMATH_S = 1.0
+      private_constant :AFTERMATH_S
 
       # @api private
       attr_reader :attempt_timeout
@@ -33,6 +38,21 @@ module Plock
 
       # @api private
       def line_up(request) = @lines.line_up(request)
+
+      # @api private
+      # Takes back what may have been granted, now and once more, for the request may arrive after that: and again while the store cannot
+      # be asked, as long as the lease would have lasted.
+      #
+      # @return [void]
+      def take_back(grant, within = attempt_timeout, **)
+        key_and_token = stand_in_for(grant)
+        over_at = Clock.now + grant.ttl
+        @scheduler.call_later(AFTERMATH_S) do # first, whatever interrupts the rest
+          again_at = Clock.now + AFTERMATH_S
+          again_at unless undo(key_and_token, attempt_timeout) || again_at > over_at
+        end
+        undo(grant, within)
+      end
 
       # @api private
       def tend(grant)
@@ -68,6 +88,7 @@ module Plock
 
         grant = grant_for(key, renew: renew, max_hold: max_hold, watch: watch)
         grant.rename(token_of(heir))
+        grant.wants(ttl || granted)
         adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
           fence, left = take_over(grant, token, ttl, granted)

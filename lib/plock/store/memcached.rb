@@ -100,31 +100,16 @@ module Plock
         ours
       end
 
-      # @api private
-      # Takes back what may have been granted, now and once more, for the request may arrive after that.
-      #
-      # @return [void]
-      def take_back(grant, within = @attempt_timeout, **)
-        give_back(grant, 0.0, Clock.now + within)
-      rescue UnavailableError
-        nil # it ends with its time
-      ensure
-        grant = stand_in_for(grant)
-        @scheduler.call_later(AFTERMATH_S) do
-          give_back(grant, 0.0)
-          nil
-        rescue Error
-          nil
-        end
-      end
-
-      # Seconds after which nothing arrives any more that was sent before.
-      AFTERMATH_S = 1.0
-      private_constant :AFTERMATH_S
-
       private
 
       def disconnect = @pool.close
+
+      def undo(grant, within)
+        give_back(grant, 0.0, Clock.now + within)
+        true
+      rescue Error
+        false
+      end
 
       # Without an end, though memcached may evict it.
       def keep_note(name, note, replace)

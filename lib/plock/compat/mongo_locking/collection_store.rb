@@ -22,16 +22,13 @@ module Mongo
 
       ONE_HOLDER = "a document has one holder"
 
-      # Seconds after which nothing arrives any more that was sent before.
-      AFTERMATH_S = 1.0
-
       # What a document of ours has besides.
       OURS = %w[owner until holder fence since].to_h { |field| [field, ""] }.freeze
 
       # How often a lock is looked at that is renewed while it is to be broken.
       LOOKS = 8
 
-      private_constant :AFTERMATH_S, :OURS, :LOOKS
+      private_constant :OURS, :LOOKS
 
       # @param collection [Mongo::Collection]
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, however long the driver would wait
@@ -84,29 +81,6 @@ module Mongo
         running?(found)
       end
 
-      # @api private
-      # Takes back what may have been granted, now and once more, for the request may arrive after that.
-      #
-      # @return [void]
-      def take_back(grant, *, **)
-        undo(grant.key, grant.token)
-      ensure
-        take_back_later(grant)
-      end
-
-      # Again and again while the collection cannot be asked, as long as a lock lives of which nobody has said more.
-      #
-      # @api private
-      # @return [void]
-      def take_back_later(grant)
-        key, token = grant.key, grant.token
-        over_at = ::Plock::Clock.now + Locker::DEFAULT_OPTIONS[:max_lifetime]
-        @scheduler.call_later(AFTERMATH_S) do
-          again_at = ::Plock::Clock.now + AFTERMATH_S
-          again_at unless undo(key, token) || again_at > over_at
-        end
-      end
-
       private
 
       # The collection stays the application's.
@@ -150,9 +124,8 @@ module Mongo
         @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
       end
 
-      # @return [Boolean] could the collection be asked?
-      def undo(key, token)
-        found = @documents.find(place_of(key).merge("owner" => token))
+      def undo(grant, _within)
+        found = @documents.find(place_of(grant.key).merge("owner" => grant.token))
         take_down(unmoved(found)) if found && ours?(found)
         true
       rescue ::Plock::UnavailableError
