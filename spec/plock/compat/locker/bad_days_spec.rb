@@ -176,6 +176,13 @@ RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
     holder.tell(:go)
   end
 
+  it "does not run its block where the database answers when the time is over, and gives the row back" do
+    locker = Locker.new(key, model: model, lock_for: 0.2, renew_every: 0.1)
+    allow(locker).to receive(:get).and_wrap_original { |get| get.call.tap { sleep(0.25) } }
+    expect { locker.run { raise "entered" } }.to raise_error(Plock::UnavailableError)
+    eventually(3) { row.locked_by.nil? }
+  end
+
   it "can be interrupted where the database says nothing to a release" do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
     far = Support::Lockers.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
