@@ -93,7 +93,6 @@ module Plock
       def run(wait)
         @called_at = Clock.now
         @patience = @called_at + wait
-        @until = [@patience, @called_at + @store.attempt_timeout].max
         begin
           attempt
         rescue UnavailableError => e
@@ -168,7 +167,9 @@ module Plock
       def granted?(how)
         @doubt = true
         @queued = true unless how == :once
-        answer = @store.ask(self, how, how == :once ? @until : [@patience, Clock.now + GRACE_S].max)
+        asked_at = Clock.now
+        limit = asked_at + @store.attempt_timeout # a server that is silent does not use up a long patience
+        answer = @store.ask(self, how, how == :once ? limit : [[@patience, asked_at + GRACE_S].max, limit].min)
         @store.reach&.answered
         if answer&.fence
           @grant.given(answer.fence, answer.asked_at, @ttl)

@@ -100,8 +100,9 @@ module Plock
           grant.connect(deadline)
           grant.note(grant.connection.server_id)
         end
-        seconds, late = how == :once ? [0.0, 0.0] : [[request.left, 0.001].max, LATE_S]
-        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline + late)
+        seconds = how == :once ? 0.0 : [request.left, 0.001].max
+        deadline = Clock.now + seconds + LATE_S if seconds.positive? # the database waits
+        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
         return unless fence
 
         check(grant, server_id, deadline)

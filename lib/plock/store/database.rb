@@ -134,7 +134,7 @@ module Plock
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
-        @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Site::RENEWAL)
+        @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL)
       end
 
       # @api private
@@ -145,7 +145,7 @@ module Plock
 
         deadline = Clock.now + [@site.release_timeout, span / Grant::RENEWALS_PER_TTL].min
         names = single.to_h { |grant| [grant.token, grant.key] }
-        known = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Site::RENEWAL).to_h { |token| [token, true] }
+        known = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL).to_h { |token| [token, true] }
         done, others = single.partition { |grant| known[grant.token] }
         done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
       rescue UnavailableError
@@ -155,7 +155,7 @@ module Plock
       # @api private
       # @return [Boolean]
       def still?(grant)
-        !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Site::RENEWAL).nil?
+        !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL).nil?
       end
 
       # @api private
@@ -169,7 +169,7 @@ module Plock
       # @return [Boolean] was it ours?
       def downgrade(grant)
         deadline = soon
-        held, holder, token = @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Site::RELEASE)
+        held, holder, token = @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Pool::RELEASE)
         @site.call(holder, token, deadline)
         held == 1
       end
@@ -346,7 +346,7 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        rows = @site.ask(:break, key, by: deadline, reserve: Site::RELEASE)
+        rows = @site.ask(:break, key, by: deadline, reserve: Pool::RELEASE)
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?
 

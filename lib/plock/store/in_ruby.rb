@@ -112,7 +112,7 @@ module Plock
       def scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
 
       # The token that is to be taken back, whatever becomes of the grant.
-      def stand_in_for(grant) = Grant.new(self, grant.key, grant.token, share: grant.share).tap { |one| one.wants(grant.ttl) }
+      def stand_in_for(grant) = Grant.new(self, grant.key, grant.token, share: grant.share).tap { |one| one.ttl = grant.ttl }
 
       # One after the other, where nothing takes several at once.
       def take_all(*)

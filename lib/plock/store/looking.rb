@@ -8,7 +8,7 @@ module Plock
     # Stores of which nobody tells who waits, and what is free: each process serves its own in order, and looks at growing intervals for the
     # first of them only. A key has one holder there. Besides what {InRuby} asks for, such a store has
     #
-    # - `add(grant, ttl)`, one attempt, which returns the fence, or nil;
+    # - `add(grant, ttl, deadline)`, one attempt, which returns the fence, or nil;
     # - `take_over(grant, token, ttl, granted)` from the owner of that token: the fence and the seconds that are left, or nil;
     # - `undo(grant, within)`, which gives back what the token has of the key: could the store be asked?
     # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be shared.
@@ -28,11 +28,11 @@ module Plock
       # Callers of this process that wait already come first.
       #
       # @return [AcquireRequest::Answer, nil]
-      def ask(request, how, _deadline)
+      def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
         asked_at = Clock.now
-        fence = add(request.grant, request.ttl)
+        fence = add(request.grant, request.ttl, deadline)
         AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
@@ -87,8 +87,8 @@ module Plock
         raise ArgumentError, "not the dump of a lease" if fence.nil? || share
 
         grant = grant_for(key, renew: renew, max_hold: max_hold, watch: watch)
-        grant.rename(token_of(heir))
-        grant.wants(ttl || granted)
+        grant.token = token_of(heir)
+        grant.ttl = ttl || granted
         adopting(grant, given, lasting: !heir.nil?) do
           asked_at = Clock.now
           fence, left = take_over(grant, token, ttl, granted)

@@ -67,8 +67,8 @@ module Plock
       #
       # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
-      def add(grant, ttl)
-        work do |client|
+      def add(grant, ttl, deadline)
+        work(deadline) do |client|
           next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
 
           fence = next_fence(client, grant.key)
@@ -79,19 +79,19 @@ module Plock
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
-        change(grant) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
+        change(grant, nil, Pool::RENEWAL) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
       end
 
       # @api private
       # @return [Boolean]
       def still?(grant)
-        work { |client| owner(client.read(grant.key)) == grant.token }
+        work(nil, Pool::RENEWAL) { |client| owner(client.read(grant.key)) == grant.token }
       end
 
       # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
-        ours = change(grant, deadline) do |client, cas|
+        ours = change(grant, deadline, Pool::RELEASE) do |client, cas|
           next client.delete(grant.key, cas) unless keep.positive?
 
           client.replace(grant.key, value(grant, keep, token: "-"), seconds(keep), cas)
@@ -143,14 +143,17 @@ module Plock
         unsupported("memcached cannot list what it has")
       end
 
-      # One request is over after `attempt_timeout`, whatever happens.
-      def work(deadline = nil, &block)
-        @pool.with(deadline || (Clock.now + @attempt_timeout), &block)
+      # All that the block asks is over after `attempt_timeout`, whatever happens.
+      #
+      # @param reserve [Integer] of connections beyond the pool's size that it can have
+      def work(deadline = nil, reserve = 0)
+        deadline ||= Clock.now + @attempt_timeout
+        @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
       end
 
       # Runs the block with what must not have changed meanwhile, if it is ours.
-      def change(grant, deadline = nil, token: grant.token)
-        work(deadline) do |client|
+      def change(grant, deadline = nil, reserve = 0, token: grant.token)
+        work(deadline, reserve) do |client|
           value, cas = client.read_with_cas(grant.key)
           owner(value) == token && yield(client, cas, value)
         end

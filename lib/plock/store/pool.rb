@@ -20,6 +20,11 @@ module Plock
 
       SIZES = (1..1024).freeze
 
+      # How many connections beyond the pool's size a call can have: a release does not wait for those who ask, nor a renewal for
+      # either.
+      RELEASE = 1
+      RENEWAL = 2
+
       NEVER = { Object => :never }.freeze
 
       # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that goes on to the next waiter while

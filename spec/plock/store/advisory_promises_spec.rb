@@ -123,7 +123,8 @@ Support::AdvisoryServer::NAMES.each do |name|
       breaker.tell(:break)
       breaker.hear
       line.clear
-      expect(breaker.result).to eq("entered with a valid lease").or(start_with("Plock::"))
+      # The end of the connection may come just as the block begins: then the lease says so.
+      expect(breaker.result).to match(/\Aentered with a (?:valid|lost) lease\z/).or(start_with("Plock::"))
     end
 
     # In a process of its own: the driver may take it down.

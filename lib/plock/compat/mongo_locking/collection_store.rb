@@ -50,7 +50,7 @@ module Mongo
 
       # @api private
       # @return [Integer, nil] the fence; nil: somebody has it
-      def add(grant, ttl)
+      def add(grant, ttl, _deadline)
         place = place_of(grant.key)
         document = ours_now(grant, ttl)
         document = grant.writing(document["expire_at"]) do

@@ -26,11 +26,6 @@ module Plock
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
-        # How many connections beyond the pool's size a call can have: a release does not wait for those who ask, nor a renewal for
-        # either.
-        RELEASE = 1
-        RENEWAL = 2
-
         attr_reader :connections, :tables, :turns, :release_timeout
 
         # @return [String, nil] on which this process can be called
@@ -72,6 +67,7 @@ module Plock
         def work(deadline, reserve = 0, &block)
           @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again
+          @reach.answered
           raise unless Clock.now < deadline
 
           sleep((pause ||= Backoff.new(*COLLISION_S)).next)
@@ -90,7 +86,7 @@ module Plock
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
         def release(grant, keep, deadline)
-          waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: RELEASE)
+          waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: Pool::RELEASE)
           if called then @turns.call(called)
           elsif waiting && keep.zero? then call_first(grant.key, deadline)
           end
@@ -100,8 +96,8 @@ module Plock
 
         # Somebody left: the first who waits is to look.
         def call_first(key, deadline)
-          holder, token = ask(:call_first, key, @channel, by: deadline, reserve: RELEASE)
-          holder ? @turns.call(token) : ask(:tidy, key, by: deadline, reserve: RELEASE)
+          holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
+          holder ? @turns.call(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
         # @param holder [String, nil] what is noted of one who waits; nil: nobody does
@@ -112,7 +108,7 @@ module Plock
 
         # Takes everything back that a token has of a key: the lease, or the place.
         def settle(key, token, deadline)
-          holder, next_token = ask(:settle, key, token, by: deadline, reserve: RELEASE)
+          holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
         end
 
@@ -220,7 +216,7 @@ module Plock
 
         def tell(holder, word, token, deadline)
           channel = (Record.channel(holder)&.split("@")&.first if @calls)
-          ask(:tell, channel, "#{word} #{token}", by: deadline, reserve: RELEASE) if channel
+          ask(:tell, channel, "#{word} #{token}", by: deadline, reserve: Pool::RELEASE) if channel
         end
       end
     end
