@@ -25,8 +25,8 @@ module Plock
     # waits looks again, after 4 ms at first and then less and less often, down to four times a second; only those in the process of
     # the one who releases are called. There a lease learns that it was broken at its next renewal, after a third of its ttl.
     #
-    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken when it is committed, released when it
-    # is committed, and neither where it is rolled back. As long as it is open, others who ask for such a key wait for its end, and get
+    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken when it is committed, and not where it
+    # is rolled back; released when it has ended. As long as it is open, others who ask for such a key wait for its end, and get
     # an {UnavailableError} where that takes too long. What needs others to see it at once is refused there: patience, `renew:`,
     # `on_lost:`, several keys, and what is shared. Outside of a transaction nothing changes.
     #
@@ -134,6 +134,8 @@ module Plock
       # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
+        return prolong_inside(grant, span, deadline_for(grant)) if grant.transaction && inside_with?(grant)
+
         @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL)
       end
 
@@ -162,7 +164,7 @@ module Plock
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
-        inside? && grant.share.nil? ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
+        inside_with?(grant) ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
       end
 
       # @api private

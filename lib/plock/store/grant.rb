@@ -34,6 +34,9 @@ module Plock
       # Before it is given: for how many seconds it is asked for, and under which name, which is another one each time.
       attr_writer :ttl, :token
 
+      # @return [Object, nil] of which transaction of the caller's it is a part; nil: none, or that has ended
+      attr_accessor :transaction
+
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
       attr_reader :ended
 
@@ -57,7 +60,7 @@ module Plock
         @watch = watch
         @guarded = guarded
         @lock = Mutex.new
-        @ended = @due_at = @fence = @doubtful = nil
+        @ended = @due_at = @fence = @doubtful = @transaction = nil
         @ending = false # what comes after its end is not to begin before it
         @pid = Process.pid
       end

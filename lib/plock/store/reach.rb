@@ -9,7 +9,7 @@ module Plock
     #
     # @api private
     class Reach
-      # The process has no connection to spare: that says nothing about the server.
+      # The process has no connection to spare: that says nothing about the server. While it is dark, connections may all be waited for.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 
@@ -32,7 +32,7 @@ module Plock
       # @param called_at [Float] when the call began
       # @return [Boolean] is the call to give up?
       def lost?(error, called_at)
-        return false if OWN_FAULTS.include?(error.code)
+        return false if @dark_since.nil? && OWN_FAULTS.include?(error.code)
 
         since = (@dark_since ||= @answered_at && @answered_at > called_at ? Clock.now : called_at)
         Clock.now - [since, called_at].max >= @timeout

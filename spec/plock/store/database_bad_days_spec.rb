@@ -51,6 +51,14 @@ RSpec.describe "Bad days of a store in a database" do
         end
       end
 
+      it "a database that falls silent on an open connection does not hold up a long patience", :timing do
+        store.acquire(key) { nil }
+        line.swallow(:reply)
+        took = elapsed { expect { store.acquire(key, wait: 20) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        expect(took).to be_between(0.9, 2.0)
+        line.clear
+      end
+
       it "an answer about several keys that never comes ends with the attempt, and leaves nothing behind", :timing do
         keys = Array.new(8) { |number| "#{key}:#{number}" }
         store.acquire_all(keys) { nil }

@@ -43,13 +43,61 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
 
       it "releases in the open transaction, though the caller is in a block that reads" do
         lease = store.acquire(key, ttl: 30)
+        held = nil
         model.transaction do
           model.connected_to(role: :reading) { lease.release }
+          held = other.status(key).held?
+        end
+        expect([held, other.status(key).held?]).to eq([true, false])
+      end
+
+      it "is free in the end, though the transaction is rolled back in which it was released" do
+        lease = store.acquire(key, ttl: 30)
+        model.transaction do
+          expect(lease.release).to be(true)
           raise ActiveRecord::Rollback
         end
-        expect(other.status(key)).to be_held
-      ensure
-        other.break(key)
+        eventually(3) { !other.status(key).held? }
+      end
+
+      it "is free in the end, though the savepoint is rolled back in which it was released" do
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          model.transaction(requires_new: true) do
+            expect(lease.release).to be(true)
+            raise ActiveRecord::Rollback
+          end
+        end
+        eventually(5) { !other.status(key).held? }
+      end
+
+      it "can be extended in the transaction in which it was taken" do
+        lease = nil
+        model.transaction do
+          lease = store.acquire(key, ttl: 1, wait: 0)
+          lease.extend(ttl: 30)
+        end
+        expect(lease.remaining).to be > 20
+        expect(other.status(key).remaining).to be > 20
+        expect(lease.release).to be(true)
+      end
+
+      it "is not released or extended by another thread while that transaction is open, and says so" do
+        lease = refused = nil
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          refused = background { [lease.extend(ttl: 30)] rescue $!.class }.value
+        end
+        expect([refused, lease.valid?, lease.release]).to eq([Plock::UnsupportedError, true, true])
+        expect(other.status(key)).not_to be_held
+      end
+
+      it "is released after that transaction where another thread releases it before" do
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          expect { background { lease.release }.value }.to raise_error(Plock::UnsupportedError, /still open/)
+        end
+        eventually(5) { !other.status(key).held? }
       end
 
       it "is lost, and says so, once the savepoint is rolled back in which it was taken" do

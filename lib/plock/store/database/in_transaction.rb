@@ -13,6 +13,16 @@ module Plock
 
         def inside? = @inside && @origin.in_transaction?
 
+        # Is what becomes of the lease part of the caller's transaction?
+        #
+        # @raise [UnsupportedError] it is part of another one that is still open: nobody else can see it
+        def inside_with?(grant)
+          return inside? && grant.share.nil? if grant.transaction.nil?
+          return true if inside? && @origin.connection.equal?(grant.transaction)
+
+          unsupported("the lease was taken in a transaction that is still open: extend and release it there, or when that has ended")
+        end
+
         # One attempt, of which nothing is to be seen before the caller's transaction is committed.
         def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
           return super unless inside?
@@ -27,7 +37,8 @@ module Plock
             @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
             if fence
               grant.given(fence, asked_at, ttl)
-              @origin.when_rolled_back { grant.lose }
+              grant.transaction = @origin.connection
+              @origin.when_over(-> { grant.lose }, -> { grant.transaction = nil })
               hold_of(grant, 0.0, false)
             end
           end
@@ -45,8 +56,10 @@ module Plock
           unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
         end
 
-        # Nobody is called before the transaction is committed: not by this process itself either.
+        # Nobody is called before the transaction is committed: not by this process itself either. Where it is rolled back, the lease is
+        # released after that, for its owner is done with it.
         def give_back_inside(grant, keep, deadline)
+          kept_until = Clock.now + keep
           ours = @origin.inside do |inside|
             waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
             next if waiting.nil?
@@ -54,7 +67,12 @@ module Plock
             tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero?
             true
           end
+          @origin.when_over(-> { give_back_later(grant, [kept_until - Clock.now, 0.0].max) }) if ours
           !ours.nil?
+        end
+
+        def prolong_inside(grant, span, deadline)
+          @origin.inside { |inside| tables.prolong(inside, grant.key, grant.token, micros(span), false, deadline) || nil } || false
         end
       end
     end

@@ -22,12 +22,14 @@ module Plock
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
         # What a transaction of Active Record's has in the place of a record that was saved in it.
-        Rollback = Struct.new(:block) do
+        Outcome = Struct.new(:rolled_back, :committed) do
           def rolledback!(**)
-            block.call
+            rolled_back.call
           end
 
-          def committed!(**) = nil
+          def committed!(**)
+            committed&.call
+          end
 
           def before_committed!(*) = nil
 
@@ -38,7 +40,7 @@ module Plock
           def _new_record_before_last_commit = false
         end
 
-        private_constant :KINDS, :IN_MEMORY, :Rollback
+        private_constant :KINDS, :IN_MEMORY, :Outcome
 
         # @return [Class] of {Connection}
         attr_reader :connection_class
@@ -95,9 +97,16 @@ module Plock
           end
         end
 
-        # Calls the block if the caller's transaction, or the savepoint in which the caller is, is rolled back.
-        def when_rolled_back(&block)
-          writing_pool.active_connection.add_transaction_record(Rollback.new(block))
+        # @return [Object] what tells the caller's transaction from those of other threads
+        def connection = writing_pool.active_connection
+
+        # Calls one of these when the caller's transaction has ended: the first also if only the savepoint in which the caller is
+        # is rolled back.
+        #
+        # @param rolled_back [#call]
+        # @param committed [#call, nil]
+        def when_over(rolled_back, committed = nil)
+          connection.add_transaction_record(Outcome.new(rolled_back, committed))
         end
 
         # @return [String] without user and password
