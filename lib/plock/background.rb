@@ -31,6 +31,13 @@ module Plock
         !Thread.main.alive?
       end
 
+      # What one call may take of a process that is ending.
+      LAST_S = 0.25
+
+      # @param seconds [Float] that a call may take at other times
+      # @return [Float]
+      def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
+
       # A thread that others depend on goes on, whatever the block raises.
       #
       # @param what [String] raised it, for the log

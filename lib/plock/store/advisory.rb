@@ -201,7 +201,7 @@ module Plock
         MysqlLocks.new
       end
 
-      def soon = Clock.now + @release_timeout
+      def soon = Clock.now + Background.at_most(@release_timeout)
 
       def grant_for(key, **options)
         Grant.new(self, key, Plock.token, guarded: true, **options)

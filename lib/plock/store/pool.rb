@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../background"
 require_relative "../clock"
 require_relative "../errors"
 
@@ -70,6 +71,8 @@ module Plock
 
         drop(loan.connection) if loan.connection
         loan.connection = nil
+        raise UnavailableError.new("the process is ending: no connection is made any more", code: :closed) if Background.over?
+
         connect(loan, deadline)
       end
 
@@ -158,7 +161,7 @@ module Plock
 
       # @return [Boolean] is there a connection, or room for one?
       def reserve(loan, more)
-        return false if full?(more)
+        return false if full?(more) || (@idle.empty? && Background.over? && @all.any?) # nothing would end a new one
 
         loan.connection = @idle.pop
         @count += 1 unless loan.connection

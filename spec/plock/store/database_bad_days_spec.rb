@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "tmpdir"
 require "plock/store/advisory"
 require "plock/store/database"
 require "support/databases"
@@ -49,6 +50,27 @@ RSpec.describe "Bad days of a store in a database" do
         within(2.0, least: 0.9) do
           expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(Plock::UnavailableError)
         end
+      end
+
+      it "a database that falls silent holds up no process that ends while threads of it are in blocks", :timing do
+        go = File.join(Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }, "go")
+        store.acquire(key) { nil } # the tables are there
+        ended = background do
+          ruby(<<~RUBY, Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*"), key, go, within: 20)
+            require "active_record"
+            require "plock/store/database"
+            ActiveRecord::Base.establish_connection(Marshal.load([ARGV[0]].pack("H*")))
+            store = Plock::Store::Database.new(ActiveRecord::Base)
+            4.times { |number| Thread.new { store.acquire("\#{ARGV[1]}:\#{number}", ttl: 30) { sleep } } }
+            sleep 0.01 until File.exist?(ARGV[2])
+          RUBY
+        end
+        eventually(10) { Array.new(4) { |number| direct.status("#{key}:#{number}") }.all?(&:held?) }
+        line.swallow_all(:reply)
+        took = elapsed { File.write(go, "") && ended.join }
+        expect(took).to be < 2.0
+        expect(ended.value.first).to include("could not be released")
+        line.clear
       end
 
       it "a database that falls silent on an open connection does not hold up a long patience", :timing do

@@ -64,7 +64,7 @@ module Plock
 
         # Where the server is in the middle of something, it is told to stop: else it finds out by and by that nobody listens.
         def close
-          kill if @busy
+          kill if @busy && !Background.over? # then nothing would end it
           super
         end
 

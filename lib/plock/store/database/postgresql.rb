@@ -97,7 +97,7 @@ module Plock
         # Where the server is in the middle of something, it is told to stop: a statement that waits for another's transaction would do so
         # as long as that takes, and then be carried out.
         def close
-          return super unless @busy
+          return super if !@busy || Background.over? # then nothing would end it
 
           Aside.start do
             Aside.run(CANCEL_S) { @raw.cancel }

@@ -26,7 +26,7 @@ module Plock
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
-        attr_reader :connections, :tables, :turns, :release_timeout
+        attr_reader :connections, :tables, :turns
 
         # @return [String, nil] on which this process can be called
         attr_reader :channel
@@ -46,6 +46,9 @@ module Plock
           @forking = Mutex.new
           start_afresh
         end
+
+        # @return [Float] seconds
+        def release_timeout = Background.at_most(@release_timeout)
 
         # @return [Integer]
         def micros(seconds) = (seconds * MICROSECONDS).round
