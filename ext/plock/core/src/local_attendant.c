@@ -11,6 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef PLOCK_TESTING
+static _Atomic(void (*)(void)) before[2];
+
+void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
+    atomic_store(&before[moment], happens);
+}
+
+#define BEFORE(moment) \
+    do { \
+        void (*const happens)(void) = atomic_exchange(&before[moment], NULL); \
+        if (happens) happens(); \
+    } while (0)
+#else
+#define BEFORE(moment) ((void)0)
+#endif
+
 /* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
  * told that he has lost his lease is to hear of it within a second. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
@@ -274,7 +290,6 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 /* What has become of the claims, and who has to look. With the lock held. */
 static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
     plock_local_lease *due = NULL;
-    if (attendant->map->registered) plock__local_make_readable(attendant->map);
     for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
         next = lease->next;
         const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
@@ -307,13 +322,12 @@ static void everybody_looks(plock__local_attendant *attendant) {
 
 /* False: the section was taken. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
-    PLOCK__BEFORE(PLOCK__LOOKS);
+    BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
     plock_error ignored = {.status = PLOCK_OK};
     bool waits = true;
-    plock__local_make_readable(map);
     plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_OK) {
         waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
@@ -351,7 +365,6 @@ static plock_status step(plock_job *job, plock_want *want) {
         const plock_ns now = plock_now();
         /* Where it is lost, so is every claim that is reviewed. */
         const plock_status checked = plock__local_check(attendant->map, now, &ignored);
-        if (!checked) plock__local_make_readable(attendant->map);
         if (!checked) plock__local_give_sign(attendant->map);
         plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
@@ -386,7 +399,7 @@ void plock__local_review(plock__local_map *map) {
 static void destroy(plock_job *job) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
     plock__local_map *map = attendant->map;
-    PLOCK__BEFORE(PLOCK__IS_FREED);
+    BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
     const bool last = own && map->attendant == attendant; /* else it had nobody to attend to, and there may be another one by now */

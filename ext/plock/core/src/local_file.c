@@ -29,16 +29,10 @@ static const plock_ns TURN = 1 * PLOCK_SECOND; /* to wait for another process th
 
 /* --- mapping it --- */
 
-static void close_file(plock__local_map *map) {
-    if (map->fd >= 0) (void)close(map->fd);
-    map->fd = -1;
-}
-
 static void unmap(plock__local_map *map) {
     plock__local_close_bells(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
-    close_file(map);
-    if (map->before >= 0) (void)close(map->before);
+    if (map->fd >= 0) (void)close(map->fd);
     if (map->folder >= 0) (void)close(map->folder);
     plock__free(map->lease_of);
     plock__free(map->path);
@@ -68,7 +62,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     }
     map->fd = fd;
-    map->folder = map->before = -1;
+    map->folder = -1;
     for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->bells[slot], -1);
     map->ears[0] = map->ears[1] = -1;
     map->references = 1;
@@ -90,7 +84,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->bytes = bytes;
     map->fd = open_apart(fd, path);
     const int code = errno;
-    plock__local_keep_number(map, fd);
+    (void)close(fd);
     if (map->fd < 0) return code == ESTALE || code == ENOENT ? PLOCK_AGAIN : plock__local_unusable(error, path, "opening its file", code);
     map->header = (plock__local_header *)bytes;
     map->processes = (plock__local_process *)(void *)(map->bytes + p.processes);
@@ -320,20 +314,13 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
-    /* Before another thread can open the file anew: where locks are POSIX's, the new place would be
-     * lost with this descriptor, and the process count as dead. */
-    if (last) close_file(map);
     plock__leave();
-    if (!last) return;
-    PLOCK__BEFORE(PLOCK__IS_UNMAPPED);
-    unmap(map);
+    if (last) unmap(map);
 }
 
 /* --- while it is used --- */
 
-/* To look at the size alone costs a quarter of a microsecond, so it can be done more often. */
 static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND, WALKED_EVERY = PLOCK_SECOND / 4;
-static const plock_ns MEASURED_EVERY = PLOCK_MILLISECOND / 5;
 static const int64_t TICK_US = 20 * 1000; /* of a file system's clock, at most */
 
 /* When the folder was renamed, or anything in it was added, removed or renamed, for the last time: nanoseconds of its file system's clock; 0: not
@@ -379,8 +366,8 @@ plock_status plock__local_loss_of(const plock__local_map *map, plock_error *erro
     }
 }
 
-static plock_ns since(_Atomic plock_ns *at, plock_ns now) {
-    return now - atomic_load_explicit(at, memory_order_relaxed);
+static bool lately(_Atomic plock_ns *at, plock_ns now) {
+    return now - atomic_load_explicit(at, memory_order_relaxed) < CHECKED_EVERY;
 }
 
 static plock_status seen(plock__local_map *map, enum plock__local_loss loss, plock_error *error) {
@@ -391,26 +378,21 @@ static plock_status seen(plock__local_map *map, enum plock__local_loss loss, plo
 
 plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
-    if (since(&map->checked_at, now) < CHECKED_EVERY) return PLOCK_OK;
+    if (lately(&map->checked_at, now)) return PLOCK_OK;
     atomic_store(&map->checked_at, now);
     atomic_store(&map->whole_at, now);
     return seen(map, look_again(map, now), error);
 }
 
-static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
+plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     atomic_store(&map->whole_at, now);
     return seen(map, look_at_size(map), error);
 }
 
 plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error) {
-    if (!plock__local_lost(map) && since(&map->whole_at, now) < MEASURED_EVERY) return PLOCK_OK;
-    return check_size_now(map, now, error);
-}
-
-void plock__local_make_readable(plock__local_map *map) {
-    plock_error ignored;
-    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* else the map says so */
+    if (!plock__local_lost(map) && lately(&map->whole_at, now)) return PLOCK_OK;
+    return plock__local_check_size_now(map, now, error);
 }
 
 /* A part of the records at a time. */
@@ -441,9 +423,8 @@ void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_bells(map);
         if (map->fd >= 0) (void)close(map->fd);
-        if (map->before >= 0) (void)close(map->before);
         if (map->folder >= 0) (void)close(map->folder);
-        map->fd = map->before = map->folder = -1;
+        map->fd = map->folder = -1;
         map->registered = NULL;
         map->attendant = NULL;
         map->lookout = NULL;

@@ -43,8 +43,6 @@ struct plock__local_map {
     /* Set once. */
     unsigned generation;
     int fd, folder;
-    int before; /* a number below fd's, see plock__local_ends: the mapped file's, until ends are told there; -1: none */
-    bool tells; /* so they are */
     dev_t device;
     ino_t inode;
     char *path;
@@ -94,18 +92,9 @@ void plock__local_release(plock__local_map *map);
  * PLOCK_DISCONNECTED (its path names nothing any more, or another file) or PLOCK_PROTOCOL; then it stays so. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error);
 
-/* Whether it is whole, only, if that was a moment ago: what an uncontended acquire and release
- * can afford. To be called before the section is entered. */
+/* Whether it is whole, only. To be called before anything of it is read. */
 PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error);
-
-/* Looks at the file's size, however lately that was done, and loses the map if the file was
- * truncated: its pages read as zeros then. Every access outside the section comes just after this.
- *
- * A process that touches a page that was cut off receives SIGBUS. No check rules that out: the file
- * may be truncated between the check and the access. A handler for SIGBUS could, but that signal is
- * the program's. So the two stand nanoseconds apart, unless the system runs another thread between
- * them; in the section, a fifth of a millisecond (plock__local_check_size). */
-void plock__local_make_readable(plock__local_map *map);
+PLOCK_MUST_USE plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, plock_error *error); /* however lately it was checked */
 
 /* Nothing in the file is to be believed any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
@@ -186,10 +175,7 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
 /* A descriptor that is readable when some process may have let go of the file, whichever it was; -1 where there is no such. It is told a moment
  * before that process counts as dead. */
-int plock__local_ends(plock__local_map *map);
-
-/* The descriptor that the map was made from, or nothing more. */
-void plock__local_keep_number(plock__local_map *map, int fd);
+int plock__local_ends(const plock__local_map *map);
 
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error);
@@ -212,16 +198,13 @@ unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);
-/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; when an attendant has
- * stopped, and is not freed yet; or when a map is not among the process's any more, and is still mapped. */
-enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED, PLOCK__IS_UNMAPPED, PLOCK__MOMENTS };
+/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; or when an attendant has
+ * stopped, and is not freed yet. */
+enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));
-void plock__local_happens(enum plock__local_moment moment);
 #define PLOCK__FAULT() plock__local_fault()
-#define PLOCK__BEFORE(moment) plock__local_happens(moment)
 #else
 #define PLOCK__FAULT() ((void)0)
-#define PLOCK__BEFORE(moment) ((void)0)
 #endif
 
 #endif

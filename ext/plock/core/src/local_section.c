@@ -63,8 +63,7 @@ static bool dead(const plock__local_map *map, uint32_t seen) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_place_alive(map, slot);
 }
 
-/* True: it is ours, and *orphaned, whether somebody died in it. False: it is taken, or the file is
- * lost meanwhile. */
+/* True: it is ours, and *orphaned, whether somebody died in it. */
 static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
     _Atomic uint32_t *word = &map->header->section;
     for (int i = 0; i < SPINS; i++) {
@@ -84,8 +83,6 @@ static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
             const uint32_t marked = seen | OTHERS_WAIT;
             if (seen == marked || take(word, seen, marked)) nap(word, marked);
             napped = true;
-            plock__local_make_readable(map);
-            if (plock__local_lost(map)) return false;
         }
     }
 }
@@ -95,8 +92,7 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     bool orphaned = false;
     const plock_status checked = plock__local_check_size(map, now, error);
     if (checked) return checked;
-    if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned))
-        return plock__local_lost(map) ? plock__local_loss_of(map, error) : PLOCK_AGAIN;
+    if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned)) return PLOCK_AGAIN;
     map->asked_about = map->process;
     map->lives = true;
     if (orphaned) plock__local_repair(map);
@@ -159,17 +155,6 @@ unsigned long plock__local_stop_at(unsigned long n) {
 
 unsigned long plock__local_signal_at(unsigned long n) {
     return fail_at(n, SIGUSR1);
-}
-
-static _Atomic(void (*)(void)) before[PLOCK__MOMENTS];
-
-void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
-    atomic_store(&before[moment], happens);
-}
-
-void plock__local_happens(enum plock__local_moment moment) {
-    void (*const happens)(void) = atomic_exchange(&before[moment], NULL);
-    if (happens) happens();
 }
 
 void plock__local_fault(void) {
