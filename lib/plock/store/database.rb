@@ -56,7 +56,8 @@ module Plock
       # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
       # @param pool_size [Integer] connections at most, besides the one that listens and up to two that releases and renewals have for
       #   themselves while all are in use; none is in use while somebody waits or holds
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience,
+      #   and that no attempt takes longer than
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
       # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
