@@ -71,7 +71,7 @@ module Plock
 
         drop(loan.connection) if loan.connection
         loan.connection = nil
-        raise UnavailableError.new("the process is ending: no connection is made any more", code: :closed) if Background.over?
+        raise UnavailableError.new("the process is ending: no connection is made any more", code: :closed) if @made && Background.over?
 
         connect(loan, deadline)
       end
@@ -133,7 +133,7 @@ module Plock
         @idle = []
         @all = []
         @count = 0
-        @closed = false
+        @closed = @made = false
       end
 
       # Puts a new connection into the loan.
@@ -148,6 +148,7 @@ module Plock
           next unless begun
 
           abandoned = @lock.synchronize do
+            @made = true if connection # one that has a lease has had one
             @all << connection if connection
             loan.connection = connection
             loan.connecting = false
