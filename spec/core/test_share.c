@@ -101,7 +101,7 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
     plock_lease_keep_taken(lease, 700 * PLOCK_MILLISECOND);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK_HAS(last(), "EVALSHA shared_release 3 ");
-    CHECK_TEXT(fake_word(last(), 8, word), "700");
+    CHECK_TEXT(fake_word(last(), 8, word), "701");
     end();
 }
 

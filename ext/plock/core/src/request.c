@@ -15,9 +15,9 @@ static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
     return write_number(s->ttl, sizeof s->ttl, ttl / PLOCK_MILLISECOND);
 }
 
-/* Rounded up: what stays taken for a time is not free before. */
+/* Rounded up, and one more: Redis counts from the start of its current millisecond. The key is never free too early. */
 static plock_text write_keep(plock_subject *s, plock_ns keep) {
-    return write_number(s->ttl, sizeof s->ttl, (keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND);
+    return write_number(s->ttl, sizeof s->ttl, (keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1);
 }
 
 static plock_text write_window(plock_subject *s, plock_ns window) {
