@@ -68,6 +68,14 @@ module Plock
         Plock.wake_notices
       end
 
+      # Has a block called on the dispatcher's thread: at once where that is this one, so that whoever waits for the notices so far
+      # waits for this, too.
+      #
+      # @return [void]
+      def hear(&block)
+        Thread.current.equal?(@thread) ? block.call : post(block)
+      end
+
       # Waits until everything that was noticed so far has been told. At the end of the process nobody is told any more.
       #
       # @return [void]

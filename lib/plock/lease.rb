@@ -241,7 +241,7 @@ module Plock
         error = LeaseLost.new(state_in_words, code: :not_owner, lease: self)
         warn_of_loss unless @alarm.raise_inside(error)
       else
-        Dispatcher.post(-> { hear_of_loss })
+        Dispatcher.hear { hear_of_loss }
       end
     end
 

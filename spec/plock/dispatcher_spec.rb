@@ -11,6 +11,19 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(ran.size) { ran.pop }).to eq([0, 1, 2].map { |number| [number, "plock notices"] })
   end
 
+  it "tells of a loss before it runs what is posted after that loss" do
+    order, gate = Queue.new, Queue.new
+    store = Plock::Store.open("memory:")
+    store.acquire("k", on_lost: ->(_) { order << :lost }) do
+      described_class.post(-> { gate.pop })
+      store.break("k")
+      described_class.post(-> { order << :after })
+      gate << true
+      described_class.flush
+    end
+    expect(Array.new(2) { order.pop }).to eq(%i[lost after])
+  end
+
   # Where no mutex can be locked. A lease without a block is the first thing that this process does.
   it "begins in a signal handler, too" do
     program = <<~RUBY
