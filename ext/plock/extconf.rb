@@ -57,8 +57,8 @@ def linux_calls?
 end
 
 def add_sources
-  $srcs = Dir["#{$srcdir}/*.c"].sort + Dir["#{$srcdir}/core/src/*.c"].sort
-  $VPATH << "$(srcdir)/core/src"
+  $srcs = Dir["#{$srcdir}/*.c"].sort + Dir["#{$srcdir}/core/src/*/*.c"].sort
+  $VPATH.concat(Dir["#{$srcdir}/core/src/*/"].sort.map { |folder| "$(srcdir)/core/src/#{File.basename(folder)}" })
   # Ruby's headers count as the system's, so that our warnings are about our code.
   $INCFLAGS.gsub!(/-I(?=\$\((?:arch_)?hdrdir\))/, "-isystem ")
   $INCFLAGS << " -I$(srcdir)/core/include -I$(srcdir)/core/src"

@@ -1,8 +1,8 @@
 #include "fake.h"
 
-#include "memory.h"
-#include "script.h"
-#include "store.h"
+#include "base/memory.h"
+#include "redis/script.h"
+#include "redis/store.h"
 
 #include <fcntl.h>
 #include <poll.h>

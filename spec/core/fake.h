@@ -6,8 +6,8 @@
 #ifndef FAKE_H
 #define FAKE_H
 
+#include "net/transport.h"
 #include "plock.h"
-#include "transport.h"
 
 #include <poll.h>
 

@@ -1,9 +1,9 @@
 /* Leases and stores of the tests: how they are used, and that nothing is left of them. */
 #include "fake.h"
 
-#include "memory.h"
+#include "base/memory.h"
+#include "runtime/waker.h"
 #include "test.h"
-#include "waker.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 
 #include "test.h"
 
-#include "process.h"
-#include "store.h"
-#include "worker.h"
+#include "base/process.h"
+#include "redis/store.h"
+#include "runtime/worker.h"
 
 #include <poll.h>
 #include <stdatomic.h>

@@ -4,8 +4,8 @@
 #include "loopback.h"
 #include "test.h"
 
-#include "memory.h"
-#include "store.h"
+#include "base/memory.h"
+#include "redis/store.h"
 
 #include <netdb.h>
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
 #include "fake.h"
 #include "test.h"
 
-#include "channel.h"
-#include "memory.h"
-#include "process.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/channel.h"
 
 #include <poll.h>
 #include <stdio.h>

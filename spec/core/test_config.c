@@ -1,8 +1,8 @@
 /* What a store's URL may say, and the options. */
 #include "test.h"
 
-#include "config.h"
-#include "memory.h"
+#include "base/memory.h"
+#include "net/config.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* URLs that are refused: the error names the part that is wrong, and never repeats what may be a secret. */
 #include "test.h"
 
-#include "config.h"
+#include "net/config.h"
 
 #include <stdlib.h>
 #include <string.h>

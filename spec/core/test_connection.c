@@ -2,9 +2,9 @@
 #include "fake.h"
 #include "test.h"
 
-#include "connection.h"
-#include "memory.h"
-#include "store.h"
+#include "base/memory.h"
+#include "net/connection.h"
+#include "redis/store.h"
 
 #include <poll.h>
 #include <stdio.h>

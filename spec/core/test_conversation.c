@@ -2,8 +2,8 @@
 #include "fake.h"
 #include "test.h"
 
-#include "memory.h"
-#include "store.h"
+#include "base/memory.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>

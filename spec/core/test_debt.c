@@ -3,10 +3,10 @@
 #include "fake_native.h"
 #include "test.h"
 
-#include "debt.h"
-#include "memory.h"
-#include "process.h"
-#include "store.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/debt.h"
+#include "redis/store.h"
 
 #include <stdatomic.h>
 #include <string.h>

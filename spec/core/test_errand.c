@@ -2,8 +2,8 @@
 #include "fake.h"
 #include "test.h"
 
-#include "errand.h"
-#include "process.h"
+#include "base/process.h"
+#include "redis/errand.h"
 
 #include <string.h>
 

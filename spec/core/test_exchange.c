@@ -2,7 +2,7 @@
 #include "fake.h"
 #include "test.h"
 
-#include "exchange.h"
+#include "redis/exchange.h"
 
 #include <string.h>
 

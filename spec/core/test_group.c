@@ -2,8 +2,8 @@
 #include "fake.h"
 #include "test.h"
 
-#include "process.h"
-#include "store.h"
+#include "base/process.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>

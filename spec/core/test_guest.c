@@ -1,11 +1,11 @@
 /* Guests: a thread that waits for what the native thread would do does it itself, and hands it back when it leaves. */
 #include "test.h"
 
-#include "memory.h"
+#include "base/memory.h"
+#include "base/process.h"
 #include "plock/want.h"
-#include "process.h"
-#include "waker.h"
-#include "worker.h"
+#include "runtime/waker.h"
+#include "runtime/worker.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -2,9 +2,9 @@
 #include "fake.h"
 #include "test.h"
 
+#include "base/process.h"
 #include "plock/inquiry.h"
-#include "process.h"
-#include "store.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>

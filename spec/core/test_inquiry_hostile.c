@@ -2,11 +2,11 @@
 #include "fake.h"
 #include "test.h"
 
+#include "base/memory.h"
+#include "base/process.h"
+#include "net/reply.h"
 #include "plock/inquiry.h"
-#include "memory.h"
-#include "process.h"
-#include "reply.h"
-#include "store.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>

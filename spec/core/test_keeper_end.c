@@ -2,8 +2,8 @@
 #include "fake_native.h"
 #include "test.h"
 
-#include "keeper.h"
-#include "process.h"
+#include "base/process.h"
+#include "redis/keeper.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Leases that are renewed automatically: short ones cost nothing, long ones are renewed as any other. */
+#include "base/process.h"
 #include "one_watched.h"
-#include "owner.h"
-#include "process.h"
+#include "redis/owner.h"
 #include "test.h"
 
 #include <stdio.h>

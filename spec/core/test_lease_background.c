@@ -3,8 +3,8 @@
 #include "fake.h"
 #include "test.h"
 
-#include "process.h"
-#include "store.h"
+#include "base/process.h"
+#include "redis/store.h"
 
 #include <stdatomic.h>
 #include <string.h>

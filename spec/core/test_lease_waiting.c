@@ -2,8 +2,8 @@
 #include "fake_native.h"
 #include "test.h"
 
-#include "pool.h"
-#include "store.h"
+#include "net/pool.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "fake.h"
 #include "test.h"
 
-#include "line.h"
-#include "memory.h"
+#include "base/memory.h"
+#include "redis/line.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The embedded store: leases of one process and of several, one after the other. */
 #include "local_support.h"
 
-#include "memory.h"
+#include "base/memory.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The embedded store: processes that die, at every step of whatever they do, and those who wait for what they held. */
 #include "local_support.h"
 
-#include "local_map.h"
+#include "local/local_map.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* The embedded store's file: which one is taken, which is refused, which is made anew, and what harm done to it comes to. */
 #include "local_support.h"
 
-#include "local_map.h"
+#include "local/local_map.h"
 
 #include <errno.h>
 #include <fcntl.h>

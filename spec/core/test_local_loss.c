@@ -1,7 +1,7 @@
 /* The embedded store: its file is not what it was any more. Whatever became of it, every lease in it is lost, and says so. */
 #include "local_support.h"
 
-#include "local_make.h"
+#include "local/local_make.h"
 
 #include <fcntl.h>
 #include <ftw.h>

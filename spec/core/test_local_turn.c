@@ -1,8 +1,8 @@
 /* The embedded store: who waits, and whose turn comes when something else has happened. */
 #include "local_support.h"
 
-#include "local_line.h"
-#include "platform.h"
+#include "base/platform.h"
+#include "local/local_line.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* The embedded store: what the native thread does for leases that are held, and processes that stop where they should not. */
 #include "local_support.h"
 
-#include "local_map.h"
+#include "local/local_map.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* Sleeping at a word that processes share: what wakes, and how it is where the system has no such thing. */
 #include "local_support.h"
 
-#include "nook.h"
+#include "runtime/nook.h"
 
 #include <poll.h>
 #include <pthread.h>

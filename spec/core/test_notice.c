@@ -1,10 +1,10 @@
 /* Notices: what happened to leases, in order, for whoever listens. */
 #include "test.h"
 
-#include "memory.h"
-#include "notice.h"
-#include "process.h"
-#include "waker.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "runtime/notice.h"
+#include "runtime/waker.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #include "scenarios.h"
 #include "test.h"
 
-#include "memory.h"
+#include "base/memory.h"
 
 static void starve_each(const scenario *scenarios, unsigned count) {
     for (unsigned i = 0; i < count; i++) {

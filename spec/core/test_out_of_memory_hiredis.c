@@ -2,8 +2,8 @@
 #include "scenarios.h"
 #include "test.h"
 
-#include "memory.h"
-#include "reply.h"
+#include "base/memory.h"
+#include "net/reply.h"
 
 #include <dlfcn.h>
 #include <hiredis/hiredis.h>

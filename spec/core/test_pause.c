@@ -1,7 +1,7 @@
 /* How long to wait before the next look or attempt. */
 #include "test.h"
 
-#include "pause.h"
+#include "base/pause.h"
 
 enum { SAMPLES = 200 };
 

@@ -2,10 +2,10 @@
 #include "fake.h"
 #include "test.h"
 
-#include "memory.h"
-#include "pool.h"
-#include "store.h"
-#include "waker.h"
+#include "base/memory.h"
+#include "net/pool.h"
+#include "redis/store.h"
+#include "runtime/waker.h"
 
 #include <poll.h>
 #include <stdio.h>

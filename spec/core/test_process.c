@@ -1,7 +1,7 @@
 /* This process: who it is, what a fork changes, and threads that leave signals alone. */
 #include "test.h"
 
-#include "process.h"
+#include "base/process.h"
 
 #include <pthread.h>
 #include <sched.h>

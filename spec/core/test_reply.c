@@ -1,7 +1,7 @@
 /* Replies that a server may send: every type, in pieces of every size, one after the other. */
 #include "test.h"
 
-#include "reply.h"
+#include "net/reply.h"
 
 #include <stdio.h>
 #include <string.h>

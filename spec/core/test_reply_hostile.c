@@ -1,8 +1,8 @@
 /* Replies that no honest server sends: a protocol error at once, whatever they announce. */
 #include "test.h"
 
-#include "memory.h"
-#include "reply.h"
+#include "base/memory.h"
+#include "net/reply.h"
 
 #include <stdlib.h>
 #include <string.h>

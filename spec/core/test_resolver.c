@@ -2,10 +2,10 @@
 #include "fake.h"
 #include "test.h"
 
-#include "memory.h"
-#include "resolver.h"
-#include "store.h"
-#include "waker.h"
+#include "base/memory.h"
+#include "net/resolver.h"
+#include "redis/store.h"
+#include "runtime/waker.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

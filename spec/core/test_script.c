@@ -1,7 +1,7 @@
 /* The scripts inside the library are those in core/scripts, and carry the names that Redis gives them. */
 #include "test.h"
 
-#include "script.h"
+#include "redis/script.h"
 
 #include <openssl/evp.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* What a server's error means, in the words of Redis 6.2, Redis 7 and Valkey. */
 #include "test.h"
 
-#include "reply.h"
+#include "net/reply.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The list of statuses: names, texts and the three judgements. */
 #include "test.h"
 
-#include "failure.h"
+#include "base/failure.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 #include "fake.h"
 #include "test.h"
 
-#include "memory.h"
-#include "request.h"
-#include "subject.h"
+#include "base/memory.h"
+#include "redis/request.h"
+#include "redis/subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Owner tokens and the random numbers under them. */
 #include "test.h"
 
-#include "random.h"
-#include "script.h"
+#include "base/random.h"
+#include "redis/script.h"
 #include "thread_state.h"
 
 #include <openssl/err.h>

@@ -3,8 +3,8 @@
 #include "loopback.h"
 #include "test.h"
 
-#include "resolver.h"
-#include "transport.h"
+#include "net/resolver.h"
+#include "net/transport.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

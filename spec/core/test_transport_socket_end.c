@@ -2,8 +2,8 @@
 #include "loopback.h"
 #include "test.h"
 
-#include "memory.h"
-#include "transport.h"
+#include "base/memory.h"
+#include "net/transport.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include "thread_state.h"
 #include "tls_pair.h"
 
-#include "connection.h"
-#include "memory.h"
+#include "base/memory.h"
+#include "net/connection.h"
 
 #include <poll.h>
 #include <signal.h>

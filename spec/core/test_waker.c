@@ -1,10 +1,10 @@
 /* Wakers: rung by one thread, heard by another, and quiet afterwards. */
 #include "test.h"
 
-#include "memory.h"
+#include "base/memory.h"
+#include "base/process.h"
 #include "plock/want.h"
-#include "process.h"
-#include "waker.h"
+#include "runtime/waker.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,8 +2,8 @@
 #include "one_watched.h"
 #include "test.h"
 
-#include "keeper.h"
-#include "process.h"
+#include "base/process.h"
+#include "redis/keeper.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "one_watched.h"
 #include "test.h"
 
-#include "keeper.h"
+#include "redis/keeper.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 #include "fake.h"
 #include "test.h"
 
-#include "memory.h"
-#include "process.h"
-#include "waker.h"
-#include "worker.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "runtime/waker.h"
+#include "runtime/worker.h"
 
 #include <poll.h>
 #include <pthread.h>

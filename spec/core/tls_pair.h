@@ -2,8 +2,8 @@
 #ifndef TLS_PAIR_H
 #define TLS_PAIR_H
 
+#include "net/transport.h"
 #include "tls_server.h"
-#include "transport.h"
 
 typedef struct tls_pair {
     tls_server server;

@@ -6,9 +6,9 @@
 
 #include "fake.h"
 
-#include "channel.h"
-#include "memory.h"
-#include "process.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/channel.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "fake.h"
 
-#include "memory.h"
-#include "waker.h"
+#include "base/memory.h"
+#include "runtime/waker.h"
 
 #include <stdint.h>
 #include <stdio.h>

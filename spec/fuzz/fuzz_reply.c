@@ -4,9 +4,9 @@
  * Input: one byte that says how to cut, then the stream. */
 #include "fuzz.h"
 
-#include "reply.h"
+#include "net/reply.h"
 
-#include "memory.h"
+#include "base/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -32,6 +32,7 @@
 
 #include "plock/status.h"
 #include "plock/clock.h"
+#include "plock/process.h"
 #include "plock/digest.h"
 #include "plock/config.h"
 #include "plock/store.h"

@@ -7,11 +7,9 @@
 
 #include "plock/operation.h"
 #include "plock/store.h"
+#include "plock/turn.h"
 
 typedef struct plock_lease plock_lease;
-
-#define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter one is over before it can be relied on */
-#define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a lock that lasts longer is a mistake, and would be one for ever */
 
 #define PLOCK_SHARE_MAX 6 /* bytes: "s65535" */
 
@@ -128,5 +126,8 @@ const plock_error *plock_lease_error(const plock_lease *lease);
 /* Carries the operation on until it is done, or the wait is interrupted (plock/operation.h). */
 PLOCK_MUST_USE plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context);
 plock_operation plock_lease_operation(plock_lease *lease);
+
+/* For threads that share the lease (plock/turn.h). */
+plock_place_in_turn plock_lease_turn(plock_lease *lease);
 
 #endif

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "plock/operation.h"
+#include "plock/turn.h"
 
 typedef struct plock_local plock_local;
 typedef struct plock_local_lease plock_local_lease;
@@ -101,6 +102,9 @@ PLOCK_MUST_USE plock_status plock_local_lease_step(plock_local_lease *lease, plo
 
 /* The operation under way, for plock_carry_on. */
 plock_operation plock_local_lease_operation(plock_local_lease *lease);
+
+/* For threads that share the lease (plock/turn.h). */
+plock_place_in_turn plock_local_lease_turn(plock_local_lease *lease);
 
 /* Gives up the operation under way; an acquire leaves nothing behind. */
 void plock_local_lease_cancel(plock_local_lease *lease);

@@ -6,9 +6,6 @@
 
 typedef struct plock_store plock_store;
 
-/* Once per process, before anything else; safe to repeat. plock_store_open does it, too. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
-PLOCK_MUST_USE plock_status plock_initialize(void);
-
 /* Takes the config over, also where it fails. Does no I/O. Returns PLOCK_OK, PLOCK_BAD_CONFIG (options that do not go
  * together) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *config, plock_error *error);

@@ -5,8 +5,9 @@
 #ifndef PLOCK_TURN_H
 #define PLOCK_TURN_H
 
-#include "plock/group.h"
-#include "plock/local.h"
+#include <stddef.h>
+
+#include "plock/operation.h"
 
 /* A place in the line for one lease. Its fields are the engine's. */
 typedef struct plock_place_in_turn plock_place_in_turn;
@@ -15,9 +16,6 @@ struct plock_place_in_turn {
     const void *lease;
     bool (*busy)(const void *lease);
 };
-
-plock_place_in_turn plock_lease_turn(plock_lease *lease);
-plock_place_in_turn plock_local_lease_turn(plock_local_lease *lease);
 
 /* An operation that begins when all of its leases are free. What the caller sets comes first. */
 typedef struct plock_lease_use {

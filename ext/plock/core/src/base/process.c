@@ -1,0 +1,152 @@
+#include "base/process.h"
+
+#include "base/platform.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef PLOCK__GETTID
+#include <sys/syscall.h>
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Steps that are under way, and whether a thread waits for their end to fork. Each side first says what it does and then looks
+ * at the other, so that not both overlook one another; who has to wait does so with the lock, for `changed`. */
+static atomic_uint steps;
+static atomic_bool forking;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static atomic_uint generation = 1;
+
+void plock__enter(void) {
+    (void)pthread_mutex_lock(&lock);
+}
+
+void plock__leave(void) {
+    (void)pthread_mutex_unlock(&lock);
+}
+
+unsigned plock__generation(void) {
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+static void tell_waiting(void) {
+    plock__enter();
+    (void)pthread_cond_broadcast(&changed);
+    plock__leave();
+}
+
+void plock__begin_step(void) {
+    for (;;) {
+        atomic_fetch_add(&steps, 1);
+        if (!atomic_load(&forking)) return;
+        plock__end_step();
+        plock__enter();
+        while (atomic_load(&forking)) (void)pthread_cond_wait(&changed, &lock);
+        plock__leave();
+    }
+}
+
+void plock__end_step(void) {
+    if (atomic_fetch_sub(&steps, 1) == 1 && atomic_load(&forking)) tell_waiting();
+}
+
+/* --- fork --- */
+
+static plock__child_handler handlers[12]; /* more than there are modules that forget something */
+static unsigned handler_count;
+
+void plock__on_fork(plock__child_handler handler) {
+    plock__enter(); /* a fork holds the lock */
+    handlers[handler_count++] = handler;
+    plock__leave();
+}
+
+/* The lock stays taken across the fork. */
+static void before_fork(void) {
+    plock__enter();
+    atomic_store(&forking, true);
+    while (atomic_load(&steps) > 0) (void)pthread_cond_wait(&changed, &lock);
+}
+
+static void in_parent(void) {
+    atomic_store(&forking, false);
+    (void)pthread_cond_broadcast(&changed);
+    plock__leave();
+}
+
+static void in_child(void) {
+    atomic_fetch_add(&generation, 1);
+    for (unsigned i = 0; i < handler_count; i++) handlers[i]();
+    atomic_store(&steps, 0); /* one that was about to find out that it has to wait, in the parent */
+    atomic_store(&forking, false);
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
+    plock__leave();
+}
+
+int plock__watch_forks(void) {
+    return pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* --- identity --- */
+
+static uint64_t thread_number(void) {
+#if defined(PLOCK__GETTID)
+    return (uint64_t)syscall(SYS_gettid);
+#elif defined(__APPLE__)
+    uint64_t number = 0;
+    (void)pthread_threadid_np(NULL, &number);
+    return number;
+#else
+    return (uint64_t)(uintptr_t)pthread_self();
+#endif
+}
+
+uint64_t plock__thread_number(void) {
+    static _Thread_local struct {
+        unsigned generation;
+        uint64_t number;
+    } known;
+    if (known.generation != plock__generation()) {
+        known.number = thread_number();
+        known.generation = plock__generation();
+    }
+    return known.number;
+}
+
+const char *plock__identity(size_t *length) {
+    static _Thread_local struct {
+        unsigned generation;
+        size_t length;
+        char text[PLOCK__IDENTITY_MAX];
+    } known;
+    if (known.generation != plock__generation()) {
+        char host[65] = "";
+        if (gethostname(host, sizeof host - 1) || !*host) memcpy(host, "unknown", sizeof "unknown");
+        for (char *c = host; *c; c++)
+            if (*c <= ' ' || *c > '~') *c = '_';
+        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host, (long)getpid(), (unsigned long long)plock__thread_number());
+        known.length = written > 0 ? (size_t)written : 0; /* 64 + 2 × 20 + 2 always fits */
+        known.generation = plock__generation();
+    }
+    *length = known.length;
+    return known.text;
+}
+
+/* --- native threads --- */
+
+int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* a new thread inherits the mask */
+    if (failed) return failed;
+    failed = pthread_create(thread, NULL, body, argument);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}

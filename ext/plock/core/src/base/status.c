@@ -1,0 +1,92 @@
+#include "plock/status.h"
+
+#include "base/failure.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FINAL, RETRY };
+enum { NEVER, PERHAPS };
+enum { DROPS, KEEPS };
+
+static const struct {
+    const char *name, *text;
+    plock_kind kind;
+    bool retries, leaves_doubt, keeps_connection;
+} LIST[] = {
+#define X(name, kind, another_try, carried_out, connection, text) {#name, text, PLOCK_KIND_##kind, another_try, carried_out, connection},
+    PLOCK_STATUSES(X)
+#undef X
+};
+enum { STATUSES = sizeof LIST / sizeof *LIST };
+
+const char *plock_status_name(plock_status status) {
+    static _Thread_local char lower[32];
+    const char *name = (unsigned)status < STATUSES ? LIST[status].name : "UNKNOWN";
+    size_t i = 0;
+    for (; name[i] && i + 1 < sizeof lower; i++) lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+    lower[i] = 0;
+    return lower;
+}
+
+const char *plock_status_text(plock_status status) {
+    return (unsigned)status < STATUSES ? LIST[status].text : "unknown status";
+}
+
+plock_kind plock_status_kind(plock_status status) {
+    return (unsigned)status < STATUSES ? LIST[status].kind : PLOCK_KIND_MISUSE;
+}
+
+bool plock_status_retries(plock_status status) {
+    return (unsigned)status < STATUSES && LIST[status].retries;
+}
+
+bool plock_status_unreachable(plock_status status) {
+    switch (status) {
+    case PLOCK_RESOLVE:
+    case PLOCK_CONNECT:
+    case PLOCK_DISCONNECTED:
+    case PLOCK_SILENT:
+    case PLOCK_FULL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool plock_status_leaves_doubt(plock_status status) {
+    return (unsigned)status >= STATUSES || LIST[status].leaves_doubt;
+}
+
+bool plock_status_keeps_connection(plock_status status) {
+    return (unsigned)status < STATUSES && LIST[status].keeps_connection;
+}
+
+/* --- describing a failure (failure.h) --- */
+
+plock_status plock__fail(plock_error *error, plock_status status, const char *format, ...) {
+    if (!error) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    error->status = status;
+    (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+plock_status plock__fail_plainly(plock_error *error, plock_status status) {
+    return plock__fail(error, status, "%s", plock_status_text(status));
+}
+
+plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing, int code) {
+    if (code == EMFILE || code == ENFILE) status = PLOCK_DESCRIPTORS;
+    char text[96] = "";
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    const char *words = strerror_r(code, text, sizeof text);
+#else
+    const char *words = strerror_r(code, text, sizeof text) == 0 ? text : "unknown error";
+#endif
+    return plock__fail(error, status, "%s: %s", doing, words);
+}

@@ -1,0 +1,311 @@
+/* Acquiring a lease of a local store, step by step: asking, standing in line, taking one's turn. */
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+#include "runtime/waker.h"
+
+plock_text plock__local_owner(const plock_local_lease *lease) {
+    size_t length;
+    const char *owner = plock_local_lease_owner(lease, &length);
+    return plock__text(owner, length);
+}
+
+plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
+    *text = owner;
+    *digested = owner.length > PLOCK__LOCAL_OWNER_MAX;
+    if (!*digested) return PLOCK_OK;
+    *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX); /* 160 bits of it are enough to tell owners apart */
+    return plock_digest(owner.bytes, owner.length, NULL, 0, room);
+}
+
+/* What is renewed needs no end in time: it ends with its process, or where it was bounded. */
+plock_ns plock__local_lasts(const plock_local_lease *lease) {
+    if (!lease->terms.renews) return lease->ttl;
+    return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
+}
+
+plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
+    const plock_local_terms *terms = &lease->terms;
+    *wish = (plock__local_wish){.ttl = lease->ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
+                                .watched = lease->care == PLOCK__WATCHED, .label = plock__text(terms->label, terms->label_length),
+                                .thread = (int64_t)plock__thread_number(), .lease = lease->care || terms->wait ? lease : NULL};
+    return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
+}
+
+/* Reads what the claim says; it is ours. */
+void plock__local_date(plock_local_lease *lease, plock_ns now) {
+    const plock__local_claim *claim = &lease->map->claims[lease->claim];
+    lease->held = true;
+    lease->fence = claim->fence;
+    const plock_ns until = atomic_load(&claim->until);
+    lease->acquired_at = lease->contended && until != PLOCK_NEVER ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least) : now;
+    plock__local_seen_until(lease, until, lease->acquired_at);
+    lease->waited = lease->acquired_at - lease->began_at;
+}
+
+/* The claim that was just made. */
+void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
+    lease->claim = claim;
+    lease->serial = plock__serial(&lease->map->claims[claim]);
+}
+
+static plock_status fail(plock_local_lease *lease, plock_status status) {
+    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, false); /* what became of it is not known, or not wanted any more */
+    plock__local_give_bell_back(lease);
+    plock__local_dismiss(lease);
+    return plock__local_finish_without(lease, status);
+}
+
+static plock_status refused(plock_local_lease *lease) {
+    return fail(lease, plock__fail_plainly(&lease->error, PLOCK_REFUSED));
+}
+
+static plock_status holds(plock_local_lease *lease) {
+    plock__local_give_bell_back(lease);
+    lease->doing = PLOCK__IDLE;
+    return PLOCK_OK;
+}
+
+/* In the section. PLOCK_REFUSED: somebody is inside or before us. */
+static plock_status claim(plock_local_lease *lease, const plock__local_wish *wish, bool waits, plock_ns now) {
+    plock__local_map *map = lease->map;
+    uint32_t key = plock__local_find(map, &lease->name), made;
+    if (key != PLOCK__LOCAL_NONE) {
+        plock__local_tidy(map, key, now);
+        if (!plock__key(map, key)->length) key = PLOCK__LOCAL_NONE;
+    }
+    plock_status status = PLOCK_OK;
+    const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wish->mode, wish->limit);
+    if (!admitted) lease->contended = true;
+    if (!admitted && !waits) return PLOCK_REFUSED;
+    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->error);
+    if (!status) status = plock__local_claim_key(map, key, wish, !admitted, now, &made, &lease->error);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wish, waits, now);
+    if (status) return status;
+    plock__local_has_claim(lease, made);
+    return admitted ? PLOCK_OK : PLOCK_AGAIN;
+}
+
+/* He waits in line; in the section, so that nobody lets him in before he is known. */
+static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
+    plock__enter();
+    lease->place = PLOCK__WAITS;
+    lease->look_at = PLOCK_NEVER;
+    plock__local_register(lease);
+    plock__leave();
+    lease->doing = PLOCK__STANDS_IN_LINE;
+    if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
+}
+
+/* What somebody needs to wait: the attendant, and a bell of his own. */
+static plock_status prepare_to_wait(plock_local_lease *lease) {
+    const plock_status status = plock__local_attend(lease->map, &lease->error);
+    if (status || lease->bell) return status;
+    plock_waker *bell = plock_waker_take();
+    if (!bell) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
+    plock__enter();
+    lease->bell = bell;
+    plock__leave();
+    return PLOCK_OK;
+}
+
+/* The file, or a folder above it, may be back in a moment, or this process may let go of what it has lost: whoever has patience waits for that,
+ * as long as for a server that is away. */
+static bool rides_out(plock_local_lease *lease, plock_want *want) {
+    const plock_ns now = plock_now();
+    if (!lease->away_since) lease->away_since = now;
+    *want = (plock_want){.fd = -1, .deadline = now + 10 * PLOCK_MILLISECOND};
+    return want->deadline < lease->patience_ends && now - lease->away_since < PLOCK_LOCAL_PATIENCE;
+}
+
+static plock_status ask(plock_local_lease *lease, plock_want *want) {
+    plock__local_wish wish;
+    plock__local_outlook outlook;
+    char room[PLOCK_DIGEST_HEX];
+    plock_status status = plock__local_use_for(lease);
+    /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
+    const bool went_over = status == PLOCK_PROTOCOL && lease->contended;
+    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, want)) return PLOCK_AGAIN;
+    lease->away_since = 0;
+    if (!status) status = plock__local_wish_of(lease, &wish, room);
+    if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
+    while (!status) {
+        const plock_ns now = plock_now();
+        status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
+        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+        if (status) break;
+        const plock_status answer = claim(lease, &wish, lease->bell, now);
+        if (answer == PLOCK_OK) {
+            plock__local_date(lease, now);
+            lease->place = PLOCK__HOLDS;
+        }
+        if (answer == PLOCK_AGAIN) queue(lease, &outlook, now);
+        status = plock__local_leave(lease->map, &lease->error);
+        if (status) break;
+        if (answer == PLOCK_REFUSED) {
+            if (!lease->terms.wait) return refused(lease);
+            status = prepare_to_wait(lease);
+            continue; /* once more */
+        }
+        if (answer == PLOCK_AGAIN) {
+            plock__local_heed(lease, &outlook);
+            if (lease->care == PLOCK__WATCHED) plock__local_watch(lease);
+            return PLOCK_AGAIN;
+        }
+        if (answer == PLOCK_OK) {
+            plock__local_has_begun(lease);
+            return holds(lease);
+        }
+        status = answer;
+    }
+    lease->held = false;
+    return fail(lease, status);
+}
+
+/* PLOCK_OK: he was let in, and may have lost what he was given since. */
+static plock_status outcome(plock_local_lease *lease) {
+    plock__enter();
+    const enum plock__local_place place = lease->place;
+    plock__leave();
+    if (place == PLOCK__WAITS) return PLOCK_AGAIN;
+    return place == PLOCK__HOLDS || place == PLOCK__LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
+}
+
+/* In the section. */
+static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
+    if (!plock__local_still(lease, PLOCK__HANDED)) return;
+    plock__local_take_turn(lease->map, lease->claim, now);
+}
+
+/* Patience is over. PLOCK_OK: he was let in meanwhile. */
+static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
+    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
+    if (status) return status;
+    const bool let_in = plock__local_let_in(lease);
+    const bool waits = plock__local_still(lease, PLOCK__WAITING);
+    take_if_handed_over(lease, now);
+    if (waits) {
+        map->lease_of[lease->claim] = NULL;
+        plock__local_end_claim(map, lease->claim, now);
+    }
+    status = plock__local_leave(map, &lease->error);
+    if (let_in && !status) plock__local_granted(lease);
+    if (status || let_in) return status;
+    return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
+}
+
+/* Unless the native thread has done so. PLOCK_AGAIN: the section is taken. */
+static plock_status take(plock_local_lease *lease, plock_ns now, plock_want *want) {
+    plock__local_map *map = lease->map;
+    if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
+    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    if (status) return status;
+    take_if_handed_over(lease, now);
+    return plock__local_leave(map, &lease->error);
+}
+
+/* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: what it was given is over, for
+ * the thread was kept from it too long, or the file that it waited in is lost. PLOCK_AGAIN or
+ * PLOCK_SILENT as plock__local_go_in. */
+static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_error ignored;
+    if (plock__local_check(map, now, &ignored)) return PLOCK_NOT_OWNER;
+    const plock_status status = take(lease, now, want);
+    if (status) return plock__local_lost(map) ? PLOCK_NOT_OWNER : status;
+    plock__local_date(lease, now);
+    const plock_ns until = atomic_load(&map->claims[lease->claim].until);
+    lease->held = plock__local_still(lease, PLOCK__HELD) && now < until;
+    if (!lease->held) return PLOCK_NOT_OWNER;
+    /* One that is watched from the first moment is known to the native thread by now. */
+    if (lease->care != PLOCK__WATCHED) plock__local_has_turn(lease);
+    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    return PLOCK_OK;
+}
+
+/* Whatever is left of his claim, in a file that is still in its place. */
+static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want *want) {
+    plock__local_map *map = lease->map;
+    plock_status status = plock__local_check(map, now, &lease->error);
+    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
+    if (status) return status;
+    if (plock__local_has_place(lease)) {
+        map->lease_of[lease->claim] = NULL;
+        plock__local_end_claim(map, lease->claim, now);
+    }
+    return plock__local_leave(map, &lease->error);
+}
+
+/* He asks as if he had just come, but for his patience; where the file is missing, in the one that is made anew. */
+static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
+    const plock_ns now = plock_now();
+    const plock_status status = end_claim(lease, now, want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status && !plock__local_lost(lease->map)) return fail(lease, status);
+    const bool ready = plock__local_start_over(lease);
+    if (ready) lease->doing = PLOCK__ASKS;
+    *want = (plock_want){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
+    return PLOCK_AGAIN;
+}
+
+static plock_status lost_place(plock_local_lease *lease) {
+    const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
+    if (loss) return loss;
+    static const char WHY[] = "the place in line was lost: waiting was ended";
+    return plock__fail(&lease->error, PLOCK_DISCONNECTED, WHY);
+}
+
+/* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
+static const plock__nook *nook(plock_local_lease *lease) {
+    plock__local_claim *claim = &lease->map->claims[lease->claim];
+    if (lease->care == PLOCK__WATCHED) return NULL;
+    lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell};
+    return &lease->nook;
+}
+
+/* As outcome, by the word of its claim; where the file was cut off there is none to be read. */
+static plock_status see_turn(const plock_local_lease *lease) {
+    plock_error ignored;
+    const plock_ns now = plock_now();
+    if (plock__local_check(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
+    if (plock__local_check_size_now(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
+    switch (plock__local_state(lease)) {
+    case PLOCK__WAITING: return PLOCK_AGAIN;
+    case PLOCK__HANDED:
+    case PLOCK__HELD: return PLOCK_OK;
+    default: return PLOCK_DISCONNECTED;
+    }
+}
+
+static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
+    plock__waker_hush_if_rung(lease->bell);
+    plock_status status = outcome(lease);
+    if (status == PLOCK_AGAIN) {
+        *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
+                             .helps = true, .nook = nook(lease)};
+        if (want->nook) status = see_turn(lease);
+    }
+    const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
+    if (!patient) status = leave_line(lease, want);
+    if (status == PLOCK_OK) status = take_turn(lease, want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_OK) return holds(lease);
+    const bool over = status == PLOCK_NOT_OWNER, ousted = status == PLOCK_DISCONNECTED && patient;
+    const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
+    if (over || (ousted && !uncalled)) return begin_anew(lease, want);
+    return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
+}
+
+plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want) {
+    if (lease->doing == PLOCK__ASKS) {
+        const plock_status asked = ask(lease, want);
+        if (asked != PLOCK_AGAIN || lease->doing == PLOCK__ASKS) return asked;
+    }
+    return wait_in_line(lease, want);
+}

@@ -1,0 +1,122 @@
+/* Several keys of a local store at once: all, or nothing. */
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+
+static const plock_ns PATIENCE = PLOCK_SECOND;
+
+typedef struct party {
+    plock_local_lease *const *leases;
+    size_t count;
+    plock__local_map *map;
+} party;
+
+static size_t first_taken(const party *p, plock_ns now) {
+    for (size_t i = 0; i < p->count; i++) {
+        const uint32_t key = plock__local_find(p->map, &p->leases[i]->name);
+        if (key == PLOCK__LOCAL_NONE) continue;
+        plock__local_tidy(p->map, key, now);
+        const plock__local_key *found = plock__key(p->map, key);
+        if (found->length && !plock__local_admits(p->map, found, 0, 0)) return i;
+    }
+    return p->count;
+}
+
+static plock_status take_one(const party *p, size_t number, const plock__local_wish *wish, plock_ns now, plock_error *error) {
+    plock_local_lease *lease = p->leases[number];
+    plock__local_wish first = *wish;
+    uint32_t claim, key = plock__local_find(p->map, &lease->name);
+    const bool known = key != PLOCK__LOCAL_NONE; /* silent processes wait for it */
+    plock_status status = PLOCK_OK;
+    first.at_least = 0; /* who dies before he has all is to have none */
+    if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
+    if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
+    if (status) return status;
+    plock__local_has_claim(lease, claim);
+    plock__local_date(lease, now);
+    return PLOCK_OK;
+}
+
+static plock_status take(const party *p, const plock__local_wish *wishes, plock_ns now, plock_error *error) {
+    plock_status status = PLOCK_OK;
+    size_t taken = 0;
+    while (taken < p->count && !(status = take_one(p, taken, &wishes[taken], now, error))) taken++;
+    for (size_t i = 0; i < taken && !status; i++)
+        if (wishes[i].at_least) plock__local_outlives(p->map, plock_after(now, wishes[i].at_least));
+    for (size_t i = 0; i < taken; i++) {
+        plock_local_lease *lease = p->leases[i];
+        if (status) {
+            lease->held = false;
+            p->map->lease_of[lease->claim] = NULL;
+            plock__local_end_claim(p->map, lease->claim, now);
+        } else if (wishes[i].at_least) {
+            p->map->claims[lease->claim].kept_until = plock_after(now, wishes[i].at_least);
+        }
+    }
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now)) return take(p, wishes, now, error);
+    return status;
+}
+
+static plock_status prepare(const party *p, plock__local_wish *wishes, char rooms[][PLOCK_DIGEST_HEX], plock_error *error) {
+    plock_status status = PLOCK_OK;
+    for (size_t i = 0; i < p->count && !status; i++) {
+        plock__local_uses(p->leases[i], plock__local_retain(p->map));
+        status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
+        if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
+        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
+    }
+    return status;
+}
+
+static void forget(const party *p) {
+    for (size_t i = 0; i < p->count; i++) {
+        plock_local_lease *lease = p->leases[i];
+        plock__local_has_used(lease);
+        lease->doing = PLOCK__IDLE;
+    }
+}
+
+static void start(plock_local_lease *lease) {
+    lease->place = PLOCK__HOLDS;
+    lease->doing = PLOCK__IDLE;
+    plock__local_has_begun(lease);
+}
+
+static plock_status acquire(party *p, size_t *refused, plock_want *want, plock_error *error) {
+    plock__local_wish wishes[PLOCK_LOCAL_AT_ONCE_MAX];
+    char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
+    *refused = p->count;
+    plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
+    if (!status) status = prepare(p, wishes, rooms, error);
+    const plock_ns now = plock_now();
+    if (!status) status = plock__local_go_in(p->map, now, plock_after(p->leases[0]->began_at, PATIENCE), want, error);
+    if (!status) {
+        *refused = first_taken(p, now);
+        const plock_status taken = *refused < p->count ? PLOCK_REFUSED : take(p, wishes, now, error);
+        status = plock__local_leave(p->map, error);
+        if (!status) status = taken;
+    }
+    if (p->map) plock__local_release(p->map);
+    for (size_t i = 0; i < p->count && !status; i++) start(p->leases[i]);
+    if (status) forget(p);
+    return status;
+}
+
+plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused, plock_want *want,
+                                     plock_error *error) {
+    plock_local_terms once = *terms;
+    once.wait = 0;
+    if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
+    const plock_ns began_at = leases[0]->began_at; /* of the first time, where this is another one */
+    for (size_t i = 0; i < count; i++) {
+        const plock_status status = plock_local_lease_acquire(leases[i], &once);
+        if (status) return status;
+        if (began_at) leases[i]->began_at = began_at;
+    }
+    party p = {.leases = leases, .count = count};
+    plock__begin_step();
+    const plock_status status = acquire(&p, refused, want, error);
+    plock__end_step();
+    return status;
+}

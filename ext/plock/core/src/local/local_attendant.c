@@ -1,0 +1,449 @@
+/* The attendant: what the native thread does for the claims of this process in a local store. It listens to the bell, hands out what was
+ * granted, and has those look whose time has come. */
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef PLOCK_TESTING
+static _Atomic(void (*)(void)) before[2];
+
+void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
+    atomic_store(&before[moment], happens);
+}
+
+#define BEFORE(moment) \
+    do { \
+        void (*const happens)(void) = atomic_exchange(&before[moment], NULL); \
+        if (happens) happens(); \
+    } while (0)
+#else
+#define BEFORE(moment) ((void)0)
+#endif
+
+/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
+ * told that he has lost his lease is to hear of it within a second. */
+static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
+
+typedef struct death_watch death_watch;
+
+struct plock__local_attendant {
+    plock_job job; /* first, so that both are one address */
+    plock__local_map *map;
+    unsigned generation;
+    bool heard; /* the bell, and has not looked since: its own, as what follows */
+    bool cannot_hear; /* of any process's end */
+
+    /* Under the lock. */
+    bool all_look;
+    plock_ns some_ended_at; /* when it was told last that some process may have */
+    plock_ns looks_at; /* by then; it may find that it need not have */
+    death_watch *watches;
+};
+
+/* --- other processes' ends --- */
+
+struct death_watch {
+    plock_job job;
+    death_watch *next;
+    plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
+    unsigned generation;
+    uint64_t process; /* or ANY */
+    int fd;
+};
+
+/* No process has this number. */
+static const uint64_t ANY = 0;
+
+static plock_status hear_of_some_end(plock_job *job, plock_want *want) {
+    death_watch *watch = (death_watch *)(void *)job;
+    char events[1024];
+    while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        attendant->some_ended_at = plock_now();
+        plock__worker_prod(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant) return PLOCK_OK;
+    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static plock_status hear_of_death(plock_job *job, plock_want *want) {
+    death_watch *watch = (death_watch *)(void *)job;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        plock__worker_prod(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant || job->ready) return PLOCK_OK;
+    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static void end_watch(plock_job *job) {
+    death_watch *watch = (death_watch *)(void *)job;
+    plock__enter();
+    if (watch->attendant && watch->generation == plock__generation()) {
+        death_watch **link = &watch->attendant->watches;
+        while (*link && *link != watch) link = &(*link)->next;
+        if (*link) *link = watch->next;
+    }
+    plock__leave();
+    (void)close(watch->fd);
+    plock__free(watch);
+}
+
+static bool never_busy(const plock_job *job) {
+    (void)job;
+    return true;
+}
+
+/* With the lock held. */
+static bool watches(const plock__local_attendant *attendant, uint64_t process) {
+    const death_watch *watch = attendant->watches;
+    while (watch && watch->process != process) watch = watch->next;
+    return watch;
+}
+
+static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
+    death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
+    if (!watch) {
+        if (fd >= 0) (void)close(fd);
+        return false;
+    }
+    *watch = (death_watch){.job = {.step = process == ANY ? hear_of_some_end : hear_of_death, .destroy = end_watch, .lingers = true, .idle = never_busy},
+                           .generation = plock__generation(), .process = process, .fd = fd};
+    plock__enter();
+    watch->attendant = attendant;
+    watch->next = attendant->watches;
+    attendant->watches = watch;
+    plock__leave();
+    plock__worker_submit(&watch->job);
+    return true;
+}
+
+/* Is any process's end told? Not by the look that begins this, for it may have come before; nor just after one, for the lock is given back
+ * a moment later. */
+static bool watch_all(plock__local_attendant *attendant, plock_ns now) {
+    static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
+    plock__enter();
+    const bool known = watches(attendant, ANY), quiet = now > attendant->some_ended_at + MOMENT;
+    plock__leave();
+    if (!known && !attendant->cannot_hear) attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
+    return known && quiet;
+}
+
+/* False: its end has to be looked for. */
+static bool watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
+    plock__enter();
+    const bool known = watches(attendant, process);
+    plock__leave();
+    if (known) return true;
+    const int fd = plock__local_death_of(attendant->map, process);
+    struct pollfd over = {.fd = fd, .events = POLLIN};
+    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0; /* and yet it counts as alive: somebody shares its life */
+    if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
+    if (fd >= 0) (void)close(fd);
+    return watch_all(attendant, now);
+}
+
+/* --- leases --- */
+
+/* With the lock held. */
+static void attend_by(plock__local_attendant *attendant, plock_ns at) {
+    if (at >= attendant->looks_at) return;
+    attendant->looks_at = at;
+    plock__worker_prod(&attendant->job);
+}
+
+void plock__local_register(plock_local_lease *lease) {
+    if (lease->registered) return;
+    lease->registered = true;
+    lease->next = lease->map->registered;
+    lease->map->registered = lease;
+    if (lease->map->attendant) attend_by(lease->map->attendant, plock_now() + IN_ANY_CASE);
+}
+
+void plock__local_unregister(plock_local_lease *lease) {
+    if (!lease->registered) return;
+    lease->registered = false;
+    for (plock_local_lease **link = &lease->map->registered; *link; link = &(*link)->next)
+        if (*link == lease) {
+            *link = lease->next;
+            return;
+        }
+}
+
+static void prod(plock__local_map *map) {
+    if (map->attendant) plock__worker_prod(&map->attendant->job);
+}
+
+/* With the lock held. */
+static void serve(plock_local_lease *lease) {
+    if (lease->place != PLOCK__WAITS) return;
+    lease->place = PLOCK__HOLDS;
+    plock__local_begin_watch(lease);
+    if (lease->care == PLOCK__WATCHED) plock__worker_prod(&lease->job);
+    else plock__local_unregister(lease);
+    if (lease->bell) plock__worker_ring(lease->bell);
+}
+
+static void oust(plock_local_lease *lease) {
+    if (lease->place == PLOCK__HOLDS && lease->duty) plock__worker_prod(&lease->job);
+    if (lease->place != PLOCK__WAITS) return;
+    lease->place = PLOCK__OUSTED;
+    plock__local_unregister(lease);
+    if (lease->bell) plock__worker_ring(lease->bell);
+}
+
+void plock__local_has_turn(plock_local_lease *lease) {
+    plock__enter();
+    if (lease->place == PLOCK__WAITS) lease->place = PLOCK__HOLDS;
+    plock__local_unregister(lease);
+    plock__leave();
+}
+
+void plock__local_granted(plock_local_lease *lease) {
+    plock__enter();
+    serve(lease);
+    plock__leave();
+}
+
+void plock__local_has_to_look(plock_local_lease *lease) {
+    plock__enter();
+    lease->look_at = 0;
+    prod(lease->map);
+    plock__leave();
+}
+
+void plock__local_taken_away(plock_local_lease *lease) {
+    plock__enter();
+    oust(lease);
+    plock__leave();
+}
+
+/* With the lock held. */
+static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
+    const plock_ns latest = plock_now() + IN_ANY_CASE;
+    look_at = look_at < latest ? look_at : latest;
+    if (look_at < lease->look_at) lease->look_at = look_at;
+    attend_by(attendant, lease->look_at);
+}
+
+/* A lease that has to look, retained, and the place in line that it looks for: by the time it does, it may have left that, and have another
+ * or none. */
+typedef struct looker {
+    plock_local_lease *lease; /* NULL: nobody has to */
+    uint32_t claim;
+    uint64_t serial;
+} looker;
+
+/* With the lock held. */
+static bool there(const plock__local_attendant *attendant, const looker *who) {
+    return who->lease->registered && who->lease->map == attendant->map && who->lease->serial == who->serial;
+}
+
+/* The attendant's step itself does this. */
+static void heed(plock__local_attendant *attendant, const looker *who, const plock__local_outlook *outlook) {
+    const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
+    plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
+    bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX || watch_all(attendant, now);
+    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++) told = watch_process(attendant, outlook->processes[i], now);
+    if (!told && soon < look_at) look_at = soon;
+    plock__enter();
+    if (there(attendant, who) && look_at < who->lease->look_at) who->lease->look_at = look_at;
+    plock__leave();
+}
+
+/* Nobody will ever let him in. */
+static void turn_away(const plock__local_attendant *attendant, const looker *who) {
+    plock__enter();
+    if (there(attendant, who)) oust(who->lease);
+    plock__leave();
+}
+
+/* A thread that waits leaves to it what has to be begun; most often everything is there. */
+void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
+    plock__enter();
+    plock__local_attendant *attendant = lease->map->attendant;
+    bool known = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
+    for (unsigned i = 0; attendant && known && i < outlook->count; i++) known = watches(attendant, outlook->processes[i]);
+    if (attendant && known) look_by(lease, attendant, outlook->look_at);
+    else if (attendant) look_by(lease, attendant, 0);
+    plock__leave();
+}
+
+/* --- steps --- */
+
+/* What has become of the claims, and who has to look. With the lock held. */
+static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
+    plock_local_lease *due = NULL;
+    for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
+        next = lease->next;
+        const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
+        const bool handed = word == plock__word(lease->serial, PLOCK__HANDED);
+        if (word == plock__word(lease->serial, PLOCK__HELD)) {
+            serve(lease);
+        } else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING)) {
+            oust(lease);
+        } else {
+            /* Looking, it takes what was handed over. */
+            const bool changed = atomic_load(&lease->map->claims[lease->claim].look);
+            if (handed || changed) lease->look_at = 0;
+            const bool looks = now >= lease->look_at;
+            if (looks && !due) due = lease;
+            else if (looks) *at = 0;
+            else if (lease->look_at < *at) *at = lease->look_at;
+        }
+    }
+    if (!due) return (looker){.lease = NULL};
+    due->look_at = PLOCK_NEVER;
+    due->references++;
+    return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
+}
+
+static void everybody_looks(plock__local_attendant *attendant) {
+    if (attendant->all_look)
+        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next) lease->look_at = 0;
+    attendant->all_look = false;
+}
+
+/* False: the section was taken. */
+static bool look(plock__local_attendant *attendant, const looker *who) {
+    BEFORE(PLOCK__LOOKS);
+    plock__local_map *map = attendant->map;
+    const plock_ns now = plock_now();
+    plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
+    plock_error ignored = {.status = PLOCK_OK};
+    bool waits = true;
+    plock_status status = plock__local_enter(map, now, &ignored);
+    if (status == PLOCK_OK) {
+        waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
+        status = plock__local_leave(map, &ignored);
+    }
+    if (status == PLOCK_OK || status == PLOCK_AGAIN) {
+        if (waits) heed(attendant, who, &outlook); /* in a moment where the section was taken */
+    } else {
+        turn_away(attendant, who);
+    }
+    plock__local_lease_release(who->lease);
+    return status != PLOCK_AGAIN;
+}
+
+static bool needed(const plock__local_attendant *attendant) {
+    return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
+}
+
+/* Whoever rings does so before what he rings for. So one waits here until he has left the section, or is found dead in it. */
+static bool can_look(plock__local_attendant *attendant, plock_ns now) {
+    plock_error ignored = {.status = PLOCK_OK};
+    if (!attendant->heard) return true;
+    const plock_status status = plock__local_enter(attendant->map, now, &ignored);
+    if (status == PLOCK_AGAIN) return false;
+    attendant->heard = false;
+    return status || plock__local_leave(attendant->map, &ignored) != PLOCK_AGAIN;
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
+    if (job->ready) plock__local_hush(attendant->map->ears);
+    attendant->heard = attendant->heard || job->ready;
+    for (;;) {
+        plock_error ignored;
+        const plock_ns now = plock_now();
+        /* Where it is lost, so is every claim that is reviewed. */
+        const plock_status checked = plock__local_check(attendant->map, now, &ignored);
+        if (!checked) plock__local_give_sign(attendant->map);
+        plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
+        plock__enter();
+        everybody_looks(attendant);
+        const looker due = review(attendant, now, &at);
+        if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
+        /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
+        if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
+        *want = (plock_want){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
+        const bool over = !needed(attendant);
+        if (over) attendant->map->attendant = NULL;
+        plock__leave();
+        if (over) return PLOCK_OK;
+        if (!due.lease) return PLOCK_AGAIN;
+        if (!look(attendant, &due)) {
+            want->deadline = now + PLOCK_MILLISECOND;
+            return PLOCK_AGAIN;
+        }
+    }
+}
+
+static bool idle(const plock_job *job) {
+    return !((const plock__local_attendant *)(const void *)job)->map->registered;
+}
+
+/* --- life --- */
+
+void plock__local_review(plock__local_map *map) {
+    if (map->references == 1U + map->pinned) prod(map);
+}
+
+static void destroy(plock_job *job) {
+    plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
+    plock__local_map *map = attendant->map;
+    BEFORE(PLOCK__IS_FREED);
+    plock__enter();
+    const bool own = attendant->generation == plock__generation();
+    const bool last = own && map->attendant == attendant; /* else it had nobody to attend to, and there may be another one by now */
+    if (last) map->attendant = NULL;
+    for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
+        watch->attendant = NULL;
+        plock__worker_prod(&watch->job);
+    }
+    for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
+        next = lease->next;
+        oust(lease); /* nobody would call him */
+    }
+    plock__leave();
+    plock__local_release(map);
+    plock__free(attendant);
+}
+
+plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
+    plock__enter();
+    const bool attended = map->attendant;
+    plock__leave();
+    if (attended) return PLOCK_OK;
+    plock__local_attendant *made = plock__allocate(sizeof *made);
+    if (!made) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    made->job = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
+    made->generation = plock__generation();
+    made->map = map;
+    made->looks_at = PLOCK_NEVER;
+    int ears[] = {-1, -1};
+    const plock_status status = plock__local_listen(map, ears, error);
+    plock__enter();
+    const bool first = !status && !map->attendant;
+    if (first) {
+        map->attendant = made;
+        map->references++;
+    }
+    if (map->ears[0] < 0) {
+        memcpy(map->ears, ears, sizeof ears);
+        ears[0] = ears[1] = -1;
+    }
+    plock__leave();
+    for (int end = 0; end < 2; end++)
+        if (ears[end] >= 0) (void)close(ears[end]); /* another thread was quicker */
+    if (first) plock__worker_submit(&made->job);
+    else plock__free(made);
+    return status;
+}

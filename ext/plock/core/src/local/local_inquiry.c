@@ -1,0 +1,171 @@
+/* What a local store says about its locks, and a lock taken away from whoever holds it. */
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+
+#include <string.h>
+
+static const plock_ns PATIENCE = PLOCK_SECOND;
+
+/* Into the section, for a call that is repeated where it is taken: how long it has been is told by `since`, of the calling thread. What is
+ * not repeated soon was given up, and this is another one. */
+static plock_status go_in(plock_local *store, plock__local_map **map, plock_want *want, plock_error *error) {
+    static const plock_ns SOON = PLOCK_SECOND / 2;
+    static _Thread_local plock_ns since, last;
+    const plock_ns now = plock_now();
+    if (now - last > SOON) since = 0;
+    last = now;
+    plock_status status = plock__local_use(store, map, error);
+    if (!status) status = plock__local_go_in(*map, now, plock_after(since ? since : now, PATIENCE), want, error);
+    if (status != PLOCK_AGAIN) since = 0;
+    else if (!since) since = now;
+    if (status && *map) plock__local_release(*map);
+    return status;
+}
+
+static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
+    person->waits = plock__state(claim) == PLOCK__WAITING;
+    person->mode = claim->mode;
+    const plock_ns left = atomic_load(&claim->until) - now, most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
+    person->left = person->waits ? 0 : left < most ? left : most;
+    person->fence = person->waits ? 0 : claim->fence;
+    person->since = claim->since;
+    person->pid = claim->pid;
+    person->thread = claim->thread;
+    person->label_length = claim->label_length <= sizeof person->label ? claim->label_length : 0;
+    memcpy(person->label, claim->label, person->label_length);
+}
+
+typedef struct telling {
+    plock_local_person *people;
+    size_t room, count;
+    plock_ns now;
+} telling;
+
+static void tell(plock__local_map *map, telling *t, uint32_t first) {
+    uint32_t steps = 0;
+    for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged; at = plock__claim(map, at)->next) {
+        if (t->count < t->room) describe(&t->people[t->count], plock__claim(map, at), t->now);
+        t->count++;
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+}
+
+/* Who died while he waited is not told, and does not wait. */
+static void bury(plock__local_map *map, uint32_t number, plock_ns now) {
+    uint32_t steps = 0;
+    for (uint32_t at = plock__key(map, number)->first_waiter, next; at != PLOCK__LOCAL_NONE && !map->damaged; at = next) {
+        const plock__local_claim *waiter = plock__claim(map, at);
+        next = waiter->next;
+        const bool last = next == PLOCK__LOCAL_NONE && waiter->previous == PLOCK__LOCAL_NONE;
+        if (!plock__local_alive(map, atomic_load(&waiter->process))) plock__local_end_claim(map, at, now);
+        else continue;
+        if (last || ++steps > map->claim_count) return;
+    }
+}
+
+static plock_status examine(plock_local *store, const plock__local_name *name, telling *t, plock_want *want, plock_error *error) {
+    plock__local_map *map = NULL;
+    plock_status status = go_in(store, &map, want, error);
+    if (status) return status;
+    const uint32_t number = plock__local_find(map, name);
+    t->now = plock_now();
+    if (number != PLOCK__LOCAL_NONE) {
+        bury(map, number, t->now);
+        if (plock__key(map, number)->length) plock__local_tidy(map, number, t->now);
+        const plock__local_key *key = plock__key(map, number);
+        if (key->length) {
+            tell(map, t, key->first_holder);
+            tell(map, t, key->first_waiter);
+        }
+    }
+    status = plock__local_leave(map, error);
+    plock__local_release(map);
+    return status;
+}
+
+plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count, plock_want *want,
+                                 plock_error *error) {
+    plock__local_name name;
+    telling t = {.people = people, .room = room};
+    plock_status status = plock__local_name_key(&name, plock__text(key, length));
+    plock__begin_step();
+    if (!status) status = examine(store, &name, &t, want, error);
+    plock__end_step();
+    *count = t.count;
+    return status;
+}
+
+enum { KEYS_AT_ONCE = 256 };
+
+static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want, plock_error *error) {
+    plock__local_map *map = NULL;
+    bool more = true;
+    for (*length = 0; more && !*length;) {
+        plock_status status = go_in(store, &map, want, error);
+        if (status) return status;
+        const plock_ns now = plock_now();
+        for (unsigned seen = 0; seen < KEYS_AT_ONCE && more && !*length; seen++) {
+            const uint32_t number = *cursor;
+            more = number < map->header->keys_made && number < map->key_count;
+            if (!more) break;
+            ++*cursor;
+            const plock__local_key *found = plock__key(map, number);
+            if (found->length) plock__local_tidy(map, number, now);
+            if (!found->length || found->digested || found->first_holder == PLOCK__LOCAL_NONE || found->length > PLOCK_LOCAL_KEY_MAX) continue;
+            *length = found->length;
+            memcpy(key, found->name, found->length);
+        }
+        status = plock__local_leave(map, error);
+        plock__local_release(map);
+        if (status) return status;
+    }
+    return PLOCK_OK;
+}
+
+plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want, plock_error *error) {
+    plock__begin_step();
+    const plock_status status = next_key(store, cursor, key, length, want, error);
+    plock__end_step();
+    return status;
+}
+
+static bool break_all(plock__local_map *map, const plock__local_name *name, plock_ns now) {
+    const uint32_t number = plock__local_find(map, name);
+    if (number == PLOCK__LOCAL_NONE) return false;
+    plock__local_tidy(map, number, now);
+    const plock__local_key *key = plock__key(map, number);
+    if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
+    /* Those only who are inside now; each one that leaves may let others in. */
+    const uint64_t latest = map->header->serial;
+    const int64_t fence = atomic_load(&map->header->fence);
+    uint32_t steps = 0;
+    plock__local_first_looks(map, key); /* we are not among those whose end he hears of */
+    PLOCK__FAULT();
+    for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
+        const plock__local_claim *held = plock__claim(map, at);
+        const bool was_inside = plock__serial(held) <= latest && held->fence <= fence;
+        const uint32_t next = held->next, alone = key->holders == 1 && key->first_waiter == PLOCK__LOCAL_NONE;
+        if (was_inside) plock__local_end_claim(map, at, now);
+        if (alone || ++steps > map->claim_count) break;
+        at = was_inside ? key->first_holder : next;
+    }
+    return true;
+}
+
+plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_want *want, plock_error *error) {
+    plock__local_name name;
+    plock__local_map *map = NULL;
+    bool held = false;
+    plock_status status = plock__local_name_key(&name, plock__text(key, length));
+    plock__begin_step();
+    if (!status) status = go_in(store, &map, want, error);
+    if (!status) {
+        held = break_all(map, &name, plock_now());
+        status = plock__local_leave(map, error);
+        plock__local_release(map);
+    }
+    plock__end_step();
+    return status ? status : held ? PLOCK_OK : PLOCK_NOT_OWNER;
+}

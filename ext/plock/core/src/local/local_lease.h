@@ -1,0 +1,256 @@
+/* What plock_local_lease and plock_local hold, for the files that know them. */
+#ifndef PLOCK__LOCAL_LEASE_H
+#define PLOCK__LOCAL_LEASE_H
+
+#include "local/local_line.h"
+#include "runtime/later.h"
+#include "runtime/nook.h"
+#include "runtime/worker.h"
+
+/* A third of its time has passed when a lease is renewed. */
+enum { PLOCK__RENEWALS_PER_TTL = 3 };
+
+struct plock_local {
+    plock_local *next;   /* of all in this process; under the lock, as what follows */
+    unsigned references;
+    bool disconnected;
+    plock__local_map *map; /* NULL: none at the moment */
+    const char *remade;
+    unsigned keys;
+    char *path;
+};
+
+/* What the program does with a lease. */
+enum plock__local_operation {
+    PLOCK__IDLE,
+    PLOCK__ASKS, /* for its key … */
+    PLOCK__STANDS_IN_LINE, /* … where he was told to wait */
+    PLOCK__RELEASES,
+    PLOCK__EXTENDS,
+    PLOCK__DOWNGRADES,
+    PLOCK__LEAVES,
+    PLOCK__ADOPTS,
+    PLOCK__RELEASES_OWNED
+};
+
+/* What its claim is, as this process knows it. Whoever asks anew begins with NOBODY. */
+enum plock__local_place {
+    PLOCK__NOBODY, /* To WAITS, HOLDS */
+    PLOCK__WAITS,  /* To HOLDS, OUSTED */
+    PLOCK__OUSTED, /* It waited, and will never be let in. */
+    PLOCK__HOLDS,  /* To LOST */
+    PLOCK__LOST    /* It held, until somebody else or time ended it. */
+};
+
+/* What the native thread does with it. Only local_watch.c changes this. */
+enum plock__local_duty {
+    PLOCK__OFF,           /* Nothing. To WATCHES, ENDS */
+    PLOCK__WATCHES,       /* It renews, and tells of the loss. To STOPS, ENDS */
+    PLOCK__STOPS,         /* Nothing any more, once it comes round to it. To OFF, WATCHES_AGAIN, ENDS_NEXT */
+    PLOCK__WATCHES_AGAIN, /* It stops, and then watches. To WATCHES, STOPS, ENDS_NEXT */
+    PLOCK__ENDS,          /* It ends the claim, as soon as it can. To STOPS, OFF */
+    PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
+};
+
+/* From when on the native thread watches what is held: never, from the first moment, or from when `later` begins, for most leases are not
+ * held for so long. */
+enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
+
+struct plock_local_lease {
+    plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
+    plock_local *store;
+    plock__local_map *map; /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its users */
+    uint64_t id;
+    unsigned generation;
+    uint32_t claim;
+    uint64_t serial;
+
+    /* Under the lock. */
+    unsigned references;
+    bool uses; /* is it one of the map's users? */
+    plock_local_lease *next; /* of those that are registered */
+    bool registered;
+    enum plock__local_place place;
+    enum plock__local_duty duty;
+    plock_ns look_at; /* he waits, and looks then; 0: at once */
+    plock_waker *bell;
+    plock__nook nook;
+    enum plock__local_care care;
+    plock_later later;
+    plock_ns ttl, renew_at;
+
+    /* The program's. */
+    enum plock__local_operation doing;
+    struct plock_place_in_turn *turns; /* who wants to use it next, in order (plock/turn.h) */
+    bool held, contended;
+    char mode;
+    plock_local_terms terms; /* of the operation */
+    plock_ns began_at, deadline, patience_ends;
+    plock_ns away_since; /* there is no file to ask in; 0: there is */
+    plock_ns span; /* new ttl, or how long the key is kept */
+    int64_t fence;
+    plock_ns acquired_at, waited;
+    _Atomic plock_ns valid_until; /* as the program sees it: no later than the claim's end, and for one that is renewed no later than its ttl */
+    plock_error error;
+    size_t owner_length;
+    char *brought; /* NULL: the token */
+    size_t left_length;
+    char *left;    /* the owner whose lease is adopted */
+    char token[PLOCK_TOKEN_LENGTH];
+    size_t key_length;
+    plock__local_name name;
+    char key[];
+};
+
+/* --- local_store.c --- */
+
+/* The map, retained. PLOCK_OK, PLOCK_DISCONNECTED (there is none at the moment), or as plock_local_open. */
+PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map, plock_error *error);
+
+/* The same for a lease, which is one of the map's users from now on. Its own, if it has one. */
+PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
+void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
+
+/* The program has nothing in the map any more. It is given up as soon as the native thread has nothing to do with the lease, either. */
+void plock__local_has_used(plock_local_lease *lease);
+
+/* References to maps that are to be given up, without the lock. */
+typedef struct plock__local_unneeded {
+    plock__local_map *retired, *unused;
+    unsigned count; /* of references to the retired one */
+} plock__local_unneeded;
+
+/* The same in two steps: with the lock held, and then without it. */
+plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
+void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
+
+/* What is to be released then; NULL: it is still needed. With the lock held. */
+plock__local_map *plock__local_unused(plock_local_lease *lease);
+
+/* Gives up a reference, within a step. */
+void plock__local_store_release(plock_local *store);
+
+/* Into the section of it, begun just now. PLOCK_AGAIN with a want: it is taken; not past the deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or
+ * PLOCK_PROTOCOL as plock__local_check. */
+PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error);
+
+/* --- local_lookout.c --- */
+
+/* The map is used, and has no lookout: one begins. */
+void plock__local_post_lookout(plock__local_map *map);
+
+/* --- local_steps.c --- */
+
+/* The operation is over, and nothing of the file is needed any more. Returns the status. */
+PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease, plock_status status);
+
+/* It is released, but its key stays taken until then. In the section. */
+void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
+
+/* --- local_acquire.c --- */
+
+PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want);
+
+/* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
+plock_text plock__local_owner(const plock_local_lease *lease);
+
+/* For how long a claim of the lease is to be held at most where its process lives. */
+plock_ns plock__local_lasts(const plock_local_lease *lease);
+
+/* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
+
+/* The claim is the lease's, and holds. In the section. */
+void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
+void plock__local_date(plock_local_lease *lease, plock_ns now);
+
+/* --- local_lease.c --- */
+
+/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
+void plock__local_let_go(plock_local_lease *lease, bool keeps);
+
+void plock__local_give_bell_back(plock_local_lease *lease);
+
+/* --- local_attendant.c --- */
+
+/* Makes sure that this process hears of what concerns its claims. PLOCK_OK or the failure. */
+PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
+
+/* With the lock held. */
+void plock__local_register(plock_local_lease *lease);
+void plock__local_unregister(plock_local_lease *lease);
+
+/* The lease, which is not watched, holds without having been told so: it is told. */
+void plock__local_has_turn(plock_local_lease *lease);
+
+/* The lease heeds this from now on. */
+void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
+
+/* The map is used less. With the lock held. */
+void plock__local_review(plock__local_map *map);
+
+/* --- local_watch.c --- */
+
+/* It holds, since just now. With the lock held. */
+void plock__local_begin_watch(plock_local_lease *lease);
+
+/* It holds, since just now, and the native thread watches it if it is to do so from the first moment. */
+void plock__local_has_begun(plock_local_lease *lease);
+
+/* The lease waits; the native thread watches it from when it is let in. */
+void plock__local_watch(plock_local_lease *lease);
+
+/* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
+void plock__local_has_lost(plock_local_lease *lease, bool tells);
+
+/* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
+PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
+
+/* It holds. */
+void plock__local_see_to_later(plock_local_lease *lease);
+
+/* There is nothing to watch until the lease is in line or holds again; a file that is lost is let go of. False: not yet, for the native
+ * thread has to put the lease down before. */
+PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
+
+/* It does so no more. */
+void plock__local_dismiss(plock_local_lease *lease);
+
+/* The native thread ends the claim, as soon as it can. */
+void plock__local_hand_over(plock_local_lease *lease);
+
+/* Gives up a reference; and what comes of it when that was the last. */
+void plock__local_lease_release(plock_local_lease *lease);
+void plock__local_lease_destroy(plock_local_lease *lease);
+
+/* It was granted, extended or renewed at that moment, and its claim ends then. */
+static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {
+    const plock_ns renewed = plock_after(from, lease->ttl);
+    atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
+}
+
+/* Does the claim still say so? */
+static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
+    return !plock__local_lost(lease->map) && atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
+}
+
+/* The claim's state; PLOCK__FREE: it is not the lease's any more. */
+static inline unsigned plock__local_state(const plock_local_lease *lease) {
+    if (plock__local_lost(lease->map)) return PLOCK__FREE;
+    const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
+    return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
+}
+
+/* Was it let in, whether it has taken its turn or not? */
+static inline bool plock__local_let_in(const plock_local_lease *lease) {
+    const unsigned state = plock__local_state(lease);
+    return state == PLOCK__HELD || state == PLOCK__HANDED;
+}
+
+/* Is the claim the lease's, held or in line? */
+static inline bool plock__local_has_place(const plock_local_lease *lease) {
+    return plock__local_let_in(lease) || plock__local_still(lease, PLOCK__WAITING);
+}
+
+#endif

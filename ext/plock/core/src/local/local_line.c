@@ -1,0 +1,358 @@
+#include "local/local_line.h"
+
+#include "runtime/nook.h"
+
+#include <string.h>
+#include <time.h>
+
+int64_t plock__local_wall(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+int64_t plock__local_next_fence(plock__local_map *map, int64_t wall) {
+    const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
+    if (last < 0 || last >= PLOCK__LOCAL_FENCE_MAX) {
+        map->damaged = true;
+        return last;
+    }
+    const int64_t fence = last >= wall ? last + 1 : wall;
+    atomic_store_explicit(&map->header->fence, fence, memory_order_relaxed);
+    return fence;
+}
+
+void plock__local_outlives(plock__local_map *map, plock_ns until) {
+    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) >= until) return;
+    atomic_store(&map->header->seen_at, plock_now());
+    PLOCK__FAULT();
+    atomic_store(&map->header->outlives_until, until);
+}
+
+static uint64_t process_of(const plock__local_claim *claim) {
+    return atomic_load_explicit(&claim->process, memory_order_relaxed);
+}
+
+static plock_local_lease *lease_here(plock__local_map *map, const plock__local_claim *claim) {
+    const uint32_t number = plock__claim_number(map, claim);
+    const bool own = process_of(claim) == map->process;
+    return own && number != PLOCK__LOCAL_NONE ? map->lease_of[number] : NULL;
+}
+
+static void ring(plock__local_map *map, const plock__local_claim *claim) {
+    const uint64_t process = process_of(claim);
+    if (!process || process == map->process) return;
+    plock__local_calls *calls = &map->calls;
+    if (!map->calls_later || calls->count == sizeof calls->to / sizeof *calls->to) {
+        plock__local_ring(map, process);
+        return;
+    }
+    calls->to[calls->count].process = process;
+    calls->to[calls->count++].claim = plock__claim_number(map, claim);
+}
+
+/* Who does not sleep at his word, or is somebody else by now, is rung in vain at worst. */
+void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
+    for (unsigned i = 0; i < calls->count; i++) {
+        const uint32_t number = calls->to[i].claim;
+        if (number < map->claim_count && atomic_load(&map->claims[number].asleep)) plock__nook_wake(&map->claims[number].word);
+        else plock__local_ring(map, calls->to[i].process);
+    }
+}
+
+/* How long a process has to take what was handed over to it. */
+static const plock_ns HANDOVER = PLOCK_SECOND;
+
+static bool any(uint32_t number) {
+    return number != PLOCK__LOCAL_NONE;
+}
+
+/* --- looking --- */
+
+static void has_to_look(plock__local_map *map, uint32_t waiter) {
+    if (!any(waiter)) return;
+    plock__local_claim *claim = plock__claim(map, waiter);
+    atomic_store(&claim->look, 1);
+    ring(map, claim);
+    if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
+}
+
+uint32_t plock__local_living(plock__local_map *map, uint32_t waiter) {
+    uint32_t steps = 0;
+    while (any(waiter) && !map->damaged) {
+        const plock__local_claim *claim = plock__claim(map, waiter);
+        if (plock__local_silent_in(map, process_of(claim)) > 0) break;
+        waiter = claim->next;
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    return waiter;
+}
+
+void plock__local_first_looks(plock__local_map *map, const plock__local_key *key) {
+    has_to_look(map, plock__local_living(map, key->first_waiter));
+}
+
+/* --- letting in --- */
+
+static bool inside_allow(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+    if (!any(key->first_holder)) return true;
+    return mode && plock__claim(map, key->first_holder)->mode == mode && (!limit || key->holders < limit);
+}
+
+bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+    if (any(plock__local_living(map, key->first_waiter))) return false;
+    return inside_allow(map, key, mode, limit);
+}
+
+static plock_ns longest(const plock__local_claim *claim) {
+    return claim->lasts > claim->at_least ? claim->lasts : claim->at_least;
+}
+
+/* Its time begins. */
+static void begin(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
+    claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
+    atomic_store_explicit(&claim->until, plock_after(now, longest(claim)), memory_order_relaxed);
+    if (claim->kept_until) plock__local_outlives(map, claim->kept_until);
+}
+
+static void hand_over(plock__local_claim *claim, plock_ns now) {
+    claim->kept_until = 0;
+    atomic_store_explicit(&claim->until, plock_after(now, HANDOVER), memory_order_relaxed);
+}
+
+static void stamp(plock__local_map *map, plock__local_claim *claim) {
+    claim->since = plock__local_wall();
+    claim->fence = plock__local_next_fence(map, claim->since);
+}
+
+void plock__local_take_turn(plock__local_map *map, uint32_t number, plock_ns now) {
+    plock__local_claim *claim = plock__claim(map, number);
+    claim->since = plock__local_wall();
+    begin(map, claim, now);
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__HELD));
+    PLOCK__FAULT();
+}
+
+static void grant(plock__local_map *map, plock__local_key *key, uint32_t number, plock_ns now) {
+    plock__local_claim *claim = plock__claim(map, number);
+    const bool own = process_of(claim) == map->process;
+    ring(map, claim);
+    PLOCK__FAULT();
+    stamp(map, claim);
+    if (own) begin(map, claim, now);
+    else hand_over(claim, now);
+    PLOCK__FAULT();
+    plock__local_unlink_waiter(map, key, number);
+    plock__local_link_holder(map, key, number);
+    PLOCK__FAULT();
+    const unsigned state = own ? PLOCK__HELD : PLOCK__HANDED;
+    atomic_store(&claim->word, plock__word(plock__serial(claim), state));
+    PLOCK__FAULT();
+    if (!map->calls_later && atomic_load(&claim->asleep)) plock__nook_wake(&claim->word);
+    if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
+}
+
+static void let_in(plock__local_map *map, plock__local_key *key, plock_ns now) {
+    bool shared = false;
+    uint32_t first = plock__local_living(map, key->first_waiter);
+    while (any(first) && !map->damaged) {
+        const plock__local_claim *claim = plock__claim(map, first);
+        const uint32_t next = claim->next;
+        if (!inside_allow(map, key, claim->mode, claim->limit)) break;
+        shared = claim->mode != 0;
+        grant(map, key, first, now);
+        first = plock__local_living(map, next);
+    }
+    if (shared) plock__local_first_looks(map, key); /* there may be others inside than those that he watches */
+}
+
+/* --- ending --- */
+
+static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
+    plock__local_claim *claim = plock__claim(map, number);
+    const unsigned state = plock__state(claim);
+    plock_local_lease *lease = lease_here(map, claim);
+    if (state == PLOCK__HANDED || (claim->watched && state == PLOCK__HELD)) ring(map, claim);
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__FREE));
+    PLOCK__FAULT();
+    if (state == PLOCK__WAITING) plock__local_unlink_waiter(map, key, number);
+    else plock__local_unlink_holder(map, key, number);
+    PLOCK__FAULT();
+    if (number < map->claim_count) map->lease_of[number] = NULL;
+    plock__local_drop_claim(map, number);
+    if (lease) plock__local_taken_away(lease);
+}
+
+/* Dropped as soon as nobody is on it. */
+static void settle(plock__local_map *map, uint32_t number, plock__local_key *key, plock_ns now) {
+    let_in(map, key, now);
+    if (!any(key->first_holder) && !any(key->first_waiter) && key->length) plock__local_drop_key(map, number);
+}
+
+void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now) {
+    const uint32_t number = plock__claim(map, claim)->key, successor = plock__claim(map, claim)->next;
+    const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
+    plock__local_key *key = plock__key(map, number);
+    /* He watched the one who leaves, and now has to watch who was before that. */
+    if (waited) has_to_look(map, plock__local_living(map, successor));
+    end(map, key, claim);
+    settle(map, number, key, now);
+}
+
+/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row. */
+static bool alive(plock__local_map *map, uint64_t process) {
+    if (process != map->asked_about) map->lives = plock__local_alive(map, process);
+    map->asked_about = process;
+    return map->lives;
+}
+
+/* By when a holder's claim ends by itself, as far as one knows; its process is looked at. */
+static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
+    const uint64_t process = process_of(claim);
+    const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
+    if (!process || alive(map, process)) return until;
+    if (plock__state(claim) == PLOCK__HANDED) return 0;
+    return claim->kept_until < until ? claim->kept_until : until;
+}
+
+void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
+    plock__local_key *key = plock__key(map, number);
+    uint32_t steps = 0;
+    for (uint32_t at = key->first_holder, next; any(at) && !map->damaged; at = next) {
+        plock__local_claim *claim = plock__claim(map, at);
+        next = claim->next;
+        if (now >= end_of(map, claim)) end(map, key, at);
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    settle(map, number, key, now);
+}
+
+/* Where there is no room: what is over goes. Not often, for it takes long. */
+bool plock__local_sweep(plock__local_map *map, plock_ns now) {
+    static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
+    const uint32_t before = map->header->keys_used;
+    if (map->swept_at && now - map->swept_at < OFTEN) return false;
+    map->swept_at = now;
+    for (uint32_t number = 0; number < map->header->keys_made && number < map->key_count && !map->damaged; number++)
+        if (map->keys[number].length) plock__local_tidy(map, number, now);
+    return map->header->keys_used < before;
+}
+
+/* --- claims --- */
+
+plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wish *wish, bool waits, plock_ns now,
+                                    uint32_t *made, plock_error *error) {
+    plock__local_key *key = plock__key(map, number);
+    const plock_status status = plock__local_make_claim(map, made, error);
+    if (status) {
+        settle(map, number, key, now);
+        return status;
+    }
+    plock__local_claim *claim = plock__claim(map, *made);
+    claim->key = number;
+    claim->ttl = wish->ttl;
+    claim->at_least = wish->at_least;
+    claim->lasts = wish->lasts;
+    claim->thread = wish->thread;
+    claim->pid = map->processes[map->slot].pid;
+    claim->limit = (uint16_t)wish->limit;
+    claim->mode = wish->mode;
+    claim->watched = wish->watched;
+    atomic_store_explicit(&claim->look, 0, memory_order_relaxed);
+    atomic_store_explicit(&claim->asleep, 0, memory_order_relaxed);
+    claim->owner_length = (uint8_t)wish->owner.length;
+    claim->owner_digested = wish->owner_digested;
+    memcpy(claim->owner, wish->owner.bytes, wish->owner.length);
+    claim->label_length = (uint8_t)wish->label.length;
+    if (wish->label.length) memcpy(claim->label, wish->label.bytes, wish->label.length);
+    atomic_store_explicit(&claim->process, map->process, memory_order_relaxed);
+    map->lease_of[*made] = wish->lease;
+    PLOCK__FAULT();
+    if (waits) {
+        plock__local_give_sign(map);
+        claim->since = plock__local_wall();
+        plock__local_link_waiter(map, key, *made, PLOCK__LOCAL_NONE);
+    } else {
+        stamp(map, claim);
+        begin(map, claim, now);
+        PLOCK__FAULT();
+        plock__local_link_holder(map, key, *made);
+    }
+    PLOCK__FAULT();
+    atomic_store(&claim->word, plock__word(++map->header->serial, waits ? PLOCK__WAITING : PLOCK__HELD));
+    PLOCK__FAULT();
+    return PLOCK_OK;
+}
+
+/* --- what a waiter has to heed --- */
+
+static void heed(plock__local_outlook *outlook, const plock__local_map *map, uint64_t process) {
+    if (!process || process == map->process) return;
+    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX; i++)
+        if (outlook->processes[i] == process) return;
+    if (outlook->count < PLOCK__LOCAL_WATCHED_MAX) outlook->processes[outlook->count] = process;
+    outlook->count++;
+}
+
+static void look_by(plock__local_outlook *outlook, plock_ns at) {
+    if (at < outlook->look_at) outlook->look_at = at;
+}
+
+static void heed_holders(plock__local_map *map, const plock__local_key *key, plock_ns now,
+                         plock__local_outlook *outlook) {
+    uint32_t steps = 0;
+    for (uint32_t at = key->first_holder; any(at) && !map->damaged; at = plock__claim(map, at)->next) {
+        plock__local_claim *holder = plock__claim(map, at);
+        look_by(outlook, end_of(map, holder));
+        const bool handed = plock__state(holder) == PLOCK__HANDED; /* taken, it may end before */
+        if (handed) look_by(outlook, plock_after(now, longest(holder)));
+        const uint64_t process = atomic_load(&holder->process);
+        if (process && alive(map, process)) heed(outlook, map, process);
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+}
+
+/* The waiter before this one that is not silent, with when to look at it anew; NONE: there is
+ * none. The dead go. */
+static uint32_t before(plock__local_map *map, plock__local_key *key,
+                       const plock__local_claim *claim, plock_ns now,
+                       plock__local_outlook *outlook) {
+    uint32_t steps = 0;
+    for (uint32_t at = claim->previous, further; any(at) && !map->damaged; at = further) {
+        const plock__local_claim *other = plock__claim(map, at);
+        const uint64_t process = atomic_load(&other->process);
+        const plock_ns silent_in = plock__local_silent_in(map, process);
+        further = other->previous;
+        if (!alive(map, process)) {
+            end(map, key, at);
+        } else if (silent_in > 0) {
+            /* It is not inside yet, so what it is given there ends no earlier than this. */
+            look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
+            look_by(outlook, plock_after(now, silent_in));
+            heed(outlook, map, process);
+            return at;
+        }
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+    return PLOCK__LOCAL_NONE;
+}
+
+bool plock__local_look(plock__local_map *map, uint32_t number, uint64_t serial, plock_ns now, plock__local_outlook *outlook) {
+    plock__local_claim *claim = plock__claim(map, number);
+    const uint64_t waiting = plock__word(serial, PLOCK__WAITING), word = atomic_load(&claim->word);
+    *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
+    if (word == plock__word(serial, PLOCK__HANDED)) {
+        plock__local_take_turn(map, number, now);
+        if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
+    }
+    if (word != waiting) return false;
+    atomic_store(&claim->look, 0);
+    plock__local_key *key = plock__key(map, claim->key);
+    if (any(before(map, key, claim, now, outlook))) return true;
+    plock__local_tidy(map, claim->key, now);
+    if (atomic_load(&claim->word) != waiting) return false;
+    heed_holders(map, key, now, outlook);
+    return !map->damaged;
+}

@@ -1,0 +1,257 @@
+#include "local/local_map.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/platform.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef PLOCK__PIDFD
+#include <sys/syscall.h>
+#endif
+#ifdef PLOCK__INOTIFY
+#include <sys/inotify.h>
+#endif
+
+enum {
+    FIRST_BYTE = 4096, /* of those that are locked; what is written there has nothing to do with it */
+    SLOTS = PLOCK__LOCAL_PROCESSES,
+    BELLS_MAX = 256,
+    PATH_ROOM = 1100
+};
+
+/* --- liveness ---
+ *
+ * The kernel gives a lock on bytes back when the last descriptor of the open file is closed, whatever became of the process; without
+ * such locks, the ones of POSIX, which end with the process. */
+
+#ifdef PLOCK__OFD
+enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
+#else
+enum { SET = F_SETLK, GET = F_GETLK, SHARED = 0 };
+#endif
+
+bool plock__local_life_is_shared(void) {
+    return SHARED;
+}
+
+static struct flock bytes(off_t first, off_t length) {
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};
+}
+
+static bool locked(int fd, off_t first, off_t length) {
+    struct flock lock = bytes(first, length);
+    return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK; /* what cannot be asked counts as alive: nothing is taken from it */
+}
+
+bool plock__local_used(int fd, uint32_t first, uint32_t count) {
+    return locked(fd, (off_t)first, (off_t)count);
+}
+
+void plock__local_leave_place(const plock__local_map *map) {
+    struct flock lock = bytes((off_t)map->slot, 1);
+    lock.l_type = F_UNLCK;
+    (void)fcntl(map->fd, SET, &lock);
+}
+
+bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {
+    return slot == map->slot || locked(map->fd, (off_t)slot, 1);
+}
+
+bool plock__local_alive(const plock__local_map *map, uint64_t process) {
+    if (process == map->process) return true;
+    const uint32_t slot = (uint32_t)(process % SLOTS);
+    return atomic_load(&map->processes[slot].id) == process && slot != map->slot && locked(map->fd, (off_t)slot, 1);
+}
+
+/* --- signs of life --- */
+
+static const plock_ns SILENT_AFTER = PLOCK_SECOND;
+
+static plock_ns awake(void) {
+    struct timespec time;
+    (void)clock_gettime(PLOCK__AWAKE_CLOCK, &time);
+    return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
+}
+
+void plock__local_give_sign(plock__local_map *map) {
+    atomic_store_explicit(&map->processes[map->slot].seen_at, awake(), memory_order_relaxed);
+}
+
+plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process) {
+    if (process == map->process) return SILENT_AFTER;
+    const plock__local_process *other = &map->processes[process % SLOTS];
+    if (atomic_load_explicit(&other->id, memory_order_relaxed) != process) return 0;
+    const plock_ns seen_at = atomic_load_explicit(&other->seen_at, memory_order_relaxed);
+    const plock_ns left = seen_at + SILENT_AFTER - awake();
+    return left > 0 ? left : 0;
+}
+
+/* --- who a process is --- */
+
+static uint64_t name_space_of_pids(void) {
+    struct stat found;
+    return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
+}
+
+/* In clock ticks since boot; 0: not known. What stands before it in the line is a name, which may have blanks and brackets. */
+static uint64_t start_of(long pid) {
+    char path[64], line[512];
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const ssize_t got = read(fd, line, sizeof line - 1);
+    (void)close(fd);
+    line[got > 0 ? got : 0] = 0;
+    const char *at = strrchr(line, ')');
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+#ifdef PLOCK__PIDFD
+int plock__local_death_of(const plock__local_map *map, uint64_t process) {
+    const plock__local_process *other = &map->processes[process % SLOTS];
+    const int32_t pid = other->pid;
+    if (!other->started || other->pids != map->processes[map->slot].pids) return -1;
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) return -1;
+    /* The number may have been given to another process before we asked. */
+    if (atomic_load(&other->id) == process && start_of(pid) == other->started) return fd;
+    (void)close(fd);
+    return -1;
+}
+#else
+int plock__local_death_of(const plock__local_map *map, uint64_t process) {
+    (void)map, (void)process;
+    return -1;
+}
+#endif
+
+#ifdef PLOCK__INOTIFY
+int plock__local_ends(const plock__local_map *map) {
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0 || inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0) return fd;
+    (void)close(fd);
+    return -1;
+}
+#else
+int plock__local_ends(const plock__local_map *map) {
+    (void)map;
+    return -1;
+}
+#endif
+
+plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
+    uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS; /* of many that come at once, each begins elsewhere */
+    for (; tried < SLOTS; tried++) {
+        slot = (first + tried) % SLOTS;
+        struct flock lock = bytes((off_t)slot, 1);
+        if (fcntl(map->fd, SET, &lock) == 0) break;
+        if (errno != EAGAIN && errno != EACCES) return plock__local_unusable(error, map->path, "locking a place in its file", errno);
+    }
+    if (tried == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
+    map->slot = slot;
+    const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
+    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND}; /* of a thousand that come at once, most sleep, or nobody who is inside gets on */
+    plock_status status;
+    while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN && plock_now() < deadline) {
+        (void)nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
+    }
+    if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for three seconds: is it stopped?",
+                                                  plock__local_insider(map), map->path);
+    if (status) return status;
+    if (left_over) plock__local_repair(map);
+    plock__local_process *own = &map->processes[slot];
+    own->pid = (int32_t)getpid();
+    own->started = start_of((long)getpid());
+    own->pids = name_space_of_pids();
+    const uint64_t id = ++map->header->serial * SLOTS + slot;
+    PLOCK__FAULT();
+    atomic_store(&own->id, id);
+    map->process = id;
+    return plock__local_leave(map, error);
+}
+
+/* --- bells: a pipe with a name for each place --- */
+
+static void name_bell(const plock__local_map *map, uint32_t slot, char path[PATH_ROOM]) {
+    (void)snprintf(path, PATH_ROOM, "%s.%u", map->path, slot);
+}
+
+static int open_bell(const char *path, int flags) {
+    struct stat found;
+    const int fd = open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && found.st_uid == geteuid())) return fd;
+    (void)close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
+plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error) {
+    char path[PATH_ROOM];
+    name_bell(map, map->slot, path);
+    if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST) return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
+    const int out = open_bell(path, O_RDONLY), in = out < 0 ? -1 : open_bell(path, O_WRONLY);
+    if (in < 0) {
+        const int code = errno;
+        if (out >= 0) (void)close(out);
+        return plock__fail_errno(error, PLOCK_CONNECT, "opening the local store's bell", code);
+    }
+    ears[0] = out;
+    ears[1] = in;
+    plock__local_hush(ears); /* what was said to whoever had this place before */
+    return PLOCK_OK;
+}
+
+void plock__local_hush(const int ears[2]) {
+    char heard[512];
+    ssize_t got;
+    do got = read(ears[0], heard, sizeof heard);
+    while (got == (ssize_t)sizeof heard || (got < 0 && errno == EINTR));
+}
+
+/* For reading, too: then writing to one that nobody listens to raises no SIGPIPE. */
+static int bell_of(plock__local_map *map, uint32_t slot, bool *keeps) {
+    char path[PATH_ROOM];
+    int none = atomic_load(&map->bells[slot]);
+    *keeps = true;
+    if (none >= 0) return none;
+    name_bell(map, slot, path);
+    const int fd = open_bell(path, O_RDWR);
+    *keeps = fd >= 0 && atomic_load(&map->bells_open) < BELLS_MAX && atomic_compare_exchange_strong(&map->bells[slot], &none, fd);
+    if (*keeps) atomic_fetch_add(&map->bells_open, 1); /* else another thread has opened it meanwhile, or it is one too many */
+    return fd;
+}
+
+void plock__local_ring(plock__local_map *map, uint64_t process) {
+    bool keeps;
+    const int fd = bell_of(map, (uint32_t)(process % SLOTS), &keeps);
+    if (fd < 0) return; /* nobody has ever listened there */
+    ssize_t written;
+    do written = write(fd, "", 1);
+    while (written < 0 && errno == EINTR); /* EAGAIN: it has been rung often enough */
+    if (!keeps) (void)close(fd);
+}
+
+void plock__local_close_bells(plock__local_map *map) {
+    for (uint32_t slot = 0; slot < SLOTS && atomic_load(&map->bells_open); slot++) {
+        const int fd = atomic_exchange(&map->bells[slot], -1);
+        if (fd < 0) continue;
+        (void)close(fd);
+        atomic_fetch_sub(&map->bells_open, 1);
+    }
+    for (int end = 0; end < 2; end++) {
+        if (map->ears[end] >= 0) (void)close(map->ears[end]);
+        map->ears[end] = -1;
+    }
+}

@@ -1,0 +1,271 @@
+/* What is done with a lease of a local store that is held, or that somebody else left; step by step. */
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+
+#include <string.h>
+
+static plock_status finish(plock_local_lease *lease, plock_status status) {
+    lease->doing = PLOCK__IDLE;
+    return status;
+}
+
+plock_status plock__local_finish_without(plock_local_lease *lease, plock_status status) {
+    plock__local_has_used(lease);
+    return finish(lease, status);
+}
+
+/* --- what is held --- */
+
+/* In the section: is it ours, and its time not over? */
+static bool ours(const plock_local_lease *lease, plock_ns now) {
+    return plock__local_still(lease, PLOCK__HELD) && now < atomic_load(&lease->map->claims[lease->claim].until);
+}
+
+void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until) {
+    plock__local_outlives(map, until);
+    plock__local_first_looks(map, plock__key(map, held->key));
+    PLOCK__FAULT();
+    held->kept_until = until;
+    PLOCK__FAULT();
+    atomic_store(&held->until, until);
+    PLOCK__FAULT();
+    atomic_store(&held->word, plock__word(plock__serial(held), PLOCK__KEPT));
+}
+
+static void release(plock_local_lease *lease, plock_ns now) {
+    plock__local_map *map = lease->map;
+    map->lease_of[lease->claim] = NULL;
+    if (lease->span) {
+        plock__local_keep(map, &map->claims[lease->claim], plock_after(now, lease->span));
+        return;
+    }
+    map->calls_later = true;
+    plock__local_end_claim(map, lease->claim, now);
+    map->calls_later = false;
+}
+
+/* Not ours any more, but still there because nobody has come since its time was over. */
+static void end_if_over(plock_local_lease *lease, plock_ns now) {
+    if (!plock__local_still(lease, PLOCK__HELD)) return;
+    lease->map->lease_of[lease->claim] = NULL;
+    plock__local_end_claim(lease->map, lease->claim, now);
+}
+
+/* When the key is to stay taken for longer, kept_until says it by now. */
+static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
+    atomic_store(&held->until, until);
+    held->ttl = held->lasts = ttl;
+    held->at_least = 0;
+}
+
+static void extend(plock_local_lease *lease, plock_ns now) {
+    plock__local_claim *held = &lease->map->claims[lease->claim];
+    const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
+    const plock_ns until = lease->terms.renews && wanted < before ? before : wanted; /* it is renewed until then in any case */
+    if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
+    PLOCK__FAULT();
+    give_span(held, lease->span, until);
+    plock__enter();
+    lease->ttl = lease->span;
+    plock__local_seen_until(lease, until, now);
+    lease->renew_at = 0;
+    if (lease->duty) plock__worker_prod(&lease->job);
+    if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
+    plock__leave();
+}
+
+static void downgrade(plock_local_lease *lease, plock_ns now) {
+    plock__local_claim *held = &lease->map->claims[lease->claim];
+    held->mode = lease->mode = 'r';
+    PLOCK__FAULT();
+    plock__local_tidy(lease->map, held->key, now);
+}
+
+/* From now on no process answers for it, so it needs an end in time. */
+static void leave(plock_local_lease *lease, plock_ns now) {
+    plock__local_map *map = lease->map;
+    plock__local_claim *held = &map->claims[lease->claim];
+    const plock_ns alone = plock_after(now, lease->ttl);
+    const plock_ns until = alone > held->kept_until ? alone : held->kept_until;
+    if (lease->terms.renews && until < atomic_load(&held->until)) atomic_store(&held->until, until);
+    plock__local_outlives(map, atomic_load(&held->until));
+    plock__local_first_looks(map, plock__key(map, held->key));
+    PLOCK__FAULT();
+    map->lease_of[lease->claim] = NULL;
+    held->watched = 0;
+    atomic_store(&held->process, 0);
+    plock__local_seen_until(lease, atomic_load(&held->until), now);
+    lease->held = false;
+}
+
+/* In the section, which it leaves. The next waiter is called before the file's place is checked, for the check takes longer than the rest.
+ * PLOCK_OK, PLOCK_NOT_OWNER, or as plock__local_leave and plock__local_check. */
+static plock_status change(plock_local_lease *lease, plock_ns now) {
+    plock__local_map *map = lease->map;
+    const bool valid = ours(lease, now);
+    if (!valid) end_if_over(lease, now);
+    else if (lease->doing == PLOCK__RELEASES) release(lease, now);
+    else if (lease->doing == PLOCK__EXTENDS) extend(lease, now);
+    else if (lease->doing == PLOCK__DOWNGRADES) downgrade(lease, now);
+    else leave(lease, now);
+    const plock__local_calls calls = map->calls;
+    map->calls.count = 0;
+    plock_status status = plock__local_leave(map, &lease->error);
+    plock__local_call(map, &calls);
+    if (!status) status = plock__local_check(map, now, &lease->error);
+    return status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER;
+}
+
+static plock_status held_step(plock_local_lease *lease, plock_want *want) {
+    if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
+    plock__local_map *map = lease->map;
+    const plock_ns now = plock_now();
+    plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->error);
+    if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
+    if (status && !plock__local_lost(map)) return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
+    if (!status) status = change(lease, now);
+    const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
+    if (lost) {
+        const bool leaves = lease->doing == PLOCK__LEAVES;
+        plock__local_has_lost(lease, lease->held && !leaves);
+        if (leaves) lease->held = false;
+    }
+    if (lost) status = PLOCK_NOT_OWNER;
+    return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
+}
+
+/* --- by owner --- */
+
+/* The holder that has this owner, or NONE; in the section. */
+static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
+    plock__local_map *map = lease->map;
+    const uint32_t number = plock__local_find(map, &lease->name);
+    if (number == PLOCK__LOCAL_NONE) return PLOCK__LOCAL_NONE;
+    plock__local_tidy(map, number, now);
+    uint32_t steps = 0;
+    for (uint32_t at = plock__key(map, number)->length ? plock__key(map, number)->first_holder : PLOCK__LOCAL_NONE; at != PLOCK__LOCAL_NONE;) {
+        const plock__local_claim *held = plock__claim(map, at);
+        if (plock__state(held) == PLOCK__HELD && held->owner_length == owner.length && held->owner_digested == digested &&
+            !memcmp(held->owner, owner.bytes, owner.length))
+            return at;
+        if (map->damaged || ++steps > map->claim_count) return PLOCK__LOCAL_NONE;
+        at = held->next;
+    }
+    return PLOCK__LOCAL_NONE;
+}
+
+/* From now on it has another owner and a greater fence. Its process is ours by now: if we die in between, it ends as ours does. */
+static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner, bool digested) {
+    held->fence = plock__local_next_fence(lease->map, plock__local_wall());
+    PLOCK__FAULT();
+    held->owner_length = (uint8_t)owner.length;
+    held->owner_digested = digested;
+    PLOCK__FAULT();
+    memcpy(held->owner, owner.bytes, owner.length);
+}
+
+/* What was promised before holds, whoever has it: his own terms may only lengthen it. */
+static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
+    const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
+    if (until <= held->kept_until) return;
+    plock__local_outlives(lease->map, until);
+    held->kept_until = until;
+}
+
+/* The span that it is to have from now on, no shorter than it is kept; 0: it keeps its end. */
+static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held, plock_ns now) {
+    const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
+    if (!ttl && (!lease->terms.at_least || atomic_load(&held->until) >= held->kept_until)) return 0;
+    return ttl > kept ? ttl : kept;
+}
+
+/* Whoever had it may have had it for as long as his process lives; now it is the adopter who says. */
+static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
+    const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least, alone = plock_after(now, most);
+    const plock_ns bounded = lease->terms.max_hold ? plock_after(now, lease->terms.max_hold) : PLOCK_NEVER;
+    const plock_ns until = lease->terms.renews ? bounded : alone < atomic_load(&held->until) ? alone : atomic_load(&held->until);
+    atomic_store(&held->until, until > held->kept_until ? until : held->kept_until);
+}
+
+static void take_over(plock_local_lease *lease, uint32_t number, plock_text owner, bool digested, plock_ns now) {
+    plock__local_map *map = lease->map;
+    plock__local_claim *held = plock__claim(map, number);
+    plock__local_first_looks(map, plock__key(map, held->key));
+    keep_on(lease, held, now);
+    held->watched = lease->care == PLOCK__WATCHED;
+    held->pid = map->processes[map->slot].pid;
+    held->thread = (int64_t)plock__thread_number();
+    PLOCK__FAULT();
+    map->lease_of[number] = lease->care ? lease : NULL;
+    atomic_store(&held->process, map->process);
+    PLOCK__FAULT();
+    change_hands(lease, held, owner, digested);
+    PLOCK__FAULT();
+    const plock_ns span = new_span(lease, held, now);
+    if (span) give_span(held, span, plock_after(now, span));
+    PLOCK__FAULT();
+    end_with(lease, held, now);
+    PLOCK__FAULT();
+    atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
+    plock__local_has_claim(lease, number);
+    lease->held = true;
+    lease->mode = held->mode;
+    lease->fence = held->fence;
+    lease->place = PLOCK__HOLDS;
+    lease->ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
+    lease->acquired_at = now;
+    plock__local_seen_until(lease, atomic_load(&held->until), now);
+}
+
+static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
+    char room[PLOCK_DIGEST_HEX], new_room[PLOCK_DIGEST_HEX];
+    plock_text owner, new_owner;
+    bool digested, new_digested;
+    const bool adopts = lease->doing == PLOCK__ADOPTS;
+    plock_status status = plock__local_use_for(lease);
+    const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
+    if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
+    if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
+    if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
+    const plock_ns now = plock_now();
+    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status) return plock__local_finish_without(lease, status);
+    const uint32_t number = held_by(lease, owner, digested, now);
+    const bool found = number != PLOCK__LOCAL_NONE;
+    if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
+    else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
+    status = plock__local_leave(lease->map, &lease->error);
+    if (status || !found || !adopts) {
+        lease->held = false;
+        return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->error, PLOCK_NOT_OWNER));
+    }
+    plock__local_has_begun(lease);
+    return finish(lease, PLOCK_OK);
+}
+
+/* --- step --- */
+
+static plock_status step(plock_local_lease *lease, plock_want *want) {
+    if (!lease->doing) return PLOCK_MISUSE;
+    if (plock_local_lease_inherited(lease)) return finish(lease, plock__fail_plainly(&lease->error, PLOCK_FORKED));
+    switch (lease->doing) {
+    case PLOCK__ASKS:
+    case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, want);
+    case PLOCK__ADOPTS:
+    case PLOCK__RELEASES_OWNED: return owner_step(lease, want);
+    default: return held_step(lease, want);
+    }
+}
+
+plock_status plock_local_lease_step(plock_local_lease *lease, plock_want *want) {
+    plock__begin_step();
+    const plock_status status = step(lease, want);
+    plock__end_step();
+    return status;
+}

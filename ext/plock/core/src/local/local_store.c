@@ -1,0 +1,233 @@
+#include "local/local_lease.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "plock/process.h"
+
+#include <string.h>
+
+static plock_local *stores; /* of this process; under the lock */
+
+static void start(void) {
+    plock__on_fork(plock__local_in_child);
+}
+
+static plock_status initialize(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const plock_status status = plock_initialize();
+    if (!status) (void)pthread_once(&once, start);
+    return status;
+}
+
+plock_status plock_local_open(plock_local **out, const char *path, unsigned keys, plock_error *error) {
+    *out = NULL;
+    if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d", PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
+    plock_status status = initialize();
+    plock_local *store = status ? NULL : plock__allocate(sizeof *store);
+    if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    store->references = 1;
+    store->keys = keys;
+    plock__enter();
+    store->next = stores;
+    stores = store;
+    plock__leave();
+    if (!path) status = plock__local_default_path(&store->path, error);
+    else if (!(store->path = plock__copy(path, strlen(path)))) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    plock__local_map *map = NULL;
+    plock__begin_step();
+    if (!status) status = plock__local_use(store, &map, error);
+    if (map) plock__local_release(map);
+    plock__end_step();
+    if (status == PLOCK_DISCONNECTED) status = error->status = PLOCK_BAD_CONFIG; /* a path that has never led anywhere */
+    if (status) plock_local_close(store);
+    else *out = store;
+    return status;
+}
+
+const char *plock_local_path(const plock_local *store) {
+    return store->path;
+}
+
+const char *plock_local_remade(const plock_local *store) {
+    return store->remade;
+}
+
+/* Takes it away from all stores, for none can use it. With the lock held; returns how many references the caller has to give up now. */
+static unsigned retire(const plock__local_map *map) {
+    unsigned count = 0;
+    for (plock_local *store = stores; store; store = store->next) {
+        if (store->map != map) continue;
+        store->map = NULL;
+        count++;
+    }
+    return count;
+}
+
+/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: one that cannot be
+ * used any more goes as soon as nothing is held in it, or waited for. */
+static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
+    plock__enter();
+    plock__local_map *map = *out = store->map;
+    store->disconnected = false;
+    if (map) map->references++;
+    const bool own = map && map->generation == plock__generation();
+    plock__leave();
+    if (!map) return PLOCK_OK;
+    const plock_status checked = own ? plock__local_check(map, plock_now(), error) : PLOCK_OK;
+    if (own && !checked) return PLOCK_OK;
+    plock__enter();
+    const bool stays = own && map->users > 0;
+    unsigned left = stays ? 0 : 1 + retire(map);
+    plock__leave();
+    if (stays) return checked;
+    *out = NULL;
+    for (; left > 0; left--) plock__local_release(map);
+    return PLOCK_OK;
+}
+
+plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
+    plock_status status = current(store, out, error);
+    if (status || *out) return status;
+    status = plock__local_attach(out, store->path, store->keys, error);
+    if (status) return status;
+    plock__enter();
+    plock__local_map *old = store->map; /* another thread was quicker */
+    store->map = *out;
+    store->map->references++;
+    if (store->map->remade) store->remade = store->map->remade;
+    plock__leave();
+    if (old) plock__local_release(old);
+    return PLOCK_OK;
+}
+
+/* With the lock held. Has it a lookout? */
+static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
+    lease->map = map;
+    lease->uses = true;
+    map->users++;
+    return map->lookout;
+}
+
+/* The one that the store has, if it can be used: most often it can. */
+static bool use_current(plock_local_lease *lease) {
+    plock_error ignored;
+    plock__enter();
+    plock__local_map *map = lease->store->map;
+    const bool own = map && map->generation == plock__generation();
+    bool looked_at = true;
+    if (own) {
+        map->references++;
+        looked_at = begin_use(lease, map);
+        lease->store->disconnected = false;
+    }
+    plock__leave();
+    if (!looked_at) plock__local_post_lookout(map);
+    if (own && !plock__local_check(map, plock_now(), &ignored)) return true;
+    if (own) plock__local_has_used(lease);
+    return false;
+}
+
+plock_status plock__local_use_for(plock_local_lease *lease) {
+    plock__local_map *map = NULL;
+    if (lease->map || use_current(lease)) return PLOCK_OK;
+    const plock_status status = plock__local_use(lease->store, &map, &lease->error);
+    if (!status) plock__local_uses(lease, map);
+    else if (map) plock__local_release(map);
+    return status;
+}
+
+void plock__local_uses(plock_local_lease *lease, plock__local_map *map) {
+    plock__enter();
+    const bool looked_at = begin_use(lease, map);
+    plock__leave();
+    if (!looked_at) plock__local_post_lookout(map);
+}
+
+plock__local_map *plock__local_unused(plock_local_lease *lease) {
+    plock__local_map *map = lease->uses || lease->duty ? NULL : lease->map;
+    if (map) lease->map = NULL;
+    return map;
+}
+
+/* One that is lost goes with the last who uses it: were its file put back, this process would count as alive there. With the lock held. */
+plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
+    plock__local_map *used = lease->uses ? lease->map : NULL;
+    lease->uses = false;
+    const unsigned count = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
+    return (plock__local_unneeded){.retired = used, .count = count, .unused = plock__local_unused(lease)};
+}
+
+void plock__local_has_used(plock_local_lease *lease) {
+    plock__enter();
+    const plock__local_unneeded unneeded = plock__local_end_use(lease);
+    plock__leave();
+    plock__local_let_maps_go(&unneeded);
+}
+
+void plock__local_let_maps_go(const plock__local_unneeded *unneeded) {
+    for (unsigned left = unneeded->count; left > 0; left--) plock__local_release(unneeded->retired);
+    if (unneeded->unused) plock__local_release(unneeded->unused);
+}
+
+plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {
+    const plock_status status = plock__local_enter(map, began, error);
+    if (status != PLOCK_AGAIN) return status;
+    const plock_ns now = plock_now();
+    if (now >= deadline)
+        return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s and does not go on: is it stopped?",
+                           plock__local_insider(map), map->path);
+    *want = (plock_want){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    return PLOCK_AGAIN;
+}
+
+int plock_local_liveness(plock_local *store, plock_error *error) {
+    plock__local_map *map = NULL;
+    plock__begin_step();
+    const plock_status status = plock__local_use(store, &map, error);
+    const int fd = status || !plock__local_life_is_shared() ? -1 : map->fd;
+    if (map) plock__local_release(map);
+    plock__end_step();
+    return fd;
+}
+
+void plock_local_disconnect(plock_local *store) {
+    plock__begin_step();
+    plock__enter();
+    plock__local_map *map = store->map;
+    store->map = NULL;
+    store->disconnected = true;
+    plock__leave();
+    if (map) plock__local_release(map);
+    plock__end_step();
+}
+
+bool plock_local_disconnected(const plock_local *store) {
+    plock__enter();
+    const bool yes = store->disconnected;
+    plock__leave();
+    return yes;
+}
+
+void plock__local_store_release(plock_local *store) {
+    plock__enter();
+    const bool last = --store->references == 0;
+    for (plock_local **link = &stores; last && *link; link = &(*link)->next)
+        if (*link == store) {
+            *link = store->next;
+            break;
+        }
+    plock__leave();
+    if (!last) return;
+    if (store->map) plock__local_release(store->map);
+    plock__free(store->path);
+    plock__free(store);
+}
+
+void plock_local_close(plock_local *store) {
+    if (!store) return;
+    plock__begin_step();
+    plock__local_store_release(store);
+    plock__end_step();
+}

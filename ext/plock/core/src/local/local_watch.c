@@ -1,0 +1,253 @@
+/* What the native thread does for one lease of a local store: renews what is seen of it, tells of its loss, ends a claim that its owner could not end. */
+#include "local/local_lease.h"
+
+#include "base/memory.h"
+#include "base/process.h"
+#include "runtime/notice.h"
+
+#include <stddef.h>
+
+static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
+
+/* Where there is no attendant, each lease looks by itself whether its file is still there. */
+static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
+
+void plock__local_lease_destroy(plock_local_lease *lease) {
+    if (lease->map) plock__local_release(lease->map);
+    plock__local_store_release(lease->store);
+    plock__free(lease->brought);
+    plock__free(lease->left);
+    plock__free(lease);
+}
+
+void plock__local_lease_release(plock_local_lease *lease) {
+    plock__enter();
+    const bool last = --lease->references == 0;
+    plock__leave();
+    if (last) plock__local_lease_destroy(lease);
+}
+
+static plock_status step(plock_job *job, plock_want *want);
+static void put_down(plock_job *job);
+
+/* --- what is held --- */
+
+static plock_ns until_of(const plock_local_lease *lease) {
+    return atomic_load(&lease->map->claims[lease->claim].until);
+}
+
+/* With the lock held: it is held from now on. */
+void plock__local_begin_watch(plock_local_lease *lease) {
+    lease->renew_at = 0; /* the thread sees to that */
+}
+
+/* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only what the program sees. With the lock held.
+ * Has it been renewed? */
+static bool renew(plock_local_lease *lease, plock_ns now) {
+    const plock_ns third = lease->ttl / PLOCK__RENEWALS_PER_TTL;
+    if (!lease->renew_at) lease->renew_at = now + third;
+    if (!lease->terms.renews || now < lease->renew_at) return false;
+    plock__local_seen_until(lease, until_of(lease), now);
+    lease->renew_at = now + third;
+    return true;
+}
+
+/* It is to be watched no more. With the lock held. */
+static void stop(plock_local_lease *lease) {
+    plock__later_leave(&lease->later);
+    plock__local_unregister(lease);
+    if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN) lease->duty = PLOCK__STOPS;
+    if (lease->duty) plock__worker_prod(&lease->job);
+}
+
+/* With the lock held. Is that news? */
+static bool lose(plock_local_lease *lease) {
+    if (lease->place != PLOCK__HOLDS) return false;
+    lease->place = PLOCK__LOST;
+    stop(lease);
+    return true;
+}
+
+static void tell(const plock_local_lease *lease) {
+    if (lease->care == PLOCK__WATCHED || lease->terms.watched) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+}
+
+void plock__local_has_lost(plock_local_lease *lease, bool tells) {
+    plock__enter();
+    const bool news = lose(lease);
+    plock__leave();
+    if (news && tells) tell(lease);
+}
+
+static plock_status watch(plock_local_lease *lease, plock_want *want) {
+    plock_error ignored;
+    const plock_ns now = plock_now();
+    (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
+    plock__enter();
+    const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS, over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
+    const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now), watches = lease->duty == PLOCK__WATCHES;
+    *want = (plock_want){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
+    if (holds && lease->terms.renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
+    if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
+    plock__leave();
+    if (lost) tell(lease);
+    if (renewed) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, 0);
+    return watches ? PLOCK_AGAIN : PLOCK_OK;
+}
+
+/* --- one that is left alone at first --- */
+
+static plock_local_lease *lease_of(plock_later *later) {
+    return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
+}
+
+/* The thread has a reference as long as it has a duty. With the lock held; the job is to be submitted then. */
+static void take_up(plock_local_lease *lease, enum plock__local_duty duty) {
+    lease->references++;
+    lease->duty = duty;
+    lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = duty == PLOCK__WATCHES};
+}
+
+static void keep(plock_later *later) {
+    plock_local_lease *lease = lease_of(later);
+    take_up(lease, PLOCK__WATCHES);
+}
+
+/* Whoever ends its claim from now on rings. Where that cannot be had, the lease looks by itself now and then. */
+static void ask_to_be_told(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    plock_status status = plock__local_attend(map, &ignored);
+    if (!status) status = plock__local_enter(map, plock_now(), &ignored);
+    if (status) return;
+    const bool held = plock__local_still(lease, PLOCK__HELD);
+    if (held) map->claims[lease->claim].watched = 1;
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* what is damaged is noticed by the renewal, too */
+    plock__enter();
+    if (held && lease->duty == PLOCK__WATCHES) plock__local_register(lease);
+    plock__leave();
+}
+
+/* The lease is held for longer than most. */
+static void begin_watching(plock_later *later) {
+    plock_local_lease *lease = lease_of(later);
+    ask_to_be_told(lease);
+    plock__worker_submit(&lease->job);
+}
+
+plock_status plock__local_enter_later(plock_local_lease *lease) {
+    lease->later.keep = keep;
+    lease->later.begin = begin_watching;
+    return plock__later_enter(&lease->later, &lease->error);
+}
+
+void plock__local_see_to_later(plock_local_lease *lease) {
+    const plock_ns now = plock_now();
+    plock__enter();
+    plock__local_begin_watch(lease);
+    plock__later_by(&lease->later, plock__later_than(now, now + lease->ttl / PLOCK__RENEWALS_PER_TTL));
+    plock__leave();
+}
+
+/* --- ending --- */
+
+static bool ends(const plock_local_lease *lease) {
+    return lease->duty == PLOCK__ENDS || lease->duty == PLOCK__ENDS_NEXT;
+}
+
+static plock_status end(plock_local_lease *lease, plock_want *want) {
+    plock__local_map *map = lease->map;
+    plock_error ignored = {.status = PLOCK_OK};
+    const plock_ns now = plock_now();
+    const plock_status status = plock__local_enter(map, now, &ignored);
+    if (status == PLOCK_AGAIN) {
+        *want = (plock_want){.fd = -1, .deadline = now + IN_A_MOMENT};
+        return PLOCK_AGAIN;
+    }
+    if (!status) {
+        map->lease_of[lease->claim] = NULL;
+        if (plock__local_has_place(lease)) plock__local_end_claim(map, lease->claim, now);
+        (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
+    }
+    plock__enter();
+    lease->duty = PLOCK__STOPS;
+    plock__leave();
+    return PLOCK_OK;
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock__enter();
+    const bool to_end = ends(lease);
+    plock__leave();
+    return to_end ? end(lease, want) : watch(lease, want);
+}
+
+/* Is done, or no thread could be had for it. */
+static void put_down(plock_job *job) {
+    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock__enter();
+    const bool own = lease->generation == plock__generation();
+    const bool again = own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
+    if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
+    if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
+    else lease->duty = PLOCK__OFF;
+    plock__local_map *unused = plock__local_unused(lease);
+    plock__leave();
+    if (unused) plock__local_release(unused);
+    if (again) plock__worker_submit(job);
+    else plock__local_lease_release(lease);
+}
+
+/* --- what the program says --- */
+
+/* From each state to the one that does this. */
+static void employ(plock_local_lease *lease, enum plock__local_duty duty, enum plock__local_duty after_stopping) {
+    plock__enter();
+    const bool off = lease->duty == PLOCK__OFF;
+    if (off) take_up(lease, duty);
+    else if (lease->duty == PLOCK__WATCHES) lease->duty = duty;
+    else if (lease->duty != PLOCK__ENDS) lease->duty = after_stopping;
+    if (!off) plock__worker_prod(&lease->job);
+    plock__leave();
+    if (off) plock__worker_submit(&lease->job);
+}
+
+void plock__local_watch(plock_local_lease *lease) {
+    employ(lease, PLOCK__WATCHES, PLOCK__WATCHES_AGAIN);
+}
+
+void plock__local_hand_over(plock_local_lease *lease) {
+    employ(lease, PLOCK__ENDS, PLOCK__ENDS_NEXT);
+}
+
+void plock__local_has_begun(plock_local_lease *lease) {
+    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    if (lease->care != PLOCK__WATCHED) return;
+    plock__enter();
+    plock__local_begin_watch(lease);
+    plock__local_register(lease);
+    plock__leave();
+    plock__local_watch(lease);
+}
+
+bool plock__local_start_over(plock_local_lease *lease) {
+    plock__local_map *map = lease->map;
+    const bool lost = plock__local_lost(map);
+    plock__enter();
+    lease->place = PLOCK__NOBODY; /* asks anew */
+    if (lost) stop(lease);
+    else plock__local_unregister(lease);
+    if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN; /* it has told of a loss */
+    const bool ready = !lost || lease->duty == PLOCK__OFF;
+    plock__leave();
+    if (lost && ready) plock__local_has_used(lease);
+    return ready;
+}
+
+void plock__local_dismiss(plock_local_lease *lease) {
+    if (lease->generation != plock__generation()) return;
+    plock__enter();
+    if (lease->map) stop(lease);
+    plock__leave();
+}

@@ -1,0 +1,291 @@
+#include "net/connection.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport) {
+    plock_connection *connection = plock__allocate(sizeof *connection);
+    if (connection) connection->reader = plock__reader_new();
+    if (!connection || !connection->reader) {
+        plock__free(connection);
+        transport->does->destroy(transport);
+        return NULL;
+    }
+    connection->transport = transport;
+    connection->config = config;
+    connection->generation = plock__generation();
+    return connection;
+}
+
+void plock__connection_free(plock_connection *connection) {
+    connection->transport->does->destroy(connection->transport);
+    plock__reader_free(connection->reader);
+    plock__commands_clear(&connection->commands);
+    if (connection->out) plock__wipe(connection->out, connection->out_room); /* AUTH went through here */
+    plock__free(connection->out);
+    plock__free(connection);
+}
+
+void plock__connection_abandon(plock_connection *connection) {
+    connection->transport->does->abandon(connection->transport);
+    connection->state = PLOCK__DEAD;
+}
+
+static plock_status die(plock_connection *connection, plock_status status) {
+    if (status && status != PLOCK_AGAIN) connection->state = PLOCK__DEAD;
+    return status;
+}
+
+static plock_status check_usable(const plock_connection *connection, plock_error *error) {
+    if (connection->generation != plock__generation()) return plock__fail_plainly(error, PLOCK_FORKED);
+    if (connection->state == PLOCK__DEAD) return plock__fail_plainly(error, PLOCK_DISCONNECTED);
+    return PLOCK_OK;
+}
+
+/* --- sending --- */
+
+static plock_status flush(plock_connection *connection, plock_want *want, plock_error *error) {
+    while (connection->out_sent < connection->out_length) {
+        size_t sent = 0;
+        const plock_status status = connection->transport->does->write(connection->transport, connection->out + connection->out_sent,
+                                                                       connection->out_length - connection->out_sent, &sent, want, error);
+        if (status) return status;
+        connection->out_sent += sent;
+    }
+    connection->out_sent = connection->out_length = 0;
+    return PLOCK_OK;
+}
+
+static plock_status queue(plock_connection *connection, const char *bytes, size_t length, plock_error *error) {
+    if (connection->out_length + length > connection->out_room) {
+        const size_t room = connection->out_length + length + 512;
+        char *grown = plock__allocate(room); /* not a realloc: the old block may hold a password, and is wiped */
+        if (!grown) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+        if (connection->out) {
+            memcpy(grown, connection->out, connection->out_length);
+            plock__wipe(connection->out, connection->out_room);
+        }
+        plock__free(connection->out);
+        connection->out = grown;
+        connection->out_room = room;
+    }
+    memcpy(connection->out + connection->out_length, bytes, length);
+    connection->out_length += length;
+    return PLOCK_OK;
+}
+
+/* Leaves with what is sent or received next. */
+static plock_status queue_command(plock_connection *connection, unsigned count, const plock_text *words,
+                                  plock_error *error) {
+    plock_status status = check_usable(connection, error);
+    if (status) return status;
+    plock_text command;
+    if (plock__command_write(&connection->commands, count, words, &command)) return die(connection, plock__fail_plainly(error, PLOCK_NO_MEMORY));
+    status = queue(connection, command.bytes, command.length, error);
+    if (status) return die(connection, status);
+    connection->awaited++;
+    return PLOCK_OK;
+}
+
+plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error) {
+    plock_status status = queue_command(connection, count, words, error);
+    if (status) return status;
+    plock_want later;
+    status = flush(connection, &later, error);
+    return status == PLOCK_AGAIN ? PLOCK_OK : die(connection, status);
+}
+
+bool plock__connection_flushed(const plock_connection *connection) {
+    return connection->out_length == 0;
+}
+
+/* Does the transport hold bytes that the descriptor does not tell of? */
+static bool holds_bytes(const plock_connection *connection) {
+    const plock_transport *transport = connection->transport;
+    return transport->does->pending && transport->does->pending(transport) > 0;
+}
+
+bool plock__connection_expects(const plock_connection *connection, plock_want *want) {
+    if (!plock__connection_flushed(connection) || holds_bytes(connection)) return false;
+    const int fd = connection->transport->does->descriptor(connection->transport);
+    if (fd < 0) return false;
+    want->fd = fd;
+    want->events = POLLIN;
+    return true;
+}
+
+plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_want *want, plock_error *error) {
+    if (!reads && connection->state == PLOCK__READY && plock__connection_expects(connection, want)) {
+        const plock_status status = plock__reader_next(connection->reader, value, error);
+        return die(connection, status);
+    }
+    connection->awaited = 1; /* it comes unasked */
+    return plock__connection_receive(connection, value, want, error);
+}
+
+bool plock__connection_at_rest(const plock_connection *connection) {
+    return connection->state == PLOCK__READY && connection->generation == plock__generation() && connection->awaited == 0 &&
+           plock__connection_flushed(connection) && plock__reader_empty(connection->reader) && !holds_bytes(connection);
+}
+
+/* --- receiving --- */
+
+plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error) {
+    plock_status status = check_usable(connection, error);
+    if (status) return status;
+    plock_want for_writing;
+    const plock_status flushed = flush(connection, &for_writing, error);
+    if (flushed && flushed != PLOCK_AGAIN) return die(connection, flushed);
+    for (;;) {
+        status = plock__reader_next(connection->reader, value, error);
+        if (status != PLOCK_AGAIN) break;
+        char bytes[4096];
+        size_t got = 0;
+        status = connection->transport->does->read(connection->transport, bytes, sizeof bytes, &got, want, error);
+        if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
+        if (status) break;
+    }
+    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) { /* no reply comes before the command is out */
+        want->fd = for_writing.fd;
+        want->events = for_writing.events;
+    }
+    if (status) return die(connection, status);
+    if (connection->awaited == 0) return die(connection, plock__fail(error, PLOCK_PROTOCOL, "an answer to nothing that was asked"));
+    connection->awaited--;
+    return PLOCK_OK;
+}
+
+/* --- the greeting: AUTH, HELLO, SELECT, CLIENT SETNAME, sent in one go: a server that turns us
+ * away may have closed the connection by the second write, which would hide its words --- */
+
+enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8 };
+
+static plock_text word(const char *text) {
+    return plock__text(text, strlen(text));
+}
+
+static plock_status greet(plock_connection *connection, plock_error *error) {
+    const plock_config *config = connection->config;
+    plock_status status = PLOCK_OK;
+    connection->state = PLOCK__GREETING;
+    if (config->password) {
+        plock_text words[3] = {word("AUTH")};
+        unsigned count = 1;
+        if (config->username) words[count++] = word(config->username);
+        words[count++] = word(config->password);
+        status = queue_command(connection, count, words, error);
+        connection->greeting |= AUTH;
+    }
+    if (!status) {
+        /* Stays with RESP2, and says whether this is a server that can keep locks. */
+        status = queue_command(connection, 2, (plock_text[]){word("HELLO"), word("2")}, error);
+        connection->greeting |= HELLO;
+    }
+    if (!status && config->database && strcmp(config->database, "0")) {
+        status = queue_command(connection, 2, (plock_text[]){word("SELECT"), word(config->database)}, error);
+        connection->greeting |= SELECT;
+    }
+    if (!status) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "plock-%ld", (long)getpid());
+        status = queue_command(connection, 3, (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
+        connection->greeting |= SETNAME;
+    }
+    return status;
+}
+
+static bool says(const plock_value *value, const char *text) {
+    return value->type == PLOCK__STRING && value->length == strlen(text) && !memcmp(value->text, text, value->length);
+}
+
+/* The answer to HELLO is a list of names and what they stand for. A server that does not say
+ * its mode is taken as it is. */
+static plock_status judge_server(const plock_value *answer, plock_error *error) {
+    for (size_t i = 0; answer->type == PLOCK__ARRAY && i + 1 < answer->length; i += 2) {
+        const plock_value *name = plock__element(answer, i, PLOCK__STRING);
+        const plock_value *mode = name && says(name, "mode") ? plock__element(answer, i + 1, PLOCK__STRING) : NULL;
+        if (mode && says(mode, "cluster")) return plock__fail_plainly(error, PLOCK_CLUSTER);
+        if (mode && says(mode, "sentinel")) return plock__fail_plainly(error, PLOCK_SENTINEL);
+    }
+    return PLOCK_OK;
+}
+
+/* Nothing of what these do is needed: the name is for CLIENT LIST only, and not every proxy
+ * knows HELLO. */
+static bool may_be_refused(unsigned command, plock_status status) {
+    return (command == SETNAME || command == HELLO) && (status == PLOCK_NOPERM || status == PLOCK_SERVER);
+}
+
+/* A Sentinel refuses a password, too: so HELLO has its say first. */
+static plock_status take_refusal(plock_connection *connection, plock_error *error) {
+    if (!connection->refusal.status) return PLOCK_OK;
+    *error = connection->refusal;
+    return error->status;
+}
+
+static bool has(const plock_value *value, const char *words) {
+    char text[PLOCK_MESSAGE_MAX];
+    const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
+    memcpy(text, value->text, length);
+    text[length] = 0;
+    return strstr(text, words);
+}
+
+/* Redis before 6, and since. */
+static bool has_no_password(const plock_value *value) {
+    return has(value, "Client sent AUTH, but no password is set") || has(value, "called without any password configured");
+}
+
+static plock_status judge_greeting(plock_connection *connection, const plock_value *value, plock_error *error) {
+    const unsigned answered = connection->greeting & -connection->greeting; /* the lowest bit: they come in order */
+    connection->greeting &= ~answered;
+    if (value->type != PLOCK__ERROR) {
+        const plock_status status = answered == HELLO ? judge_server(value, error) : PLOCK_OK;
+        return status ? status : answered == AUTH ? PLOCK_OK : take_refusal(connection, error);
+    }
+    const plock_status status = plock__server_error(value, error);
+    if (answered == AUTH) {
+        /* Some servers repeat the command that they do not understand, and here that holds the
+         * password. */
+        const char *why = has_no_password(value) ? "the server has no password set: remove it from the URL, or set requirepass"
+                                                 : plock_status_text(status);
+        (void)plock__fail(error, status, "%s (to AUTH)", why);
+        if (status != PLOCK_WRONGPASS) return status;
+        connection->refusal = *error;
+        return PLOCK_OK;
+    }
+    if (connection->refusal.status) return take_refusal(connection, error);
+    return may_be_refused(answered, status) ? PLOCK_OK : status;
+}
+
+plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_want *want, plock_error *error) {
+    plock_status status = check_usable(connection, error);
+    if (!status && connection->state == PLOCK__CONNECTING) {
+        status = connection->transport->does->connect(connection->transport, deadline, want, error);
+        if (!status) status = greet(connection, error);
+    }
+    while (!status && connection->greeting) {
+        const plock_value *value;
+        status = plock__connection_receive(connection, &value, want, error);
+        if (!status) status = judge_greeting(connection, value, error);
+        else if (status != PLOCK_AGAIN && take_refusal(connection, error)) status = error->status;
+    }
+    if (!status) connection->state = PLOCK__READY;
+    return die(connection, status);
+}
+
+/* A Redis without TLS waits for the end of a line when it is sent a handshake. The transport
+ * says by itself when it could not connect. */
+plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
+    const bool handshakes = connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;
+    if (!handshakes) return plock__fail_plainly(error, PLOCK_SILENT);
+    return plock__fail(error, PLOCK_SILENT,
+                       "the server did not answer the TLS handshake in time: it does not seem to speak "
+                       "TLS on this port (then use redis://)");
+}

@@ -1,0 +1,260 @@
+#include "net/pool.h"
+
+#include "base/process.h"
+
+/* An idle connection that has rested this long is looked at before it is used again: the server may have closed it. */
+static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
+
+/* Without memory for a waker, a caller looks this often whether a connection has been handed over to it. */
+static const plock_ns WITHOUT_A_WAKER = 2 * PLOCK_MILLISECOND;
+
+static plock_pool *pools;
+
+void plock__pool_start(plock_pool *pool, unsigned limit) {
+    pool->limit = limit;
+    plock__enter();
+    pool->next = pools;
+    if (pools) pools->previous = pool;
+    pools = pool;
+    plock__leave();
+}
+
+void plock__pool_clear(plock_pool *pool) {
+    plock__pool_distrust(pool);
+    plock__enter();
+    if (pool->next) pool->next->previous = pool->previous;
+    *(pool->previous ? &pool->previous->next : &pools) = pool->next;
+    plock__leave();
+}
+
+/* --- the list of all; with the lock held --- */
+
+static void link_connection(plock_pool *pool, plock_connection *connection) {
+    connection->next = pool->all;
+    if (pool->all) pool->all->previous = connection;
+    pool->all = connection;
+    connection->epoch = pool->epoch;
+}
+
+static void unlink_connection(plock_pool *pool, plock_connection *connection) {
+    if (connection->next) connection->next->previous = connection->previous;
+    *(connection->previous ? &connection->previous->next : &pool->all) = connection->next;
+}
+
+/* --- the queue; with the lock held --- */
+
+static plock_turns *queue_of(plock_pool *pool, const plock_turn *turn) {
+    return turn->urgent ? &pool->urgent : &pool->ordinary;
+}
+
+static void append_turn(plock_pool *pool, plock_turn *turn) {
+    plock_turns *queue = queue_of(pool, turn);
+    turn->waits = true;
+    turn->generation = plock__generation();
+    turn->next = NULL;
+    turn->previous = queue->last;
+    *(queue->last ? &queue->last->next : &queue->first) = turn;
+    queue->last = turn;
+    pool->waiting++;
+}
+
+static void remove_turn(plock_pool *pool, plock_turn *turn) {
+    plock_turns *queue = queue_of(pool, turn);
+    *(turn->next ? &turn->next->previous : &queue->last) = turn->previous;
+    *(turn->previous ? &turn->previous->next : &queue->first) = turn->next;
+    pool->waiting--;
+}
+
+/* Hands a connection that has come back, or the room of one that was closed (NULL), to the first caller in the queue. It
+ * wakes that caller with the lock held, because the turn may be gone right after. */
+static bool hand_over(plock_pool *pool, plock_connection *connection) {
+    plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
+    if (!turn) return false;
+    remove_turn(pool, turn);
+    turn->served = true;
+    turn->connection = connection;
+    if (turn->job) plock__worker_prod(turn->job);
+    else if (turn->bell) plock_waker_ring(turn->bell);
+    return true;
+}
+
+/* One fewer is open. */
+static void give_room(plock_pool *pool) {
+    if (!hand_over(pool, NULL)) pool->open--;
+}
+
+/* --- taking and giving --- */
+
+static void discard(plock_pool *pool, plock_connection *connection) {
+    plock__enter();
+    unlink_connection(pool, connection);
+    if (connection->generation == plock__generation() && !connection->beside) give_room(pool);
+    plock__leave();
+    plock__connection_free(connection);
+}
+
+static plock_connection *pop_idle(plock_pool *pool, bool careful) {
+    for (;;) {
+        plock__enter();
+        plock_connection *connection = pool->idle;
+        if (connection) pool->idle = connection->next_idle;
+        plock__leave();
+        if (!connection) return NULL;
+        connection->next_idle = NULL;
+        const bool look = careful || plock_now() - connection->idle_since >= RESTED;
+        if (connection->generation == plock__generation() && (!look || connection->transport->does->alive(connection->transport)))
+            return connection;
+        discard(pool, connection);
+    }
+}
+
+static bool take_room(plock_pool *pool) {
+    plock__enter();
+    const bool room = pool->open < pool->limit;
+    if (room) pool->open++;
+    plock__leave();
+    return room;
+}
+
+/* What tells that the turn has come. */
+static void prepare(plock_turn *turn) {
+    turn->job = plock__worker_stepping();
+    if (!turn->job) turn->bell = plock_waker_take();
+}
+
+static void put_bell_away(plock_turn *turn) {
+    plock_waker_give(turn->bell);
+    turn->bell = NULL;
+    turn->job = NULL;
+}
+
+/* False: meanwhile there is something to have. */
+static bool get_in_line(plock_pool *pool, plock_turn *turn) {
+    plock__enter();
+    const bool queues = !pool->idle && pool->open >= pool->limit;
+    if (queues) append_turn(pool, turn);
+    plock__leave();
+    return queues;
+}
+
+static plock_status look(plock_connection **connection, plock_turn *turn, plock_want *want) {
+    plock__enter();
+    const bool served = turn->served;
+    plock__leave();
+    if (served) {
+        turn->waits = turn->served = false;
+        *connection = turn->connection;
+        turn->connection = NULL;
+        put_bell_away(turn);
+        return PLOCK_OK;
+    }
+    want->fd = -1;
+    want->waker = turn->bell;
+    if (!turn->bell && !turn->job) want->deadline = plock_after(plock_now(), WITHOUT_A_WAKER);
+    return PLOCK_AGAIN;
+}
+
+plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
+                              plock_want *want) {
+    while (!turn->waits) {
+        *connection = pop_idle(pool, turn->careful);
+        if (*connection || take_room(pool)) {
+            if (turn->bell) put_bell_away(turn);
+            return PLOCK_OK;
+        }
+        if (!turn->bell) prepare(turn);
+        if (get_in_line(pool, turn)) break;
+    }
+    return look(connection, turn, want);
+}
+
+void plock__pool_add(plock_pool *pool, plock_connection *connection) {
+    plock__enter();
+    link_connection(pool, connection);
+    plock__leave();
+}
+
+void plock__pool_give_room(plock_pool *pool) {
+    plock__enter();
+    give_room(pool);
+    plock__leave();
+}
+
+void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
+    connection->beside = true;
+    plock__pool_add(pool, connection);
+}
+
+void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
+    if (!turn->waits) return;
+    plock__enter();
+    const bool own = turn->generation == plock__generation(); /* a child of a fork has an empty queue */
+    plock_connection *unused = turn->connection;
+    if (own && !turn->served) remove_turn(pool, turn);
+    if (own && turn->served && !unused) give_room(pool);
+    turn->waits = turn->served = false;
+    turn->connection = NULL;
+    plock__leave();
+    put_bell_away(turn);
+    if (unused) plock__pool_give(pool, unused, own);
+}
+
+void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable) {
+    plock__enter();
+    const bool keep = usable && !connection->beside && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
+                      !atomic_load(&pool->closed);
+    if (keep && !hand_over(pool, connection)) {
+        connection->idle_since = plock_now();
+        connection->next_idle = pool->idle;
+        pool->idle = connection;
+    }
+    plock__leave();
+    if (!keep) discard(pool, connection);
+}
+
+void plock__pool_distrust(plock_pool *pool) {
+    plock__enter();
+    pool->epoch++;
+    plock_connection *list = pool->idle;
+    pool->idle = NULL;
+    plock__leave();
+    while (list) {
+        plock_connection *connection = list;
+        list = connection->next_idle;
+        discard(pool, connection);
+    }
+}
+
+void plock__pool_close(plock_pool *pool) {
+    atomic_store(&pool->closed, true);
+    plock__pool_distrust(pool);
+}
+
+bool plock__pool_closed(const plock_pool *pool) {
+    return atomic_load(&pool->closed);
+}
+
+void plock__pool_use(plock_pool *pool) {
+    if (atomic_load_explicit(&pool->closed, memory_order_relaxed)) atomic_store(&pool->closed, false);
+}
+
+/* Those that queue are threads of the parent. */
+static void forget(plock_turns *queue) {
+    for (plock_turn *turn = queue->first; turn; turn = turn->next) {
+        turn->waits = false;
+        if (turn->bell) plock__waker_put_back(turn->bell);
+        turn->bell = NULL;
+    }
+    *queue = (plock_turns){0};
+}
+
+/* The child keeps the structures and none of the descriptors: what is idle goes, and what was in use by threads that
+ * do not exist here is dead. */
+void plock__pools_in_child(void) {
+    for (plock_pool *pool = pools; pool; pool = pool->next) {
+        for (plock_connection *connection = pool->all; connection; connection = connection->next) plock__connection_abandon(connection);
+        pool->open = pool->waiting = 0;
+        forget(&pool->urgent);
+        forget(&pool->ordinary);
+    }
+}

@@ -1,0 +1,122 @@
+#include "redis/channel.h"
+
+#include "base/failure.h"
+#include "base/random.h"
+
+#include <string.h>
+
+static const char PREFIX[] = "plock:1:wake:";
+
+enum { NAME_LENGTH = sizeof PREFIX - 1 + PLOCK__CHANNEL_LENGTH, NUMBER_MAX = 1000000 };
+
+plock_status plock__channel_name(plock_channel *channel) {
+    static const char DIGITS[] = "0123456789abcdef";
+    unsigned char bytes[PLOCK__CHANNEL_LENGTH / 2];
+    const plock_status status = plock__random(bytes, sizeof bytes);
+    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++) channel->id[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
+    return status;
+}
+
+/* --- subscribing --- */
+
+static plock_status begin(plock_channel *channel, plock_store *store, plock_error *error) {
+    const plock_status status = plock__store_connect_beside(store, &channel->connection, error);
+    if (status) return status;
+    channel->state = PLOCK__CHANNEL_CONNECTING;
+    channel->deadline = plock_after(plock_now(), store->config->connect_timeout);
+    return PLOCK_OK;
+}
+
+static plock_status subscribe(plock_channel *channel, plock_store *store, plock_error *error) {
+    char name[NAME_LENGTH];
+    memcpy(name, PREFIX, sizeof PREFIX - 1);
+    memcpy(name + sizeof PREFIX - 1, channel->id, PLOCK__CHANNEL_LENGTH);
+    const plock_text words[] = {plock__text("SUBSCRIBE", 9), plock__text(name, sizeof name)};
+    channel->state = PLOCK__CHANNEL_SUBSCRIBING;
+    channel->deadline = plock_after(plock_now(), store->config->command_timeout);
+    return plock__connection_send(channel->connection, 2, words, error);
+}
+
+/* --- messages --- */
+
+static bool says(const plock_value *pushed, const char *word) {
+    const plock_value *kind = plock__element(pushed, 0, PLOCK__STRING);
+    return kind && kind->length == strlen(word) && !memcmp(kind->text, word, kind->length);
+}
+
+static plock_text cut(plock_text *rest) {
+    const char *blank = memchr(rest->bytes, ' ', rest->length);
+    const plock_text word = plock__text(rest->bytes, blank ? (size_t)(blank - rest->bytes) : rest->length);
+    const size_t used = word.length + (blank ? 1 : 0);
+    *rest = plock__text(rest->bytes + used, rest->length - used);
+    return word;
+}
+
+/* "KIND VALUE KEY", the kind '=' or '+', or '~' and a number of ms, or '!' and the length of the value: that of a holder may have blanks. */
+static bool read_message(const plock_value *pushed, plock_message *message) {
+    const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
+    if (!says(pushed, "message") || !payload || !payload->length) return false;
+    plock_text rest = plock__text(payload->text, payload->length);
+    const plock_text kind = cut(&rest);
+    *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0};
+    if (!message->kind || !strchr("=+~!", message->kind)) return false;
+    unsigned number = 0;
+    for (size_t i = 1; i < kind.length; i++) {
+        if (kind.bytes[i] < '0' || kind.bytes[i] > '9' || number > NUMBER_MAX) return false;
+        number = number * 10 + (unsigned)(kind.bytes[i] - '0');
+    }
+    if (message->kind == '~') message->ms = number;
+    if (message->kind == '!' && number) {
+        if (number >= rest.length || rest.bytes[number] != ' ') return false;
+        message->value = plock__text(rest.bytes, number);
+        rest = plock__text(rest.bytes + number + 1, rest.length - number - 1);
+    } else {
+        message->value = cut(&rest);
+    }
+    message->key = rest;
+    return message->value.length && message->key.length;
+}
+
+/* What is not for us is passed over: anybody may publish. */
+static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
+                         plock_message *message, plock_want *want, plock_error *error) {
+    for (;;) {
+        const plock_value *pushed;
+        const plock_status status = plock__connection_hear(channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, want, error);
+        if (status) return status;
+        if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
+        if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
+            channel->state = PLOCK__CHANNEL_OPEN;
+            plock__store_reached(store, plock_now());
+            *message = (plock_message){0};
+            return PLOCK_OK;
+        }
+        if (read_message(pushed, message)) return PLOCK_OK;
+        reads = false;
+    }
+}
+
+/* --- steps --- */
+
+plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_want *want,
+                                 plock_error *error) {
+    plock_status status = PLOCK_OK;
+    if (channel->state == PLOCK__CHANNEL_CLOSED) status = begin(channel, store, error);
+    if (!status && channel->state == PLOCK__CHANNEL_CONNECTING) {
+        status = plock__connection_open(channel->connection, channel->deadline, want, error);
+        if (!status) status = subscribe(channel, store, error);
+    }
+    if (!status) status = hear(channel, store, reads, message, want, error);
+    if (status == PLOCK_AGAIN && channel->state != PLOCK__CHANNEL_OPEN) {
+        if (want->deadline > channel->deadline) want->deadline = channel->deadline;
+        if (plock_now() >= channel->deadline) status = plock__fail_plainly(error, PLOCK_SILENT);
+    }
+    if (status && status != PLOCK_AGAIN) plock__channel_close(channel, store);
+    return status;
+}
+
+void plock__channel_close(plock_channel *channel, plock_store *store) {
+    if (channel->connection) plock__pool_give(&store->pool, channel->connection, false);
+    channel->connection = NULL;
+    channel->state = PLOCK__CHANNEL_CLOSED;
+}

@@ -1,0 +1,267 @@
+#include "redis/debt.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/pause.h"
+#include "base/process.h"
+#include "redis/exchange.h"
+#include "runtime/worker.h"
+
+enum {
+    DEBTS_MAX = 10000,  /* of one store: 20 MB of leases */
+    COLLECTORS_MAX = 4, /* at most so many settle debts at once … */
+    POOL_SHARE = 4      /* … and at most this part of the pool's connections, or one */
+};
+
+/* A job of the native thread that settles one debt after the other. While the server is away
+ * one collector tries it; when it answers, others join. */
+struct plock_collector {
+    plock_job job; /* first, so that both are one address */
+    plock_collector *next;
+    plock_store *store;
+    unsigned generation;
+    bool ended;       /* it is not among the store's any more */
+    plock_debt *debt; /* the one in hand */
+    plock_exchange exchange;
+};
+
+static plock_debts *indebted; /* of this process that have collectors */
+
+/* --- lists, with the lock held --- */
+
+static void append(plock_debts *debts, plock_debt *debt) {
+    debt->next = NULL;
+    *(debts->last ? &debts->last->next : &debts->first) = debt;
+    debts->last = debt;
+    debts->count++;
+}
+
+static void prepend(plock_debts *debts, plock_debt *debt) {
+    debt->next = debts->first;
+    debts->first = debt;
+    if (!debts->last) debts->last = debt;
+    debts->count++;
+}
+
+static plock_debt *take_first(plock_debts *debts) {
+    plock_debt *debt = debts->first;
+    if (!debt) return NULL;
+    debts->first = debt->next;
+    if (!debts->first) debts->last = NULL;
+    debts->count--;
+    return debt;
+}
+
+static plock_debt *take_all(plock_debts *debts) {
+    plock_debt *list = debts->first;
+    debts->first = debts->last = NULL;
+    debts->count = 0;
+    return list;
+}
+
+/* Those that the server has let go of by itself. */
+static plock_debt *take_expired(plock_debts *debts, plock_ns now) {
+    plock_debt *expired = NULL;
+    for (plock_debt *debt = take_all(debts), *next; debt; debt = next) {
+        next = debt->next;
+        if (now < debt->until) {
+            append(debts, debt);
+        } else {
+            debt->next = expired;
+            expired = debt;
+        }
+    }
+    return expired;
+}
+
+static void link_collector(plock_debts *debts, plock_collector *collector) {
+    if (!debts->collectors) {
+        debts->next = indebted;
+        indebted = debts;
+    }
+    collector->next = debts->collectors;
+    debts->collectors = collector;
+    debts->collecting++;
+}
+
+static void unlink_collector(plock_debts *debts, plock_collector *collector) {
+    plock_collector **link = &debts->collectors;
+    while (*link != collector) link = &(*link)->next;
+    *link = collector->next;
+    debts->collecting--;
+    collector->ended = true;
+    if (debts->collectors) return;
+    plock_debts **among = &indebted;
+    while (*among != debts) among = &(*among)->next;
+    *among = debts->next;
+    debts->failures = 0;
+    debts->resume_at = 0;
+}
+
+/* --- without it --- */
+
+static void settle_all(plock_debt *list, plock_status status) {
+    while (list) {
+        plock_debt *debt = list;
+        list = debt->next;
+        debt->settle(debt, status);
+    }
+}
+
+static unsigned most_collectors(const plock_store *store) {
+    const unsigned share = store->pool.limit / POOL_SHARE;
+    return share < 1 ? 1 : share > COLLECTORS_MAX ? COLLECTORS_MAX : share;
+}
+
+/* --- collecting --- */
+
+static void begin(plock_collector *collector, plock_ns now) {
+    const plock_config *config = collector->store->config;
+    const plock_ns least = plock_after(now, config->release_timeout); /* for one try, however late */
+    const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
+    const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
+    const plock_request request = collector->debt->request(collector->debt, now);
+    plock__exchange_begin(&collector->exchange, collector->store, &request, all < end ? all : end);
+}
+
+/* Takes the next debt in hand. False: there is none, and the collector has ended, or it pauses.
+ * One is enough to try the server again, so of several that are to pause the others end. */
+static bool take_next(plock_collector *collector, plock_want *want) {
+    plock_debts *debts = &collector->store->debts;
+    const plock_ns now = plock_now();
+    plock__enter();
+    const bool pauses = now < debts->resume_at;
+    collector->debt = pauses ? NULL : take_first(debts);
+    *want = (plock_want){.fd = -1, .deadline = debts->resume_at};
+    const bool ends = !collector->debt && (!debts->first || debts->collecting > 1);
+    if (ends) unlink_collector(debts, collector);
+    plock__leave();
+    if (collector->debt) begin(collector, now);
+    return collector->debt;
+}
+
+static void start_collector(plock_store *store);
+
+static void conclude(plock_collector *collector, plock_status status) {
+    plock_debts *debts = &collector->store->debts;
+    plock_debt *debt = collector->debt, *expired = NULL;
+    const plock_ns now = plock_now();
+    const bool unfinished = status == PLOCK_AGAIN; /* the server has done a part of it */
+    const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
+    /* The server had closed an idle connection, which is no failure. The pool trusts no other
+     * idle one after that. */
+    const bool closed = status == PLOCK_DISCONNECTED && collector->exchange.reused;
+    const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
+    const bool kept = (unfinished && now < debt->until) ||
+                      (!done && passes && (closed || now < debt->until));
+    collector->debt = NULL;
+    plock__enter();
+    if (kept) closed || unfinished ? prepend(debts, debt) : append(debts, debt);
+    if (done) {
+        debts->failures = 0;
+        debts->resume_at = 0;
+    } else if (passes && !closed) {
+        const bool first = now >= debts->resume_at; /* of those that tried at the same time */
+        if (first) debts->resume_at = now + plock__pause_in_background(debts->failures++);
+        expired = take_expired(debts, now);
+    }
+    const unsigned most = most_collectors(collector->store);
+    const bool joined = done && debts->first && debts->collecting < most;
+    plock__leave();
+    if (!kept) debt->settle(debt, unfinished ? PLOCK_OK : status);
+    settle_all(expired, status);
+    if (joined) start_collector(collector->store);
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock_collector *collector = (plock_collector *)(void *)job;
+    for (;;) {
+        const bool has_one = collector->debt || take_next(collector, want);
+        if (!has_one) return collector->ended ? PLOCK_OK : PLOCK_AGAIN;
+        const plock_value *answer;
+        plock_error error = {.status = PLOCK_OK};
+        plock_status status = plock__exchange_step(&collector->exchange, &answer, want, &error);
+        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+        if (!status) status = plock__read_done(collector->exchange.request.script, answer, &error);
+        const bool answered =
+            status == PLOCK_OK || status == PLOCK_NOT_OWNER || status == PLOCK_AGAIN;
+        if (answered) plock__exchange_finish(&collector->exchange);
+        else plock__exchange_cancel(&collector->exchange, NULL);
+        conclude(collector, status);
+    }
+}
+
+/* It has ended, or no thread is there to step it, or it is the parent's. */
+static void destroy(plock_job *job) {
+    plock_collector *collector = (plock_collector *)(void *)job;
+    plock_store *store = collector->store;
+    plock_debts *debts = &store->debts;
+    const bool own = collector->generation == plock__generation();
+    plock__exchange_cancel(&collector->exchange, NULL);
+    plock__enter();
+    if (own && !collector->ended) unlink_collector(debts, collector);
+    plock_debt *left = own && !debts->collectors ? take_all(debts) : NULL;
+    plock_debt *inherited = debts->inherited;
+    debts->inherited = NULL;
+    plock__leave();
+    plock_debt *in_hand = collector->debt;
+    if (in_hand) in_hand->settle(in_hand, own ? PLOCK_DISCONNECTED : PLOCK_FORKED);
+    settle_all(left, PLOCK_DISCONNECTED);
+    settle_all(inherited, PLOCK_FORKED);
+    plock__store_release(store);
+    plock__free(collector);
+}
+
+static void start_collector(plock_store *store) {
+    plock_collector *collector = plock__allocate(sizeof *collector);
+    plock__enter();
+    plock_debts *debts = &store->debts;
+    const bool starts = collector && debts->first && debts->collecting < most_collectors(store);
+    if (starts) {
+        collector->job.step = step;
+        collector->job.destroy = destroy;
+        collector->store = store;
+        collector->generation = plock__generation();
+        store->references++;
+        link_collector(debts, collector);
+    }
+    plock_debt *left = !collector && !debts->collectors ? take_all(debts) : NULL;
+    plock__leave();
+    settle_all(left, PLOCK_NO_MEMORY);
+    if (starts) plock__worker_submit(&collector->job);
+    else plock__free(collector);
+}
+
+void plock__debt_submit(plock_store *store, plock_debt *debt) {
+    plock_debts *debts = &store->debts;
+    plock__enter();
+    const bool full = debts->count == DEBTS_MAX;
+    if (!full) append(debts, debt);
+    const bool starts = !full && !debts->collectors;
+    plock__leave();
+    if (full) debt->settle(debt, PLOCK_STORE_FULL);
+    else if (starts) start_collector(store);
+}
+
+void plock__debts_hurry(void) {
+    plock__enter();
+    for (plock_debts *debts = indebted; debts; debts = debts->next) {
+        debts->failures = 0;
+        debts->resume_at = 0;
+        for (plock_collector *one = debts->collectors; one; one = one->next)
+            plock__worker_prod(&one->job);
+    }
+    plock__leave();
+}
+
+/* The jobs are the parent's, and what they were to settle, too. */
+void plock__debts_in_child(void) {
+    for (plock_debts *debts = indebted, *next; debts; debts = next) {
+        next = debts->next;
+        debts->inherited = take_all(debts);
+        debts->collectors = NULL;
+        debts->collecting = debts->failures = 0;
+        debts->resume_at = 0;
+    }
+    indebted = NULL;
+}

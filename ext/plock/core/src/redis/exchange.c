@@ -1,0 +1,204 @@
+#include "redis/exchange.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+
+#include <stdio.h>
+
+void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline) {
+    *exchange = (plock_exchange){
+        .state = PLOCK__TAKING, .store = store, .request = *request, .deadline = deadline, .generation = plock__generation()};
+}
+
+static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
+    const plock_ns other = plock_after(now, span);
+    return other < deadline ? other : deadline;
+}
+
+/* "URL: what happened" */
+static plock_status name_the_store(plock_exchange *exchange, plock_status status, plock_error *error) {
+    if (error->status != status) (void)plock__fail_plainly(error, status);
+    const plock_error cause = *error;
+    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(exchange->store->config), cause.message);
+}
+
+static void let_go(plock_exchange *exchange, bool usable) {
+    plock__pool_leave(&exchange->store->pool, &exchange->turn);
+    if (exchange->connection) plock__pool_give(&exchange->store->pool, exchange->connection, usable);
+    exchange->connection = NULL;
+    exchange->state = PLOCK__EXCHANGE_NONE;
+}
+
+enum how { BY_NAME, BY_TEXT };
+
+static plock_status send_script(plock_connection *connection, const plock_request *request, enum how how, plock_error *error) {
+    const plock_script *script = plock__script(request->script);
+    if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
+    plock_text words[PLOCK__LIST_MAX];
+    const plock_text *texts = request->list ? request->list : request->texts;
+    char keys[4];
+    unsigned count = 0;
+    words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
+    words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX) : plock__text(script->text, script->length);
+    words[count++] = request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys)) : plock__text(&"0123"[request->keys], 1);
+    for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = texts[i];
+    return plock__connection_send(connection, count, words, error);
+}
+
+static plock_status load_script(plock_connection *connection, plock_script_id id, plock_error *error) {
+    const plock_script *script = plock__script(id);
+    if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
+    const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4), plock__text(script->text, script->length)};
+    return plock__connection_send(connection, 3, words, error);
+}
+
+/* --- the steps; each moves the state on, or says why not --- */
+
+/* A request for a lease that is held, or for a turn that is reserved, goes before one for a lease that is still to be had: its time
+ * runs, and other callers wait for it. */
+static bool is_urgent(const plock_request *request) {
+    if (request->irreplaceable) return true;
+    switch (request->script) {
+    case PLOCK__RELEASE:
+    case PLOCK__RELEASE_ALL:
+    case PLOCK__UNDO:
+    case PLOCK__LEAVE:
+    case PLOCK__EXTEND:
+    case PLOCK__SHARED_RELEASE:
+    case PLOCK__SHARED_LEAVE:
+    case PLOCK__SHARED_EXTEND:
+    case PLOCK__SHARED_DOWNGRADE: return true;
+    default: return false;
+    }
+}
+
+static plock_status take_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
+    if (!exchange->turn.waits) {
+        exchange->turn.urgent = is_urgent(&exchange->request);
+        exchange->turn.careful = exchange->request.irreplaceable;
+    }
+    plock_pool *pool = &exchange->store->pool;
+    plock_status status = plock__pool_take(pool, &exchange->connection, &exchange->turn, want);
+    if (status) return status;
+    if (exchange->halves) {
+        const plock_ns now = plock_now();
+        exchange->deadline = now + (exchange->deadline - now) / 2;
+    }
+    exchange->reused = exchange->connection;
+    if (!exchange->reused) {
+        status = plock__store_connect(exchange->store, &exchange->connection, error);
+        if (status) return status;
+        exchange->open_deadline = sooner(exchange->deadline, plock_now(), exchange->store->config->connect_timeout);
+    }
+    exchange->state = exchange->reused ? PLOCK__ASKING : PLOCK__OPENING;
+    return PLOCK_OK;
+}
+
+/* Of what is under way now; whoever hurries an exchange shortens only its own. */
+static plock_ns current_deadline(const plock_exchange *exchange) {
+    return exchange->state == PLOCK__OPENING && exchange->open_deadline < exchange->deadline ? exchange->open_deadline : exchange->deadline;
+}
+
+static plock_status open_connection(plock_exchange *exchange, plock_want *want, plock_error *error) {
+    const plock_status status = plock__connection_open(exchange->connection, current_deadline(exchange), want, error);
+    if (!status) exchange->state = PLOCK__ASKING;
+    return status;
+}
+
+static plock_status ask(plock_exchange *exchange, plock_error *error) {
+    exchange->left_at = plock_now();
+    exchange->deadline = sooner(exchange->deadline, exchange->left_at, exchange->store->config->command_timeout);
+    exchange->state = PLOCK__LISTENING;
+    if (exchange->leaves) exchange->leaves(exchange->context, exchange->left_at);
+    return send_script(exchange->connection, &exchange->request, BY_NAME, error);
+}
+
+/* The server does not know the script: SCRIPT LOAD and the same call again go out together. */
+static plock_status ask_again(plock_exchange *exchange, plock_error *error) {
+    exchange->loads = true;
+    const plock_status status = load_script(exchange->connection, exchange->request.script, error);
+    return status ? status : ask(exchange, error);
+}
+
+/* The server says that a command is not allowed, but of one in a script not which. */
+static void name_the_command(const plock_exchange *exchange, plock_error *error) {
+    const plock_script *script = plock__script(exchange->request.script);
+    char commands[PLOCK__COMMANDS_MAX] = "";
+    if (script) plock__script_commands(script, error->message, commands);
+    const plock_error said = *error;
+    if (*commands) (void)plock__fail(error, said.status, "%s: %s (%.120s)", plock_status_text(said.status), commands, said.message);
+}
+
+static plock_status read_answer(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
+    for (;;) {
+        plock_status status = plock__connection_receive(exchange->connection, value, want, error);
+        if (status) return status;
+        plock__store_reached(exchange->store, exchange->left_at);
+        const bool last = exchange->connection->awaited == 0; /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
+        if ((*value)->type != PLOCK__ERROR) {
+            if (last) return PLOCK_OK;
+            continue;
+        }
+        plock_error said;
+        status = plock__server_error(*value, &said);
+        if (status == PLOCK_NOSCRIPT && exchange->loading_failed) return error->status = exchange->loading_failed;
+        if (status == PLOCK_NOPERM) name_the_command(exchange, &said);
+        *error = said;
+        if (!last) exchange->loading_failed = status;
+        else if (status != PLOCK_NOSCRIPT || exchange->loads) return status;
+        else if ((status = ask_again(exchange, error))) return status;
+    }
+}
+
+plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error) {
+    *want = (plock_want){.fd = -1, .deadline = exchange->deadline};
+    error->status = PLOCK_OK;
+    plock_status status = PLOCK_OK;
+    if (exchange->state == PLOCK__TAKING) status = take_connection(exchange, want, error);
+    if (!status && exchange->state == PLOCK__OPENING) status = open_connection(exchange, want, error);
+    if (!status && exchange->state == PLOCK__ASKING) {
+        status = ask(exchange, error);
+        /* The answer to what has just left is not there yet: to look would cost a system call. */
+        if (!status && plock__connection_expects(exchange->connection, want)) status = PLOCK_AGAIN;
+    }
+    if (!status) status = read_answer(exchange, value, want, error);
+    if (status == PLOCK_OK) {
+        error->status = PLOCK_OK; /* that the script was unknown has been put right */
+        *error->message = 0;
+        return PLOCK_OK;
+    }
+    if (status == PLOCK_AGAIN) {
+        const plock_ns deadline = current_deadline(exchange);
+        if (want->deadline > deadline) want->deadline = deadline;
+        if (plock_now() < deadline) return PLOCK_AGAIN;
+        /* The transport itself says when it could not connect; what then does not answer is the server, or TLS in front of it. */
+        status = exchange->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
+                                                  : plock__connection_silent(exchange->connection, error);
+    }
+    status = name_the_store(exchange, status, error);
+    /* After a server that is no longer the right one, went away or fell silent, the other idle connections are no better. */
+    const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
+    if (status == PLOCK_READONLY || (gone && exchange->reused)) plock__pool_distrust(&exchange->store->pool);
+    if (status != PLOCK_SILENT) let_go(exchange, plock_status_keeps_connection(status)); /* silent: the caller cancels, and may undo */
+    return status;
+}
+
+void plock__exchange_finish(plock_exchange *exchange) {
+    let_go(exchange, true);
+}
+
+void plock__exchange_cancel(plock_exchange *exchange, const plock_request *undo) {
+    if (exchange->state == PLOCK__EXCHANGE_NONE) return;
+    plock_connection *connection = exchange->connection;
+    if (undo && exchange->state == PLOCK__LISTENING && connection && exchange->generation == plock__generation() &&
+        plock__connection_flushed(connection)) {
+        plock_error ignored;
+        /* Nobody will hear that the server does not know the script. What this cannot do, a release on another connection does. */
+        (void)send_script(connection, undo, BY_TEXT, &ignored);
+    }
+    let_go(exchange, false);
+}
+
+bool plock__exchange_left(const plock_exchange *exchange) {
+    return exchange->left_at != 0;
+}

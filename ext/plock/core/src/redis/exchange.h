@@ -1,0 +1,45 @@
+/* An exchange: one script called once on one connection of the pool, whatever that takes: waiting for a connection, opening
+ * one, loading the script where the server does not know it. */
+#ifndef PLOCK__EXCHANGE_H
+#define PLOCK__EXCHANGE_H
+
+#include "redis/request.h"
+#include "redis/store.h"
+
+/* The request leaves at this moment. */
+typedef void plock__leaver(void *context, plock_ns at);
+
+typedef struct plock_exchange {
+    enum { PLOCK__EXCHANGE_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
+    plock_store *store;
+    plock_connection *connection;
+    plock_request request;
+    plock_ns deadline, open_deadline;
+    plock_ns left_at;    /* when the request left for the server, for the lease's arithmetic; 0: it has not */
+    unsigned generation;
+    plock_turn turn;     /* while every connection of the pool is in use */
+    plock__leaver *leaves; /* NULL, or told each time that it does */
+    void *context;
+    bool halves;         /* once it has a connection, half of the time that is left is its own */
+    bool reused;         /* the connection had been used before, so the server may have closed it since */
+    bool loads;          /* SCRIPT LOAD was sent along: its reply comes first */
+    plock_status loading_failed; /* what the server said to that, if it was an error */
+} plock_exchange;
+
+void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline);
+
+/* PLOCK_OK: *value is the script's answer, good until the next step of anything on the same thread; the caller reads it and calls
+ * plock__exchange_finish. PLOCK_AGAIN with want. Else the failure; the exchange is over. */
+PLOCK_MUST_USE plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error);
+
+/* The answer has been read: the connection goes back to the pool. */
+void plock__exchange_finish(plock_exchange *exchange);
+
+/* Gives up an exchange under way; the connection is closed, for a reply may still come. Where the request has left and undo is
+ * given, undo is sent after it on the same connection first: should the server come to it later, it undoes it at once. */
+void plock__exchange_cancel(plock_exchange *exchange, const plock_request *undo);
+
+/* May the server have carried out the request, as far as is known when the exchange is over or before it is cancelled? */
+bool plock__exchange_left(const plock_exchange *exchange);
+
+#endif

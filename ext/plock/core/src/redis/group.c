@@ -1,0 +1,372 @@
+#include "plock/group.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/lease.h"
+
+#include <string.h>
+
+_Static_assert(PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX) + 3 <= PLOCK__LIST_MAX, "what is asked of a group is a command");
+_Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "and what is answered a reply");
+
+struct plock_group {
+    enum { NO_OPERATION, ALL_ACQUIRING, ALL_RELEASING } doing;
+    plock_store *store;
+    size_t count;
+    unsigned generation;
+    size_t free_ones;
+    bool reconnected;       /* a connection found closed has been replaced, once */
+    plock_ns ttl, deadline; /* of an acquire */
+    plock_exchange exchange;
+    plock_errand errand;    /* a release's */
+    plock_error error;
+
+    plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
+    size_t places[PLOCK_GROUP_MAX];           /* where they stand among the leases */
+    size_t releasing;
+    plock_ns keep, release_by;
+    bool apart;                               /* they live on different nodes, and are released one by one … */
+    size_t at;                                /* … and this is the one */
+    bool hurried;                             /* the release has less time than it would take by itself */
+    bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
+    plock_text *texts; /* of the request under way, behind the leases */
+    plock_lease *leases[];
+};
+
+/* --- life --- */
+
+plock_status plock_group_new(plock_group **out, plock_lease *const *leases, size_t count) {
+    *out = NULL;
+    if (count == 0 || count > PLOCK_GROUP_MAX) return PLOCK_MISUSE;
+    for (size_t i = 0; i < count; i++)
+        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || (leases[i]->held && leases[i]->subject.owner.brought))
+            return PLOCK_MISUSE;
+    plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases + PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
+    if (!group) return PLOCK_NO_MEMORY;
+    group->texts = (plock_text *)(void *)(group->leases + count);
+    memcpy(group->leases, leases, count * sizeof *leases);
+    group->count = count;
+    group->store = plock__store_retain(leases[0]->store);
+    *out = group;
+    return PLOCK_OK;
+}
+
+static plock_status finish(plock_group *group, plock_status status) {
+    group->doing = NO_OPERATION;
+    return status;
+}
+
+/* Of an owner who was named (plock_lease_own): it is released by that name, whoever acquired it. */
+static bool is_named(const plock_lease *lease) {
+    return !lease->held && lease->subject.owner.brought;
+}
+
+/* --- acquiring --- */
+
+static size_t list_all(plock_group *group) {
+    for (size_t i = 0; i < group->count; i++) group->subjects[i] = &group->leases[i]->subject;
+    return group->count;
+}
+
+/* None is held: what may have been granted is given back, behind the request on its own connection and once more on others. */
+static void give_back(plock_group *group, bool doubt) {
+    plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
+    const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, texts);
+    plock__exchange_cancel(&group->exchange, &undo);
+    for (size_t i = 0; i < group->count; i++) {
+        plock_lease *lease = group->leases[i];
+        if (doubt) (void)plock__lease_release_in_background(lease, false);
+        plock__lease_drop_watch(lease);
+    }
+}
+
+static void end_all(plock_group *group, plock_status status) {
+    for (size_t i = 0; i < group->count; i++)
+        if (group->leases[i]->doing == ACQUIRING) (void)plock__lease_finish(group->leases[i], status);
+}
+
+plock_status plock_group_acquire(plock_group *group, const plock_patience *patience) {
+    if (group->doing || patience->wait < 0) return PLOCK_MISUSE;
+    const plock_ns longest = group->store->config->attempt_timeout, attempt = plock__lease_attempt(group->store, patience);
+    plock_patience once = *patience;
+    once.wait = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(group->leases[i], &once);
+        if (!status) continue;
+        while (i-- > 0) (void)plock__lease_finish(group->leases[i], status);
+        return status;
+    }
+    group->doing = ALL_ACQUIRING;
+    group->generation = plock__generation();
+    group->reconnected = false;
+    group->ttl = group->leases[0]->new_ttl;
+    group->deadline = plock_after(plock_now(), attempt < longest ? attempt : longest);
+    return PLOCK_OK;
+}
+
+static plock_status attempt(plock_group *group) {
+    for (size_t i = 0; i < group->count; i++) {
+        const plock_status status = plock__acquire_prepare(group->leases[i]);
+        if (!status) continue;
+        group->error = group->leases[i]->error;
+        return status;
+    }
+    const plock_request request = plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
+    plock__exchange_begin(&group->exchange, group->store, &request, group->deadline);
+    return PLOCK_OK;
+}
+
+/* All of their times are over, or none is. */
+static plock_status granted(plock_group *group, const plock_value *answer) {
+    plock_grant grants[PLOCK_GROUP_MAX];
+    if (answer->type != PLOCK__ARRAY || answer->length != group->count) return plock__not_our_answer(&group->error);
+    for (size_t i = 0; i < group->count; i++) {
+        const plock_value *fence = plock__element(answer, i, PLOCK__STRING);
+        grants[i] = (plock_grant){.asked_at = group->exchange.left_at, .next_in = PLOCK_NEVER};
+        if (!fence || !plock__read_number(fence, &grants[i].fence)) return plock__not_our_answer(&group->error);
+    }
+    plock__exchange_finish(&group->exchange);
+    for (size_t i = 0; i < group->count; i++) {
+        const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
+        if (!status) continue;
+        group->error = group->leases[i]->error;
+        while (i-- > 0) { /* to be given back with the others */
+            group->leases[i]->held = false;
+            group->leases[i]->doing = ACQUIRING;
+        }
+        return status;
+    }
+    return PLOCK_OK;
+}
+
+static plock_status refused(plock_group *group, const plock_value *answer) {
+    group->free_ones = (size_t)answer->integer;
+    plock__exchange_finish(&group->exchange);
+    give_back(group, false);
+    group->leases[group->free_ones]->contended = true;
+    return plock__fail_plainly(&group->error, PLOCK_REFUSED);
+}
+
+static plock_status acquire_step(plock_group *group, plock_want *want) {
+    for (;;) {
+        plock_status status = group->exchange.state == PLOCK__EXCHANGE_NONE ? attempt(group) : PLOCK_OK;
+        const plock_value *answer;
+        if (!status) status = plock__exchange_step(&group->exchange, &answer, want, &group->error);
+        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+        bool left = plock__exchange_left(&group->exchange);
+        if (!status && answer->type == PLOCK__INTEGER && answer->integer == PLOCK__ASK_AGAIN) {
+            plock__exchange_finish(&group->exchange);
+            if (plock_now() < group->deadline) continue;
+            give_back(group, false);
+            status = plock__fail_plainly(&group->error, PLOCK_REFUSED);
+            end_all(group, status);
+            return finish(group, status);
+        }
+        if (!status && answer->type == PLOCK__INTEGER && answer->integer >= 0 && (uint64_t)answer->integer < group->count) {
+            status = refused(group, answer);
+            end_all(group, status);
+            return finish(group, status);
+        }
+        if (!status && (status = granted(group, answer)) == PLOCK_OK) return finish(group, PLOCK_OK);
+        const bool again = status == PLOCK_DISCONNECTED && group->exchange.reused && !group->reconnected;
+        give_back(group, left && plock_status_leaves_doubt(status));
+        if (!again || plock_now() >= group->deadline) {
+            end_all(group, status);
+            return finish(group, status);
+        }
+        group->reconnected = true; /* the server closed an idle connection: that is nobody's failure */
+        group->exchange.state = PLOCK__EXCHANGE_NONE;
+    }
+}
+
+/* --- releasing --- */
+
+static plock_status read_released(void *context, const plock_value *answer, plock_error *error) {
+    plock_group *group = context;
+    bool unfinished = false;
+    if (answer->type != PLOCK__ARRAY || answer->length != group->releasing) return plock__not_our_answer(error);
+    for (size_t i = 0; i < group->releasing; i++) {
+        const plock_value *done = plock__element(answer, i, PLOCK__INTEGER);
+        bool *released = &group->released[group->places[i]];
+        if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED) return plock__not_our_answer(error);
+        /* A release that was answered to nobody is why it is not ours any more; so is one that was answered in an earlier part. */
+        *released = *released || done->integer > 0 || group->errand.doubt;
+        unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
+    }
+    return unfinished ? PLOCK_AGAIN : PLOCK_OK;
+}
+
+plock_status plock_group_release(plock_group *group, plock_ns keep) {
+    if (group->doing) return PLOCK_MISUSE;
+    group->releasing = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        plock_lease *lease = group->leases[i];
+        group->released[i] = false;
+        group->passed_over[i] = !is_named(lease) && (!lease->held || plock_lease_inherited(lease));
+        if (group->passed_over[i]) continue;
+        if (lease->doing) return lease->held ? PLOCK_IN_USE : PLOCK_MISUSE;
+        group->subjects[group->releasing] = &lease->subject;
+        group->places[group->releasing++] = i;
+    }
+    if (!group->releasing) return PLOCK_MISUSE;
+    for (size_t i = 0; i < group->releasing; i++) {
+        plock_lease *lease = group->leases[group->places[i]];
+        if (is_named(lease)) lease->undoes = false;
+        lease->held = false;
+        lease->taken_until = keep > 0 ? plock_after(plock_now(), keep) : 0;
+        plock__lease_drop_watch(lease);
+    }
+    group->doing = ALL_RELEASING;
+    group->hurried = group->apart = false;
+    group->at = 0;
+    group->keep = keep;
+    group->release_by = plock_after(plock_now(), group->store->config->release_timeout);
+    group->generation = plock__generation();
+    const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
+    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
+    plock__errand_heed(&group->errand, read_released, NULL, NULL, group);
+    return PLOCK_OK;
+}
+
+static void release_single(plock_group *group) {
+    const plock_request request = plock__release_request(group->subjects[group->at], 0, group->keep);
+    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
+}
+
+/* PLOCK_AGAIN, or the end. */
+static plock_status release_apart(plock_group *group, plock_want *want) {
+    for (;;) {
+        const plock_status status = plock__errand_step(&group->errand, want, &group->error);
+        if (status && status != PLOCK_NOT_OWNER) return status;
+        group->released[group->places[group->at]] = status == PLOCK_OK || group->errand.doubt;
+        if (++group->at == group->releasing) return PLOCK_OK;
+        release_single(group);
+    }
+}
+
+/* All that have not been released. False: one could not be handed over. */
+static bool go_on_in_background(plock_group *group, bool tells) {
+    bool all = true;
+    for (size_t i = 0; i < group->releasing; i++) {
+        const size_t place = group->places[i];
+        if (group->released[place]) continue;
+        if (!plock__lease_release_in_background(group->leases[place], tells)) all = false;
+    }
+    return all;
+}
+
+static bool carries_on(const plock_group *group, plock_status status) {
+    for (size_t i = 0; i < group->releasing; i++)
+        if (!plock__lease_carries_on(group->leases[group->places[i]], status)) return false;
+    return true;
+}
+
+/* The release has failed. PLOCK_OK: only for want of a connection, so the program need not know (lease.c). */
+static plock_status failed_to_release(plock_group *group, plock_status status) {
+    const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
+    if (!group->hurried && !carries_on(group, status)) return status;
+    if (!go_on_in_background(group, hides) || !hides) return status;
+    for (size_t i = 0; i < group->releasing; i++) group->released[group->places[i]] = true;
+    return PLOCK_OK;
+}
+
+static plock_status release_step(plock_group *group, plock_want *want) {
+    plock_status status = PLOCK_CROSSSLOT;
+    if (!group->apart) status = plock__errand_step(&group->errand, want, &group->error);
+    if (status == PLOCK_CROSSSLOT) {
+        if (!group->apart) release_single(group);
+        group->apart = true;
+        status = release_apart(group, want);
+    }
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    return finish(group, status ? failed_to_release(group, status) : PLOCK_OK);
+}
+
+/* --- any operation --- */
+
+static void give_up(plock_group *group) {
+    const bool own = group->generation == plock__generation();
+    if (group->doing == ALL_ACQUIRING) {
+        give_back(group, own && group->exchange.state == PLOCK__LISTENING);
+        end_all(group, PLOCK_OK);
+    }
+    if (group->doing == ALL_RELEASING) {
+        plock__errand_cancel(&group->errand);
+        if (own) (void)go_on_in_background(group, false);
+    }
+    group->doing = NO_OPERATION;
+}
+
+void plock_group_cancel(plock_group *group) {
+    plock__begin_step();
+    give_up(group);
+    plock__end_step();
+}
+
+void plock_group_free(plock_group *group) {
+    if (!group) return;
+    plock__begin_step();
+    give_up(group);
+    plock__store_release(group->store);
+    plock__free(group);
+    plock__end_step();
+}
+
+static plock_status step(plock_group *group, plock_want *want) {
+    if (!group->doing) return PLOCK_MISUSE;
+    if (group->generation != plock__generation()) { /* the parent of this process began it */
+        give_up(group);
+        return plock__fail_plainly(&group->error, PLOCK_FORKED);
+    }
+    return group->doing == ALL_ACQUIRING ? acquire_step(group, want) : release_step(group, want);
+}
+
+plock_status plock_group_step(plock_group *group, plock_want *want) {
+    plock__begin_step();
+    const plock_status status = step(group, want);
+    plock__end_step();
+    return status;
+}
+
+void plock_group_hurry(plock_group *group, plock_ns deadline) {
+    if (deadline < group->deadline) group->deadline = deadline;
+    if (deadline < group->exchange.deadline) group->exchange.deadline = deadline;
+    if (deadline < group->errand.deadline) group->hurried = true;
+    if (deadline < group->release_by) group->release_by = deadline;
+    plock__errand_hurry(&group->errand, deadline);
+}
+
+static plock_status step_any(void *group, plock_want *want) {
+    return plock_group_step(group, want);
+}
+
+static void cancel_any(void *group) {
+    plock_group_cancel(group);
+}
+
+static void hurry_any(void *group, plock_ns deadline) {
+    plock_group_hurry(group, deadline);
+}
+
+plock_operation plock_group_operation(plock_group *group) {
+    return (plock_operation){.of = group, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+}
+
+/* --- what it knows --- */
+
+size_t plock_group_free_ones(const plock_group *group) {
+    return group->free_ones;
+}
+
+bool plock_group_released(const plock_group *group, size_t index) {
+    return group->released[index];
+}
+
+bool plock_group_passed_over(const plock_group *group, size_t index) {
+    return group->passed_over[index];
+}
+
+const plock_error *plock_group_error(const plock_group *group) {
+    return &group->error;
+}

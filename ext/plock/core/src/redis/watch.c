@@ -1,0 +1,328 @@
+#include "redis/watch.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "base/term.h"
+#include "redis/keeper.h"
+#include "runtime/notice.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* A third of its time has passed: two renewals may fail for a while before it is lost. */
+enum { RENEWALS_PER_TTL = 3 };
+
+/* After a failure that does not pass by itself. */
+static plock_ns before_another_try(const plock_watch *watch) {
+    return watch->ttl / (4 * RENEWALS_PER_TTL);
+}
+
+static plock_status step(plock_job *job, plock_want *want);
+static void put_down(plock_job *job);
+static plock_status listen_for(plock_watch *watch, plock_error *error);
+
+/* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
+static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
+    return valid_until - plock__reliable(0, ttl) + ttl / RENEWALS_PER_TTL;
+}
+
+/* --- one that is left alone at first --- */
+
+static plock_watch *watch_of(plock_later *later) {
+    return (plock_watch *)(void *)((char *)later - offsetof(plock_watch, later));
+}
+
+static void keep(plock_later *later) {
+    watch_of(later)->references++;
+}
+
+/* The lease is held for longer than most. */
+static void begin_watching(plock_later *later) {
+    plock_watch *watch = watch_of(later);
+    plock_error ignored;
+    watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK; /* else it is renewed all the same, and the next renewal sees a break */
+    if (watch->unnoted) {
+        char *end = watch->place + watch->place_length;
+        *end = ' ';
+        memcpy(end + 1, watch->channel, sizeof watch->channel);
+        watch->place_length += 1 + sizeof watch->channel;
+    }
+    plock__enter();
+    const plock_keeper *keeper = plock__keeper_of(watch->store);
+    if (keeper && keeper->open) watch->doubtful = true; /* of a break before this nobody would tell; a channel that opens has it look, too */
+    plock__leave();
+    plock__worker_submit(&watch->job);
+}
+
+/* By when its renewal has to begin; with the lock held. */
+static void set_date(plock_watch *watch, plock_ns now) {
+    plock__later_by(&watch->later, plock__later_than(now, watch->renew_at));
+}
+
+/* --- life --- */
+
+plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, const plock_watching *wanted) {
+    plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(subject->key.length));
+    if (!watch) return NULL;
+    watch->job.step = step;
+    watch->job.destroy = put_down;
+    watch->job.lingers = true;
+    watch->references = 1;
+    watch->generation = plock__generation();
+    watch->store = plock__store_retain(store);
+    watch->id = wanted->id;
+    watch->renews = wanted->renews;
+    watch->told = wanted->told;
+    watch->automatic = wanted->automatic;
+    watch->later = (plock_later){.keep = keep, .begin = begin_watching};
+    const char *identity = plock__identity(&watch->place_length);
+    memcpy(watch->place, identity, watch->place_length);
+    plock__subject_name(&watch->subject, watch->names, subject->key, subject->fence_ttl);
+    memcpy(watch->subject.share, subject->share, sizeof watch->subject.share);
+    return watch;
+}
+
+plock_watch *plock__watch_retain(plock_watch *watch) {
+    plock__enter();
+    watch->references++;
+    plock__leave();
+    return watch;
+}
+
+void plock__watch_release(plock_watch *watch) {
+    plock__enter();
+    const bool last = --watch->references == 0;
+    plock__leave();
+    if (!last) return;
+    plock__owner_clear(&watch->subject.owner);
+    plock__store_release(watch->store);
+    plock__free(watch);
+}
+
+static void unlink_watch(plock_watch *watch) {
+    plock_keeper *keeper = plock__keeper_of(watch->store);
+    plock_watch **link = keeper ? &keeper->watches : NULL;
+    while (link && *link && *link != watch) link = &(*link)->next;
+    if (link && *link) *link = watch->next;
+}
+
+static plock_status listen_for(plock_watch *watch, plock_error *error) {
+    plock_keeper *keeper, *start;
+    const plock_status status = plock__keeper_find(watch->store, &keeper, &start, error); /* leaves the lock held */
+    if (status) return status;
+    memcpy(watch->channel, keeper->channel.id, sizeof watch->channel);
+    watch->next = keeper->watches;
+    keeper->watches = watch;
+    if (!start && !keeper->open) plock__keeper_prod(keeper);
+    plock__leave();
+    if (!start) return PLOCK_OK;
+    plock__keeper_start(start);
+    plock__enter();
+    const bool begun = plock__keeper_of(watch->store); /* while it is at work the native thread is, too */
+    plock__leave();
+    return begun ? PLOCK_OK : plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to watch the lease with");
+}
+
+plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner, plock_error *error) {
+    if (owner->brought && plock__owner_copy(&watch->subject.owner, owner)) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    return watch->automatic ? plock__later_enter(&watch->later, error) : listen_for(watch, error);
+}
+
+void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until) {
+    plock_owner owner = {0};
+    const bool fresh = !watch->subject.owner.brought;
+    if (fresh && plock__owner_copy(&owner, &subject->owner)) return; /* never: a token needs no memory */
+    plock__enter();
+    const bool starts = !watch->ended && !watch->started;
+    if (starts) {
+        watch->started = true;
+        watch->ttl = ttl;
+        watch->valid_until = valid_until;
+        watch->renewed_until = renewed_until;
+        watch->renew_at = first_renewal(valid_until, ttl);
+        if (watch->automatic) set_date(watch, plock_now());
+        else watch->references++;
+        if (fresh) plock__owner_move(&watch->subject.owner, &owner);
+    }
+    plock__leave();
+    if (starts && !watch->automatic) plock__worker_submit(&watch->job);
+}
+
+/* --- what the program does --- */
+
+void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
+    plock__enter();
+    watch->paused = true;
+    watch->epoch++;
+    if (valid_until < watch->valid_until) watch->valid_until = valid_until;
+    plock__leave();
+}
+
+/* With the lock held. */
+static void go_on(plock_watch *watch) {
+    watch->paused = false;
+    watch->epoch++;
+    if (watch->later.listed) set_date(watch, plock_now());
+    else if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+}
+
+bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl) {
+    plock__enter();
+    const bool beyond = watch->renewing_for > ttl;
+    plock__leave();
+    return beyond;
+}
+
+void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until) {
+    plock__enter();
+    watch->ttl = ttl;
+    watch->valid_until = valid_until;
+    watch->renew_at = first_renewal(valid_until, ttl);
+    go_on(watch);
+    plock__leave();
+}
+
+void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
+    const plock_ns now = plock_now();
+    plock__enter();
+    if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
+    const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL; /* it may have become shorter, though no answer came */
+    if (soon < watch->renew_at) watch->renew_at = soon;
+    go_on(watch);
+    plock__leave();
+}
+
+void plock__watch_end(plock_watch *watch) {
+    plock__enter();
+    const bool own = watch->generation == plock__generation();
+    watch->ended = true;
+    if (own) plock__later_leave(&watch->later);
+    if (own) unlink_watch(watch);
+    if (own && watch->started && watch->references > 1) plock__worker_prod(&watch->job);
+    plock__leave();
+}
+
+plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost) {
+    plock__enter();
+    const plock_ns until = watch->valid_until;
+    *lost = watch->lost;
+    plock__leave();
+    return until;
+}
+
+/* --- called by the keeper --- */
+
+static bool is(const plock_text text, plock_text other) {
+    return text.length == other.length && !memcmp(text.bytes, other.bytes, other.length);
+}
+
+static void look_at_once(plock_watch *watch) {
+    watch->doubtful = true;
+    watch->check_at = 0;
+    if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+}
+
+/* One that has not started may be granted by now, to a value that is not known yet: it is looked at when it starts. */
+void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
+    for (plock_watch *watch = watches; watch; watch = watch->next)
+        if (is(watch->subject.key, key) && (!watch->started || is(watch->subject.owner.value, value))) look_at_once(watch);
+}
+
+void plock__watch_doubt(plock_watch *watches) {
+    for (; watches; watches = watches->next) look_at_once(watches);
+}
+
+/* --- in the native thread --- */
+
+/* What is to be done now; under the lock, for it is decided by what other threads say. */
+enum task { REST, STOP, LOSE, RENEW, CHECK };
+
+static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
+    plock__enter();
+    const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
+    enum task task = REST;
+    if (watch->ended) task = STOP;
+    else if (watch->lost || now >= watch->valid_until) task = LOSE;
+    else if (watch->asks) task = REST;
+    else if (renews && (now >= watch->renew_at || watch->doubtful)) task = RENEW; /* it tells as much as a check */
+    else if (watch->doubtful && !watch->paused && now >= watch->check_at) task = CHECK;
+    if (task == RENEW || task == CHECK) watch->doubtful = false;
+    if (task == LOSE) watch->lost = true;
+    want->deadline = watch->valid_until;
+    if (renews && !watch->asks && watch->renew_at < want->deadline) want->deadline = watch->renew_at;
+    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < want->deadline) want->deadline = watch->check_at;
+    if (task == RENEW || task == CHECK) watch->asked_in = watch->epoch;
+    if (task == RENEW) watch->renewing_for = watch->ttl;
+    plock__leave();
+    return task;
+}
+
+static void begin(plock_watch *watch, enum task task) {
+    plock__enter();
+    const plock_ns until = watch->valid_until;
+    plock__leave();
+    const plock_text place = plock__text(watch->place, watch->unnoted ? watch->place_length : 0);
+    const plock_request request = task == RENEW ? plock__renew_request(&watch->subject, watch->renewing_for, place) : plock__check_request(&watch->subject);
+    plock__errand_begin(&watch->errand, watch->store, &request, until, true);
+    watch->asks = true;
+}
+
+/* The answer to a renewal or a check. */
+static void understand(plock_watch *watch, plock_status status) {
+    const plock_ns now = plock_now(), asked_at = watch->errand.exchange.left_at;
+    const plock_ns asked_ttl = watch->renewing_for;
+    const bool renewal = asked_ttl > 0;
+    watch->asks = false;
+    plock__enter();
+    watch->renewing_for = 0;
+    const bool current = watch->epoch == watch->asked_in;
+    if (status == PLOCK_NOT_OWNER) watch->lost = true;
+    if (status == PLOCK_OK && renewal) watch->unnoted = false;
+    /* Of one from before the program changed the dates, those count. */
+    if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__reliable(asked_at, asked_ttl);
+    if (renewal && current) watch->renew_at = status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
+    if (!renewal && status && status != PLOCK_NOT_OWNER) {
+        watch->doubtful = true;
+        watch->check_at = now + before_another_try(watch);
+    }
+    plock__leave();
+    if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    plock_watch *watch = (plock_watch *)(void *)job;
+    for (;;) {
+        if (watch->asks) {
+            plock_error ignored = {.status = PLOCK_OK};
+            plock_want answer = {.fd = -1, .deadline = PLOCK_NEVER};
+            const plock_status status = plock__errand_step(&watch->errand, &answer, &ignored);
+            if (status != PLOCK_AGAIN) understand(watch, status);
+            *want = answer;
+        }
+        plock_want own = {.fd = -1, .deadline = PLOCK_NEVER};
+        const enum task task = decide(watch, plock_now(), &own);
+        if (task == STOP) return PLOCK_OK;
+        if (task == LOSE) {
+            if (watch->told) plock__notice_post(PLOCK_LOST, watch->id, plock__text("", 0), 0, 0);
+            return PLOCK_OK;
+        }
+        if (task == REST) {
+            if (!watch->asks) *want = own;
+            else if (own.deadline < want->deadline) want->deadline = own.deadline;
+            return PLOCK_AGAIN;
+        }
+        begin(watch, task);
+    }
+}
+
+static void put_down(plock_job *job) {
+    plock_watch *watch = (plock_watch *)(void *)job;
+    if (watch->asks) plock__errand_cancel(&watch->errand);
+    watch->asks = false;
+    plock__enter();
+    watch->renewing_for = 0;
+    if (watch->generation == plock__generation()) unlink_watch(watch);
+    plock__leave();
+    plock__watch_release(watch);
+}

@@ -1,0 +1,161 @@
+#include "runtime/later.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "runtime/worker.h"
+
+/* A lease is left alone for so long; one that is broken by then is known to be lost within half a second all the same. */
+static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
+
+/* Others may come soon again; until then a thread that sleeps is all that it costs. */
+static const plock_ns IDLE = 5 * PLOCK_SECOND;
+
+/* Under the lock. */
+static plock_job *at_work;
+static plock_later *first;
+static plock_ns looks_at;   /* the thread looks by then; it may find that it need not have */
+static plock_ns last_span;  /* how long the last one was put off … */
+static bool used;           /* … since the thread looked */
+static plock_ns idle_since; /* PLOCK_NEVER: it is not */
+
+plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
+    const plock_ns halfway = now + (renew_at - now) / 2, latest = plock_after(now, LEFT_ALONE);
+    return halfway < latest ? halfway : latest;
+}
+
+/* --- the list; with the lock held --- */
+
+static void insert(plock_later *later) {
+    if (later->listed) return;
+    later->listed = true;
+    later->due = PLOCK_NEVER;
+    later->previous = NULL;
+    later->next = first;
+    if (first) first->previous = later;
+    first = later;
+}
+
+void plock__later_leave(plock_later *later) {
+    if (!later->listed) return;
+    later->listed = false;
+    if (later->next) later->next->previous = later->previous;
+    *(later->previous ? &later->previous->next : &first) = later->next;
+}
+
+void plock__later_by(plock_later *later, plock_ns due) {
+    if (!later->listed || due >= later->due) return;
+    later->due = due;
+    last_span = due - plock_now();
+    used = true;
+    if (due >= looks_at || !at_work) return;
+    looks_at = due;
+    plock__worker_prod(at_work);
+}
+
+static plock_later *next_due(plock_ns now, plock_ns *at) {
+    for (plock_later *later = first; later; later = later->next) {
+        if (now >= later->due) return later;
+        if (later->due < *at) *at = later->due;
+    }
+    return NULL;
+}
+
+/* When to look again. While leases come and go it looks now and then, for those that come then need not wake it. */
+static plock_ns next_look(plock_ns now, plock_ns at) {
+    const plock_ns soon = used ? plock_after(now, last_span > 0 ? last_span : LEFT_ALONE) : PLOCK_NEVER;
+    used = false;
+    return soon < at ? soon : at;
+}
+
+/* --- the thread's job --- */
+
+/* Nothing is entered, and has not been for a while. */
+static bool retires(plock_ns now, plock_ns *at) {
+    if (first || used) idle_since = PLOCK_NEVER;
+    else if (idle_since == PLOCK_NEVER) idle_since = now;
+    if (idle_since == PLOCK_NEVER) return false;
+    const plock_ns over = idle_since + IDLE;
+    if (over < *at) *at = over;
+    return now >= over;
+}
+
+static plock_status step(plock_job *job, plock_want *want) {
+    (void)job;
+    for (;;) {
+        const plock_ns now = plock_now();
+        plock_ns at = PLOCK_NEVER;
+        plock__enter();
+        plock_later *due = next_due(now, &at);
+        if (due) {
+            plock__later_leave(due);
+            due->keep(due);
+            plock__leave();
+            due->begin(due);
+            continue;
+        }
+        plock_ns wakes_at = PLOCK_NEVER;
+        const bool over = retires(now, &wakes_at);
+        looks_at = next_look(now, at);
+        if (looks_at < wakes_at) wakes_at = looks_at;
+        if (over) at_work = NULL;
+        plock__leave();
+        *want = (plock_want){.fd = -1, .deadline = wakes_at};
+        return over ? PLOCK_OK : PLOCK_AGAIN;
+    }
+}
+
+/* A guest steps it as well as the native thread. */
+static bool idle(const plock_job *job) {
+    (void)job;
+    return true;
+}
+
+static void destroy(plock_job *job) {
+    plock__enter();
+    if (at_work == job) at_work = NULL;
+    plock__leave();
+    plock__free(job);
+}
+
+/* --- entering --- */
+
+/* PLOCK_OK: somebody is at work, or was to be. */
+static plock_status appoint(void) {
+    plock_job *made = plock__allocate(sizeof *made);
+    if (!made) return PLOCK_NO_MEMORY;
+    *made = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
+    plock__enter();
+    const bool first_one = !at_work;
+    if (first_one) {
+        at_work = made;
+        looks_at = idle_since = PLOCK_NEVER;
+        used = true;
+    }
+    plock__leave();
+    if (first_one) plock__worker_submit(made);
+    else plock__free(made); /* another thread was quicker */
+    return PLOCK_OK;
+}
+
+static bool enter(plock_later *later) {
+    plock__enter();
+    const bool there = at_work;
+    if (there) insert(later);
+    plock__leave();
+    return there;
+}
+
+plock_status plock__later_enter(plock_later *later, plock_error *error) {
+    if (enter(later)) return PLOCK_OK;
+    const plock_status status = appoint();
+    if (status) return plock__fail_plainly(error, status);
+    if (enter(later)) return PLOCK_OK;
+    return plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to renew the lease with");
+}
+
+/* The thread is the parent's; so is what was to begin. */
+void plock__later_in_child(void) {
+    at_work = NULL;
+    first = NULL;
+}

@@ -1,0 +1,102 @@
+/* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off between processes costs is mostly what has to be
+ * fetched into the caches to get there. */
+#include "runtime/nook.h"
+
+#include "base/platform.h"
+#include "runtime/waker.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef PLOCK__FUTEX
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+#if defined(PLOCK__FUTEX) && defined(SYS_futex_waitv) && defined(FUTEX_32)
+
+enum { WORD, NAP, WORDS };
+
+static atomic_bool missing; /* an older system, or one that forbids it */
+
+static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
+    const uint32_t one = 1;
+    return (_Atomic uint32_t *)(void *)word + (*(const unsigned char *)&one ? 0 : 1);
+}
+
+static struct futex_waitv until_changed(const void *word, uint32_t value, uint32_t flags) {
+    return (struct futex_waitv){.val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
+}
+
+/* The same moment on the clock that the system sleeps by. */
+static struct timespec wake_by(plock_ns deadline) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    const plock_ns left = deadline - plock_now(), span = left > 0 ? left : 0;
+    time.tv_sec += (time_t)(span / PLOCK_SECOND);
+    time.tv_nsec += (long)(span % PLOCK_SECOND);
+    if (time.tv_nsec >= PLOCK_SECOND) {
+        time.tv_nsec -= (long)PLOCK_SECOND;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
+    const plock__nook *nook = want->nook;
+    if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
+    plock_have_driven(); /* the native thread has an eye on everything but the word */
+    plock__nap nap;
+    struct futex_waitv words[WORDS];
+    plock__nap_begin(&nap, nook->bell, interrupt);
+    words[WORD] = until_changed(lower_half(nook->word), (uint32_t)nook->value, 0);
+    words[NAP] = until_changed(plock__nap_word(&nap), nap.seen, FUTEX_PRIVATE_FLAG);
+    const struct timespec end = wake_by(want->deadline);
+    atomic_store(nook->asleep, 1);
+    long woken = 0;
+    if (!plock__nap_over(&nap))
+        woken = syscall(SYS_futex_waitv, words, WORDS, 0,
+                        want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
+    const int code = woken < 0 ? errno : 0;
+    atomic_store(nook->asleep, 0);
+    *status = plock__nap_end(&nap);
+    if (code == EINTR) *status = PLOCK_INTERRUPTED;
+    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT) return true;
+    atomic_store(&missing, true);
+    return false;
+}
+
+void plock__nook_wake(_Atomic uint64_t *word) {
+    (void)syscall(SYS_futex, lower_half(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+#ifdef PLOCK_TESTING
+bool plock__nook_forbid(bool forbidden) {
+    const uint32_t word = 1;
+    struct futex_waitv changed = until_changed(&word, 0, FUTEX_PRIVATE_FLAG);
+    atomic_store(&missing, forbidden);
+    return syscall(SYS_futex_waitv, &changed, 1, 0, NULL, CLOCK_MONOTONIC) < 0 && errno == EAGAIN;
+}
+#endif
+
+#else
+
+#ifdef PLOCK_TESTING
+bool plock__nook_forbid(bool forbidden) {
+    (void)forbidden;
+    return false;
+}
+#endif
+
+bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
+    (void)want, (void)interrupt, (void)status;
+    return false;
+}
+
+void plock__nook_wake(_Atomic uint64_t *word) {
+    (void)word;
+}
+
+#endif

@@ -1,0 +1,82 @@
+#include "runtime/notice.h"
+
+#include "base/memory.h"
+#include "base/process.h"
+#include "runtime/waker.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Under the lock. */
+static plock_notice *first, **last = &first;
+static plock_waker *bell;
+static atomic_bool renewals;
+
+void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence, plock_ns took) {
+    if (kind == PLOCK_RENEWED && !atomic_load_explicit(&renewals, memory_order_relaxed)) return;
+    plock_notice *notice = plock__allocate(sizeof *notice + key.length);
+    if (!notice) return;
+    *notice = (plock_notice){.kind = kind, .id = id, .fence = fence, .took = took, .key_length = key.length};
+    memcpy(notice->key, key.bytes, key.length);
+    plock__enter();
+    *last = notice;
+    last = &notice->next;
+    if (bell) plock_waker_ring(bell);
+    plock__leave();
+}
+
+plock_notice *plock_notice_next(void) {
+    plock__enter();
+    plock_notice *notice = first;
+    if (notice) first = notice->next;
+    if (!first) last = &first;
+    plock__leave();
+    return notice;
+}
+
+void plock_notice_free(plock_notice *notice) {
+    plock__free(notice);
+}
+
+int plock_notice_descriptor(void) {
+    plock_waker *made = NULL;
+    plock__enter();
+    const bool known = bell;
+    plock__leave();
+    if (!known && !(made = plock__waker_take_open())) return -1;
+    plock__enter();
+    if (!bell) {
+        bell = made;
+        made = NULL;
+        plock_waker_ring(bell); /* for what was posted, or said by plock_notice_wake, before there was one */
+    }
+    const int descriptor = plock_waker_descriptor(bell);
+    plock__leave();
+    plock_waker_give(made);
+    return descriptor;
+}
+
+void plock_notice_hush(void) {
+    plock__enter();
+    plock_waker *waker = bell;
+    plock__leave();
+    if (waker) (void)plock_waker_hush(waker);
+}
+
+void plock_notice_wake(void) {
+    plock__enter();
+    if (bell) plock_waker_ring(bell);
+    plock__leave();
+}
+
+void plock_notice_renewals(bool wanted) {
+    atomic_store(&renewals, wanted);
+}
+
+/* They are the parent's, which tells them. Their memory is left behind. */
+void plock__notices_in_child(void) {
+    first = NULL;
+    last = &first;
+    if (bell) plock__waker_put_back(bell);
+    bell = NULL;
+}

@@ -1,0 +1,13 @@
+/* Posting notices. */
+#ifndef PLOCK__NOTICE_H
+#define PLOCK__NOTICE_H
+
+#include "base/text.h"
+#include "plock/notice.h"
+
+/* Not with the lock held. Where there is no memory it is lost: nothing depends on it. */
+void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence, plock_ns took);
+
+void plock__notices_in_child(void);
+
+#endif

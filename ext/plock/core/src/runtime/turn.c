@@ -1,0 +1,91 @@
+#include "plock/turn.h"
+
+#include "base/process.h"
+
+/* Between two looks: an operation takes a round trip, and up to command_timeout where the server is silent. */
+static const plock_ns FIRST_PAUSE = PLOCK_MILLISECOND;
+static const plock_ns LONGEST_PAUSE = 4 * PLOCK_MILLISECOND;
+
+void plock_lease_use_take(plock_lease_use *turn) {
+    turn->pause = FIRST_PAUSE;
+    turn->deadline = 0;
+    turn->hurried = PLOCK_NEVER;
+    turn->generation = plock__generation();
+    turn->queued = true;
+    turn->begun = false;
+    for (size_t i = 0; i < turn->count; i++) {
+        plock_place_in_turn **last = turn->places[i].line;
+        while (last && *last) last = &(*last)->next;
+        if (last) *last = &turn->places[i];
+    }
+}
+
+/* Not in a child: there the lines are of threads that do not exist. */
+static void leave(plock_lease_use *turn) {
+    if (!turn->queued || turn->generation != plock__generation()) return;
+    turn->queued = false;
+    for (size_t i = 0; i < turn->count; i++) {
+        plock_place_in_turn **link = turn->places[i].line;
+        while (link && *link && *link != &turn->places[i]) link = &(*link)->next;
+        if (link && *link) *link = (*link)->next;
+    }
+}
+
+static bool has_come(const plock_lease_use *turn) {
+    for (size_t i = 0; i < turn->count; i++) {
+        const plock_place_in_turn *place = &turn->places[i];
+        if (place->line && (*place->line != place || place->busy(place->lease))) return false;
+    }
+    return true;
+}
+
+static void cancel(void *of) {
+    plock_lease_use *turn = of;
+    if (turn->begun) {
+        turn->operation.cancel(turn->operation.of);
+        return;
+    }
+    const bool waited = turn->queued;
+    leave(turn);
+    if (waited && turn->give_up) turn->give_up(turn->context);
+}
+
+/* One budget for the wait and for what is waited for. One that need not wait has its own. */
+static plock_ns latest_end(const plock_lease_use *turn) {
+    return turn->deadline && turn->deadline < turn->hurried ? turn->deadline : turn->hurried;
+}
+
+static plock_status wait(plock_lease_use *turn, plock_want *want) {
+    const plock_ns now = plock_now(), again = plock_after(now, turn->pause);
+    if (!turn->deadline) turn->deadline = plock_after(now, turn->patience);
+    const plock_ns deadline = latest_end(turn);
+    *want = (plock_want){.fd = -1, .deadline = again < deadline ? again : deadline};
+    if (turn->pause < LONGEST_PAUSE) turn->pause *= 2;
+    if (now < deadline) return PLOCK_AGAIN;
+    cancel(turn);
+    return PLOCK_IN_USE;
+}
+
+static plock_status step(void *of, plock_want *want) {
+    plock_lease_use *turn = of;
+    if (turn->begun) return turn->operation.step(turn->operation.of, want);
+    if (turn->generation != plock__generation()) return PLOCK_FORKED;
+    if (!has_come(turn)) return wait(turn, want);
+    const plock_status status = turn->begin(turn->context);
+    turn->begun = status == PLOCK_OK;
+    leave(turn);
+    if (status) return status;
+    const plock_ns latest = latest_end(turn);
+    if (latest != PLOCK_NEVER) turn->operation.hurry(turn->operation.of, latest);
+    return turn->operation.step(turn->operation.of, want);
+}
+
+static void hurry(void *of, plock_ns deadline) {
+    plock_lease_use *turn = of;
+    if (deadline < turn->hurried) turn->hurried = deadline;
+    if (turn->begun) turn->operation.hurry(turn->operation.of, deadline);
+}
+
+plock_operation plock_lease_use_operation(plock_lease_use *turn) {
+    return (plock_operation){.of = turn, .step = step, .cancel = cancel, .hurry = hurry};
+}

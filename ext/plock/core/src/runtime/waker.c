@@ -1,0 +1,407 @@
+/* What a ring is: a mark that says so (`rung`), and a poke of the thread that waits. The thread
+ * sleeps at the waker's word, or polls its descriptor; or it waits for another waker, which the
+ * poke is forwarded to.
+ *
+ * No ring is lost: the thread first says where it sleeps and then looks at the mark; who rings
+ * first sets the mark and then looks where the thread sleeps. A poke that comes too late, for a
+ * thread that has gone, wakes in vain. */
+#include "runtime/waker.h"
+
+#include "base/descriptor.h"
+#include "base/memory.h"
+#include "base/platform.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef PLOCK__EVENTFD
+#include <sys/eventfd.h>
+#endif
+#ifdef PLOCK__FUTEX
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+/* A descriptor to poll and one to write to, each plus one, in one word; with an eventfd both
+ * are the same. */
+typedef uint64_t ends;
+enum { NO_ENDS = 0 };
+
+struct plock_waker {
+    _Atomic ends open;      /* NO_ENDS: it is not */
+    atomic_uint pokers;     /* threads that may be about to write to the descriptor */
+    _Atomic uint32_t rung;  /* 0 or 1 */
+    _Atomic uint32_t pokes; /* the word that the thread sleeps at */
+    atomic_uint sleepers;
+    _Atomic(plock_waker *) forward; /* what is poked instead; NULL: itself */
+    bool expects_signals; /* it keeps its descriptor; only the thread that waits for it looks */
+#ifndef PLOCK__FUTEX
+    pthread_mutex_t mutex;
+    pthread_cond_t poked;
+#endif
+    /* Every waker stays in the list of all, for the child of a fork and for late rings. */
+    plock_waker *next_unused, *next;
+};
+
+static plock_waker *all, *unused;
+
+/* --- descriptors: a few are kept open, for all wakers --- */
+
+enum { KEPT_OPEN = 16 };
+static _Atomic ends kept[KEPT_OPEN];
+
+static ends both(int out, int in) {
+    return ((ends)out + 1) << 32 | ((ends)in + 1);
+}
+
+static int out_of(ends of) {
+    return (int)(of >> 32) - 1;
+}
+
+static int in_of(ends of) {
+    return (int)(of & UINT32_MAX) - 1;
+}
+
+static void close_ends(ends of) {
+    if (in_of(of) != out_of(of)) (void)close(in_of(of));
+    (void)close(out_of(of));
+}
+
+static ends open_ends(void) {
+#ifdef PLOCK__EVENTFD
+    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fd < 0 ? NO_ENDS : both(fd, fd);
+#else
+    int fds[2];
+    if (pipe(fds)) return NO_ENDS;
+    for (int i = 0; i < 2; i++)
+        if (plock__prepare_descriptor(fds[i])) {
+            const int code = errno;
+            (void)close(fds[0]);
+            (void)close(fds[1]);
+            errno = code;
+            return NO_ENDS;
+        }
+    return both(fds[0], fds[1]);
+#endif
+}
+
+static ends take_ends(void) {
+    for (int i = 0; i < KEPT_OPEN; i++) {
+        if (atomic_load_explicit(&kept[i], memory_order_relaxed) == NO_ENDS) continue;
+        const ends found = atomic_exchange(&kept[i], NO_ENDS);
+        if (found != NO_ENDS) return found;
+    }
+    return open_ends();
+}
+
+static void give_ends(ends given) {
+    for (int i = 0; i < KEPT_OPEN; i++) {
+        ends none = NO_ENDS;
+        if (atomic_compare_exchange_strong(&kept[i], &none, given)) return;
+    }
+    close_ends(given);
+}
+
+/* --- poking --- */
+
+static void write_to(ends of) {
+    const uint64_t one = 1;
+    ssize_t written;
+    do written = write(in_of(of), &one, sizeof one);
+    while (written < 0 && errno == EINTR); /* EAGAIN: it is full of pokes already */
+}
+
+static void wake_sleepers(plock_waker *waker) {
+#ifdef PLOCK__FUTEX
+    (void)syscall(SYS_futex, &waker->pokes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)pthread_mutex_lock(&waker->mutex); /* else it may be between its look and its sleep */
+    (void)pthread_cond_broadcast(&waker->poked);
+    (void)pthread_mutex_unlock(&waker->mutex);
+#endif
+}
+
+static void poke(plock_waker *waker) {
+    atomic_fetch_add(&waker->pokes, 1);
+    atomic_fetch_add(&waker->pokers, 1);
+    const ends open = atomic_load(&waker->open);
+    if (open != NO_ENDS) write_to(open);
+    atomic_fetch_sub(&waker->pokers, 1);
+    if (atomic_load(&waker->sleepers)) wake_sleepers(waker);
+}
+
+void plock_waker_ring(plock_waker *waker) {
+    if (atomic_exchange(&waker->rung, 1)) return;
+    const int code = errno; /* it may ring in a signal handler */
+    plock_waker *to = atomic_load(&waker->forward);
+    poke(to ? to : waker);
+    errno = code;
+}
+
+bool plock__waker_rung(const plock_waker *waker) {
+    return atomic_load(&waker->rung);
+}
+
+void plock__waker_forward(plock_waker *waker, plock_waker *to) {
+    atomic_store(&waker->forward, to);
+}
+
+/* --- a waker's descriptor --- */
+
+int plock_waker_descriptor(plock_waker *waker) {
+    ends open = atomic_load(&waker->open);
+    if (open != NO_ENDS) return out_of(open);
+    const ends made = take_ends();
+    if (made == NO_ENDS) return -1;
+    /* Another thread was quicker. */
+    if (!atomic_compare_exchange_strong(&waker->open, &open, made)) {
+        give_ends(made);
+        return out_of(open);
+    }
+    if (plock__waker_rung(waker)) write_to(made); /* by one that saw none */
+    return out_of(made);
+}
+
+void plock__waker_drain(plock_waker *waker) {
+    const ends open = atomic_load(&waker->open);
+    uint64_t drained[8];
+    ssize_t got;
+    if (open == NO_ENDS) return;
+    const bool at_once = in_of(open) == out_of(open); /* an eventfd is empty after one */
+    do got = read(out_of(open), drained, sizeof drained);
+    while ((got > 0 && !at_once) || (got < 0 && errno == EINTR));
+}
+
+/* One that a poke may be about to be written to stays open: as soon as it is closed, its number
+ * may be anything's. */
+void plock__waker_detach(plock_waker *waker) {
+    const ends open = atomic_exchange(&waker->open, NO_ENDS);
+    if (open == NO_ENDS) return;
+    if (atomic_load(&waker->pokers)) atomic_store(&waker->open, open);
+    else give_ends(open);
+}
+
+/* The mark goes last: a ring in between pokes in vain, but is part of what is reported here,
+ * and the next one pokes again. */
+bool plock_waker_hush(plock_waker *waker) {
+    plock__waker_drain(waker);
+    return atomic_exchange(&waker->rung, 0);
+}
+
+void plock__waker_hush_if_rung(plock_waker *waker) {
+    if (plock__waker_rung(waker)) (void)plock_waker_hush(waker);
+}
+
+void plock_waker_expect_signals(plock_waker *waker) {
+#ifdef PLOCK__FUTEX
+    (void)waker;
+#else
+    waker->expects_signals = plock_waker_descriptor(waker) >= 0;
+#endif
+}
+
+void plock__waker_rest(plock_waker *waker) {
+    if (!waker->expects_signals) plock__waker_detach(waker);
+}
+
+/* --- sleeping --- */
+
+void plock__nap_begin(plock__nap *nap, plock_waker *waker, plock_waker *interrupt) {
+    *nap = (plock__nap){.waker = waker, .interrupt = interrupt};
+    nap->sleeper = interrupt ? interrupt : waker;
+    atomic_fetch_add(&nap->sleeper->sleepers, 1);
+    nap->seen = atomic_load(&nap->sleeper->pokes);
+    if (waker && interrupt) plock__waker_forward(waker, interrupt);
+}
+
+bool plock__nap_over(const plock__nap *nap) {
+    if (nap->waker && plock__waker_rung(nap->waker)) return true;
+    return nap->interrupt && plock__waker_rung(nap->interrupt);
+}
+
+const _Atomic uint32_t *plock__nap_word(const plock__nap *nap) {
+    return &nap->sleeper->pokes;
+}
+
+plock_status plock__nap_end(plock__nap *nap) {
+    if (nap->waker && nap->interrupt) plock__waker_forward(nap->waker, NULL);
+    atomic_fetch_sub(&nap->sleeper->sleepers, 1);
+    return nap->interrupt && plock__waker_rung(nap->interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+
+static struct timespec time_of(plock_ns span) {
+    return (struct timespec){.tv_sec = (time_t)(span / PLOCK_SECOND),
+                             .tv_nsec = (long)(span % PLOCK_SECOND)};
+}
+
+/* Until the word is not what it was, or the deadline. PLOCK_INTERRUPTED on a signal. It may
+ * wake in vain. */
+#ifdef PLOCK__FUTEX
+static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
+    const plock_ns left = deadline - plock_now();
+    const struct timespec span = time_of(left > 0 ? left : 0);
+    const long woken = syscall(SYS_futex, plock__nap_word(nap), FUTEX_WAIT_PRIVATE, nap->seen,
+                               deadline == PLOCK_NEVER ? NULL : &span, NULL, 0);
+    return woken < 0 && errno == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+#else
+static plock_status sleep_at_descriptor(plock_waker *waker, int fd, plock_ns span) {
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    const int ready = poll(&polled, 1, (int)((span + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND));
+    if (ready > 0) plock__waker_drain(waker);
+    return ready < 0 && errno == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+
+static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
+    static const plock_ns ROUND = 10 * PLOCK_SECOND; /* short enough for any system's arithmetic */
+    plock_waker *waker = nap->sleeper;
+    const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND : left > 0 ? left : 0;
+    const ends open = atomic_load(&waker->open);
+    if (waker->expects_signals && open != NO_ENDS) return sleep_at_descriptor(waker, out_of(open), round);
+    const struct timespec span = time_of(round);
+    (void)pthread_mutex_lock(&waker->mutex);
+    if (atomic_load(&waker->pokes) == nap->seen) {
+#ifdef __APPLE__
+        (void)pthread_cond_timedwait_relative_np(&waker->poked, &waker->mutex, &span);
+#else
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += span.tv_sec;
+        until.tv_nsec += span.tv_nsec;
+        if (until.tv_nsec >= PLOCK_SECOND) {
+            until.tv_nsec -= (long)PLOCK_SECOND;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&waker->poked, &waker->mutex, &until);
+#endif
+    }
+    (void)pthread_mutex_unlock(&waker->mutex);
+    return PLOCK_OK;
+}
+#endif
+
+plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline) {
+    plock__nap nap;
+    plock__nap_begin(&nap, waker, interrupt);
+    const plock_status status = plock__nap_over(&nap) ? PLOCK_OK : sleep_at(&nap, deadline);
+    const plock_status ended = plock__nap_end(&nap);
+    return ended ? ended : status;
+}
+
+/* --- life --- */
+
+/* A condition variable that counts on the clock that runs evenly. In a child it is made anew:
+ * who slept there is not here. */
+static void prepare_to_sleep(plock_waker *waker) {
+#ifdef PLOCK__FUTEX
+    (void)waker;
+#else
+    (void)pthread_mutex_init(&waker->mutex, NULL);
+#ifdef __APPLE__
+    (void)pthread_cond_init(&waker->poked, NULL);
+#else
+    pthread_condattr_t steady;
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&waker->poked, &steady);
+    (void)pthread_condattr_destroy(&steady);
+#endif
+#endif
+}
+
+static plock_waker *new_waker(void) {
+    plock_waker *waker = plock__allocate(sizeof *waker);
+    if (!waker) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    prepare_to_sleep(waker);
+    plock__enter();
+    waker->next = all;
+    all = waker;
+    plock__leave();
+    return waker;
+}
+
+plock_waker *plock_waker_take(void) {
+    plock__enter();
+    plock_waker *waker = unused;
+    if (waker) unused = waker->next_unused;
+    plock__leave();
+    return waker ? waker : new_waker();
+}
+
+plock_waker *plock__waker_take_open(void) {
+    plock_waker *waker = plock_waker_take();
+    if (!waker || plock_waker_descriptor(waker) >= 0) return waker;
+    const int code = errno;
+    plock_waker_give(waker);
+    errno = code;
+    return NULL;
+}
+
+void plock_waker_give(plock_waker *waker) {
+    if (!waker) return;
+    plock__waker_hush_if_rung(waker);
+    plock__waker_detach(waker);
+    waker->expects_signals = false;
+    plock__enter();
+    plock__waker_put_back(waker);
+    plock__leave();
+}
+
+void plock__waker_put_back(plock_waker *waker) {
+    waker->next_unused = unused;
+    unused = waker;
+}
+
+static void close_kept(void) {
+    for (int i = 0; i < KEPT_OPEN; i++) {
+        const ends open = atomic_exchange(&kept[i], NO_ENDS);
+        if (open != NO_ENDS) close_ends(open);
+    }
+}
+
+static void close_own(plock_waker *waker) {
+    const ends open = atomic_exchange(&waker->open, NO_ENDS);
+    if (open != NO_ENDS) close_ends(open);
+}
+
+void plock__wakers_in_child(void) {
+    close_kept();
+    for (plock_waker *waker = all; waker; waker = waker->next) {
+        close_own(waker);
+        atomic_store(&waker->rung, 0);
+        atomic_store(&waker->sleepers, 0);
+        atomic_store(&waker->pokers, 0);
+        atomic_store(&waker->forward, NULL);
+        prepare_to_sleep(waker);
+    }
+}
+
+#ifdef PLOCK_TESTING
+void plock__forget_wakers(void) {
+    plock__enter();
+    close_kept();
+    while (all) {
+        plock_waker *waker = all;
+        all = waker->next;
+        close_own(waker);
+#ifndef PLOCK__FUTEX
+        (void)pthread_cond_destroy(&waker->poked);
+        (void)pthread_mutex_destroy(&waker->mutex);
+#endif
+        plock__free(waker);
+    }
+    unused = NULL;
+    plock__leave();
+}
+#endif

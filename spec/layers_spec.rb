@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# Which folder of the engine may include which: docs/architecture.md explains the layers.
+RSpec.describe "the layers of the engine" do
+  core = File.expand_path("../ext/plock/core", __dir__)
+  below = {
+    "base" => [],
+    "runtime" => %w[base],
+    "net" => %w[base runtime],
+    "redis" => %w[base runtime net],
+    "local" => %w[base runtime]
+  }
+  public_headers = {
+    "base" => %w[clock digest status],
+    "runtime" => %w[notice operation process turn waker want],
+    "net" => %w[config],
+    "redis" => %w[conversation group inquiry lease store],
+    "local" => %w[local]
+  }
+  layer_of_header = public_headers.flat_map { |layer, names| names.map { |name| ["plock/#{name}.h", layer] } }.to_h
+
+  includes = lambda do |file|
+    File.read(file).scan(/^#include "([^"]+)"/).flatten.map { |header| layer_of_header[header] || header[%r{\A(\w+)/}, 1] }.compact
+  end
+
+  it "has every source in one of them" do
+    expect(Dir.children("#{core}/src").sort).to eq(below.keys.sort)
+    expect(Dir["#{core}/include/plock/*.h"].map { |file| "plock/#{File.basename(file)}" }.sort).to eq(layer_of_header.keys.sort)
+  end
+
+  below.each do |layer, lower|
+    it "lets #{layer} include #{lower.empty? ? "nothing else" : lower.join(", ")}" do
+      files = Dir["#{core}/src/#{layer}/*.[ch]"] + public_headers[layer].map { |name| "#{core}/include/plock/#{name}.h" }
+      upward = files.to_h { |file| [file.delete_prefix("#{core}/"), includes.call(file) - [layer, *lower]] }
+      expect(upward.reject { |_, layers| layers.empty? }).to eq({})
+    end
+  end
+
+  it "shows the binding its public headers only" do
+    headers = Dir["#{core}/../*.[ch]"].flat_map { |file| File.read(file).scan(/^#include "([^"]+)"/).flatten }.uniq
+    expect(headers).to contain_exactly("binding.h", "plock.h")
+  end
+end
