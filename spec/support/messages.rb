@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require "ripper"
+
+module Support
+  # The sentences that plock says: errors, warnings and the command's output, as the sources have them. What is filled in is "…".
+  module Messages
+    ROOT = File.expand_path("../..", __dir__)
+    FILE = "#{ROOT}/spec/messages.txt"
+
+    # No sentence: statements to a database, templates of files, other programs' words.
+    NO_SENTENCE = /\A\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|SET|BEGIN|DO|CALL|LISTEN|#!|<|\.\w+ \{)\b?/
+    WORDS = 3
+
+    # What a C literal fills in: a conversion of printf, and one whose letter a macro brings.
+    CONVERSION = /%[-+#.*\d]*(?:[hl]{1,2}|[jzt])?[dioucsxXeEfFgGp]/
+    MACRO = /%"\s*PRI\w+\s*("?)/
+
+    module_function
+
+    # @return [String] what the file is to have
+    def all
+      sources.filter_map do |file|
+        found = sentences(file)
+        [file, *found.map { |sentence| "  #{sentence}" }].join("\n") unless found.empty?
+      end.join("\n\n") << "\n"
+    end
+
+    def sources
+      Dir.chdir(ROOT) { Dir["{lib,exe,ext/plock}/**/*.{rb,c,h,lua}"].grep_v(%r{/build/|templates/}).sort }
+    end
+
+    def sentences(file)
+      text = File.read("#{ROOT}/#{file}")
+      literals = file.end_with?(".rb") ? of_ruby(text) : of_c(text)
+      literals.map { |literal| literal.gsub(/\s+/, " ").strip }.uniq.select { |literal| sentence?(literal) }
+    end
+
+    def sentence?(text)
+      text.scan(/[[:alpha:]]{2,}/).size >= WORDS && text.match?(/[a-z] [a-z]/) && !text.match?(NO_SENTENCE)
+    end
+
+    # Literals one after the other, and over several lines with a backslash, are one.
+    def of_ruby(text)
+      found = []
+      depth = 0    # of literals in what another fills in
+      current = +""
+      joined = false
+      Ripper.lex(text).each do |_, type, token|
+        case type
+        when :on_tstring_beg, :on_heredoc_beg
+          depth += 1
+          current = joined ? found.pop : +"" if depth == 1
+        when :on_tstring_content then current << token if depth == 1
+        when :on_embexpr_beg
+          current << "…" if depth == 1
+          depth += 1 if depth.positive?
+        when :on_embexpr_end then depth -= 1 if depth.positive?
+        when :on_tstring_end, :on_heredoc_end
+          depth -= 1
+          found << current if depth.zero?
+        end
+        joined = depth.zero? && (type == :on_tstring_end || (joined && type == :on_sp && token.match?(/\A[ \t]*\\?\n?[ \t]*\z/)))
+      end
+      found
+    end
+
+    # Comments are no literals; literals side by side are one.
+    def of_c(text)
+      bare = text.gsub(%r{/\*.*?\*/}m, "").gsub(/^\s*#\s*include.*$/, "")
+      bare.scan(/((?:"(?:[^"\\\n]|\\.)*"(?:\s|\\\n|PRI\w+)*)+)/).flatten.map do |literals|
+        literals.gsub(MACRO) { $1.empty? ? '…"' : "…" }.gsub(CONVERSION, "…").scan(/"((?:[^"\\\n]|\\.)*)"/).join.gsub(/\\n/, " ").gsub(/\\(.)/, '\1')
+      end
+    end
+  end
+end
