@@ -1,6 +1,7 @@
 /* The embedded store: its file is not what it was any more. Whatever became of it, every lease in it is lost, and says so. */
 #include "local_support.h"
 
+#include "local/local_lease.h"
 #include "local/local_make.h"
 
 #include <fcntl.h>
@@ -538,6 +539,232 @@ static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) 
     clear();
 }
 
+/* --- what is found out at the section --- */
+
+/* The look at the path is not due for long, the one at the size is: whatever becomes of the file is found out where somebody enters the section, and not
+ * before. */
+static void is_seen_at_the_section(plock_local *store) {
+    plock__local_map *map = store->map;
+    atomic_store(&map->checked_at, plock_after(plock_now(), LONG));
+    atomic_store(&map->whole_at, 0);
+}
+
+/* Those that can be found out there. */
+static const struct fate SEEN_INSIDE[] = {
+    {is_removed, true, "was removed, renamed or replaced"},
+    {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
+    {its_title_is_written_over, true, "truncated or written over"},
+    {another_one_is_written_over_it, true, "truncated or written over"},
+    {is_marked_as_damaged, true, "is damaged"},
+};
+enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
+
+/* What is done then, by somebody who has nothing in the file. */
+struct errand {
+    plock_local *store;
+    plock_local_lease *leases[2];
+    size_t refused, count, length;
+    uint32_t cursor;
+    plock_local_terms terms;
+    plock_local_person person;
+    plock_error error;
+    char key[PLOCK_LOCAL_KEY_MAX];
+};
+
+static plock_status by_lease(struct errand *e, plock_status begun) {
+    if (begun) return begun;
+    const plock_status status = local_finish(e->leases[0]);
+    e->error = *plock_local_lease_error(e->leases[0]);
+    return status;
+}
+
+static plock_status acquires(struct errand *e) {
+    return by_lease(e, plock_local_lease_acquire(e->leases[0], &e->terms));
+}
+
+static plock_status adopts(struct errand *e) {
+    return by_lease(e, plock_local_lease_adopt(e->leases[0], "him", 3, &e->terms));
+}
+
+static plock_status releases_for_another(struct errand *e) {
+    return by_lease(e, plock_local_lease_release_owned(e->leases[0], "him", 3));
+}
+
+static plock_status repeated(struct errand *e, plock_status (*step)(struct errand *e, plock_want *want)) {
+    plock_want want;
+    plock_status status;
+    do status = step(e, &want);
+    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &want) == PLOCK_OK);
+    return status;
+}
+
+static plock_status both(struct errand *e, plock_want *want) {
+    return plock_local_acquire_all(e->leases, 2, &e->terms, &e->refused, want, &e->error);
+}
+
+static plock_status people(struct errand *e, plock_want *want) {
+    return plock_local_examine(e->store, "k", 1, &e->person, 1, &e->count, want, &e->error);
+}
+
+static plock_status keys(struct errand *e, plock_want *want) {
+    return plock_local_next_key(e->store, &e->cursor, e->key, &e->length, want, &e->error);
+}
+
+static plock_status end_of_all(struct errand *e, plock_want *want) {
+    return plock_local_break(e->store, "k", 1, want, &e->error);
+}
+
+static plock_status acquires_both(struct errand *e) {
+    return repeated(e, both);
+}
+
+static plock_status examines(struct errand *e) {
+    return repeated(e, people);
+}
+
+static plock_status lists(struct errand *e) {
+    return repeated(e, keys);
+}
+
+static plock_status breaks(struct errand *e) {
+    return repeated(e, end_of_all);
+}
+
+static const struct kind {
+    plock_status (*does)(struct errand *e);
+    plock_local_terms terms;
+    plock_status in_a_new_file;
+    int held; /* by then */
+} KINDS[] = {
+    {acquires, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
+    {acquires, {.ttl = 3600 * PLOCK_SECOND, .wait = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
+    {acquires, {.ttl = 3600 * PLOCK_SECOND, .watched = true}, PLOCK_OK, 1},
+    {acquires, {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true}, PLOCK_OK, 1},
+    {acquires, {.ttl = 3600 * PLOCK_SECOND, .mode = 'r', .limit = 5}, PLOCK_OK, 1},
+    {acquires_both, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_OK, 2},
+    {acquires_both, {.ttl = 3600 * PLOCK_SECOND, .watched = true}, PLOCK_OK, 2},
+    {adopts, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_NOT_OWNER, 0},
+    {adopts, {.ttl = 3600 * PLOCK_SECOND, .watched = true}, PLOCK_NOT_OWNER, 0},
+    {releases_for_another, {.ttl = 0}, PLOCK_NOT_OWNER, 0},
+    {examines, {.ttl = 0}, PLOCK_OK, 0},
+    {lists, {.ttl = 0}, PLOCK_OK, 0},
+    {breaks, {.ttl = 0}, PLOCK_NOT_OWNER, 0},
+};
+enum { KINDS_COUNT = sizeof KINDS / sizeof *KINDS };
+
+static struct errand errand_to(plock_local *store, const struct kind *kind) {
+    return (struct errand){.store = store, .leases = {local_lease(store, "k"), local_lease(store, "l")}, .terms = kind->terms};
+}
+
+static void is_done(const struct errand *e) {
+    for (int i = 0; i < 2; i++) plock_local_lease_free(e->leases[i]);
+}
+
+/* They are in the file that is there, once each. */
+static void holds_what_it_says(const struct errand *e, int held) {
+    struct stat found;
+    if (!CHECK(stat(path, &found) == 0 && found.st_size > 0)) return;
+    plock_local *other = open_there();
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(plock_local_lease_valid(e->leases[i]), i < held);
+        CHECK_INT(local_holders(other, i ? "l" : "k"), i < held);
+        CHECK_INT(local_waiters(other, i ? "l" : "k"), 0);
+    }
+    plock_local_close(other);
+}
+
+static void who_has_nothing_in_the_file_begins_afresh(void) {
+    for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
+        for (int kind = 0; kind < KINDS_COUNT; kind++) {
+            clear();
+            plock_local *store = open_there();
+            struct errand e = errand_to(store, &KINDS[kind]);
+            is_seen_at_the_section(store);
+            SEEN_INSIDE[i].comes();
+            const plock_status status = KINDS[kind].does(&e);
+            if (!CHECK_STATUS(status, KINDS[kind].in_a_new_file)) fprintf(stderr, "fate %d, kind %d: %s\n", i, kind, e.error.message);
+            CHECK_INT(e.count + e.length, 0);
+            holds_what_it_says(&e, KINDS[kind].held);
+            is_done(&e);
+            plock_local_close(store);
+        }
+    clear();
+}
+
+/* As acquire_soon. */
+static plock_status does_soon(const struct kind *kind, struct errand *e) {
+    unsigned rounds = 0;
+    plock_status status;
+    while ((status = kind->does(e)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
+    return status;
+}
+
+/* Else two of this process would be inside: one who does not know yet that he has lost what he has in the old file, and one in the new. */
+static void who_has_something_in_the_file_is_refused_another(void) {
+    for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
+        for (int kind = 0; kind < KINDS_COUNT; kind++) {
+            clear();
+            plock_local *store = open_there(), *second = open_there();
+            plock_local_lease *lease = local_lease(second, "m");
+            struct errand e = errand_to(store, &KINDS[kind]);
+            e.terms.wait = 0;
+            CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+            is_seen_at_the_section(store);
+            SEEN_INSIDE[i].comes();
+            const plock_status status = KINDS[kind].does(&e);
+            if (!CHECK(status == PLOCK_DISCONNECTED || status == PLOCK_PROTOCOL)) fprintf(stderr, "fate %d, kind %d: %d\n", i, kind, status);
+            CHECK_HAS(e.error.message, SEEN_INSIDE[i].told);
+            for (int number = 0; number < 2; number++) CHECK(!plock_local_lease_held(e.leases[number]) && !plock_local_lease_valid(e.leases[number]));
+            CHECK(plock_local_lease_lost(lease));
+            CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+            plock_local_lease_free(lease);
+            CHECK_STATUS(does_soon(&KINDS[kind], &e), KINDS[kind].in_a_new_file);
+            holds_what_it_says(&e, KINDS[kind].held);
+            is_done(&e);
+            plock_local_close(second);
+            plock_local_close(store);
+        }
+    clear();
+}
+
+static plock__local_map *visited;
+
+static void is_removed_and_missed(int unused) {
+    (void)unused;
+    if (unlink(path)) _exit(4);
+    plock__local_lose(visited, PLOCK__LOCAL_MISSING);
+}
+
+/* At each step of it; another thread of the process finds that out, and the pages are exchanged. Returns whether there is such a step. */
+static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kind *kind) {
+    clear();
+    plock_local *store = open_there();
+    struct errand e = errand_to(store, kind);
+    visited = plock__local_retain(store->map);
+    (void)plock__local_signal_at(point);
+    const plock_status status = kind->does(&e);
+    const bool reached = plock__local_signal_at(0) >= point;
+    if (!CHECK_STATUS(status, kind->in_a_new_file)) fprintf(stderr, "kind %d, point %lu: %s\n", (int)(kind - KINDS), point, e.error.message);
+    CHECK_INT(plock__local_lost(visited), reached);
+    holds_what_it_says(&e, kind->held);
+    is_done(&e);
+    plock__local_release(visited);
+    plock_local_close(store);
+    return reached;
+}
+
+static void who_is_inside_when_the_file_is_lost_begins_afresh(void) {
+    CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
+    for (int kind = 0; kind < KINDS_COUNT; kind++) {
+        unsigned long point = 1;
+        if (KINDS[kind].terms.watched) continue; /* the native thread's steps would count, too, and it may take one when all is over */
+        while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
+        CHECK(point > 1);
+    }
+    CHECK(signal(SIGUSR1, SIG_DFL) != SIG_ERR);
+    clear();
+}
+
 /* --- what is no loss --- */
 
 static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(void) {
@@ -576,6 +803,9 @@ int main(void) {
 #endif
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
+    RUN(who_has_nothing_in_the_file_begins_afresh);
+    RUN(who_has_something_in_the_file_is_refused_another);
+    RUN(who_is_inside_when_the_file_is_lost_begins_afresh);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
     local_end();
     return test_end("local_loss");

@@ -160,8 +160,11 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
         }
         status = answer;
     }
+    status = plock__local_afresh(lease, status, want);
     lease->held = false;
-    return fail(lease, status);
+    if (status != PLOCK_AGAIN) return fail(lease, status);
+    lease->doing = PLOCK__ASKS;
+    return PLOCK_AGAIN;
 }
 
 /* PLOCK_OK: he was let in, and may have lost what he was given since. */

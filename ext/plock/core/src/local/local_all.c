@@ -72,6 +72,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
 static void forget(const party *p) {
     for (size_t i = 0; i < p->count; i++) {
         plock_local_lease *lease = p->leases[i];
+        lease->held = false;
         plock__local_has_used(lease);
         lease->doing = PLOCK__IDLE;
     }
@@ -88,15 +89,17 @@ static plock_status acquire(party *p, size_t *refused, plock_want *want, plock_e
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
     *refused = p->count;
     plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
+    const bool uses = !status;
     if (!status) status = prepare(p, wishes, rooms, error);
-    const plock_ns now = plock_now();
-    if (!status) status = plock__local_go_in(p->map, now, plock_after(p->leases[0]->began_at, PATIENCE), want, error);
+    const plock_ns now = plock_now(), deadline = plock_after(p->leases[0]->began_at, PATIENCE);
+    if (!status) status = plock__local_go_in(p->map, now, deadline, want, error);
     if (!status) {
         *refused = first_taken(p, now);
         const plock_status taken = *refused < p->count ? PLOCK_REFUSED : take(p, wishes, now, error);
         status = plock__local_leave(p->map, error);
         if (!status) status = taken;
     }
+    if (uses && plock__local_begins_afresh(p->map, status, deadline, want)) status = PLOCK_AGAIN;
     if (p->map) plock__local_release(p->map);
     for (size_t i = 0; i < p->count && !status; i++) start(p->leases[i]);
     if (status) forget(p);

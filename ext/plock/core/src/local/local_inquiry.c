@@ -8,20 +8,42 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* Into the section, for a call that is repeated where it is taken: how long it has been is told by `since`, of the calling thread. What is
- * not repeated soon was given up, and this is another one. */
+/* A call is repeated where the section is taken, or the file was lost: since when, in the calling thread; 0: it is not. What is not repeated soon was
+ * given up, and this is another one. */
+static _Thread_local plock_ns since, asked_at;
+
+/* Returns the status of the call. */
+static plock_status repeated_where(plock_status status) {
+    if (status != PLOCK_AGAIN) since = 0;
+    else if (!since) since = asked_at;
+    return status;
+}
+
+static plock_ns patience_ends(void) {
+    return plock_after(since ? since : asked_at, PATIENCE);
+}
+
+/* With its status, and out of the map. */
+static plock_status end_with(plock__local_map *map, plock_status status, plock_want *want) {
+    if (plock__local_begins_afresh(map, status, patience_ends(), want)) status = PLOCK_AGAIN;
+    plock__local_release(map);
+    return repeated_where(status);
+}
+
 static plock_status go_in(plock_local *store, plock__local_map **map, plock_want *want, plock_error *error) {
     static const plock_ns SOON = PLOCK_SECOND / 2;
-    static _Thread_local plock_ns since, last;
     const plock_ns now = plock_now();
-    if (now - last > SOON) since = 0;
-    last = now;
+    if (now - asked_at > SOON) since = 0;
+    asked_at = now;
     plock_status status = plock__local_use(store, map, error);
-    if (!status) status = plock__local_go_in(*map, now, plock_after(since ? since : now, PATIENCE), want, error);
-    if (status != PLOCK_AGAIN) since = 0;
-    else if (!since) since = now;
     if (status && *map) plock__local_release(*map);
-    return status;
+    if (status) return repeated_where(status);
+    status = plock__local_go_in(*map, now, patience_ends(), want, error);
+    return status ? end_with(*map, status, want) : PLOCK_OK;
+}
+
+static plock_status come_out(plock__local_map *map, plock_want *want, plock_error *error) {
+    return end_with(map, plock__local_leave(map, error), want);
 }
 
 static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
@@ -80,9 +102,7 @@ static plock_status examine(plock_local *store, const plock__local_name *name, t
             tell(map, t, key->first_waiter);
         }
     }
-    status = plock__local_leave(map, error);
-    plock__local_release(map);
-    return status;
+    return come_out(map, want, error);
 }
 
 plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count, plock_want *want,
@@ -117,8 +137,7 @@ static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOC
             *length = found->length;
             memcpy(key, found->name, found->length);
         }
-        status = plock__local_leave(map, error);
-        plock__local_release(map);
+        status = come_out(map, want, error);
         if (status) return status;
     }
     return PLOCK_OK;
@@ -163,8 +182,7 @@ plock_status plock_local_break(plock_local *store, const char *key, size_t lengt
     if (!status) status = go_in(store, &map, want, error);
     if (!status) {
         held = break_all(map, &name, plock_now());
-        status = plock__local_leave(map, error);
-        plock__local_release(map);
+        status = come_out(map, want, error);
     }
     plock__end_step();
     return status ? status : held ? PLOCK_OK : PLOCK_NOT_OWNER;

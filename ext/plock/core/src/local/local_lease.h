@@ -134,6 +134,14 @@ void plock__local_store_release(plock_local *store);
  * PLOCK_PROTOCOL as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error);
 
+/* Where plock__local_go_in or plock__local_leave has failed for an operation that has nothing in the file but what it did in that section: is the file
+ * lost, and the deadline not over? Then the operation lets go of the map, and begins afresh at once, as the want says. What it is to do that in is for
+ * plock__local_use to say, and for nobody else: a new file, or, as long as anything of this process is in the lost one, none. */
+PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_want *want);
+
+/* The same for an operation of a lease, which has let go of the map then, or does so as soon as it can. PLOCK_AGAIN, or the status. */
+PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_want *want);
+
 /* --- local_lookout.c --- */
 
 /* The map is used, and has no lookout: one begins. */

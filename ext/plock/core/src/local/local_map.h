@@ -27,7 +27,8 @@ enum plock__local_loss {
     PLOCK__LOCAL_IN_PLACE,
     PLOCK__LOCAL_MISSING, /* its path names nothing any more, or another file */
     PLOCK__LOCAL_HARMED,  /* it was truncated or written over */
-    PLOCK__LOCAL_DAMAGED  /* something in it cannot be */
+    PLOCK__LOCAL_DAMAGED, /* something in it cannot be, as somebody has found, and marked it */
+    PLOCK__LOCAL_ABSURD   /* the same, as this process has found: that is told before anything is made anew */
 };
 
 struct plock__local_map {

@@ -97,8 +97,10 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     map->lives = true;
     if (orphaned) plock__local_repair(map);
     if (!atomic_load_explicit(&map->header->damaged, memory_order_relaxed)) return PLOCK_OK;
-    map->damaged = true;
-    return plock__local_leave(map, error);
+    const plock_status left = plock__local_leave(map, error);
+    if (left) return left;
+    plock__local_lose(map, PLOCK__LOCAL_DAMAGED);
+    return plock__local_loss_of(map, error);
 }
 
 /* Its file was moved away while we were inside, so part of what we did is not in it. If it is put back, others who use it are not to wait for us,
@@ -120,7 +122,7 @@ plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
     if (left & OTHERS_WAIT) wake_one(&map->header->section);
     if (stayed && !damaged) return PLOCK_OK;
     if (!stayed) leave_to_others(map);
-    if (damaged) plock__local_lose(map, PLOCK__LOCAL_DAMAGED);
+    if (damaged) plock__local_lose(map, PLOCK__LOCAL_ABSURD);
     return plock__local_loss_of(map, error);
 }
 

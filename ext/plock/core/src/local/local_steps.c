@@ -235,12 +235,15 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    status = plock__local_afresh(lease, status, want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
     const uint32_t number = held_by(lease, owner, digested, now);
     const bool found = number != PLOCK__LOCAL_NONE;
     if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
     else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
-    status = plock__local_leave(lease->map, &lease->error);
+    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->error), want);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status || !found || !adopts) {
         lease->held = false;
         return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->error, PLOCK_NOT_OWNER));

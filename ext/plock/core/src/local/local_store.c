@@ -182,6 +182,20 @@ plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns 
     return PLOCK_AGAIN;
 }
 
+bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_want *want) {
+    const bool told = atomic_load(&map->loss) == PLOCK__LOCAL_ABSURD || (status != PLOCK_DISCONNECTED && status != PLOCK_PROTOCOL);
+    if (told || !plock__local_lost(map) || plock_now() >= deadline) return false;
+    *want = (plock_want){.fd = -1};
+    return true;
+}
+
+plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_want *want) {
+    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, want)) return status;
+    lease->held = false;
+    if (!plock__local_start_over(lease)) want->deadline = plock_now() + PLOCK_MILLISECOND;
+    return PLOCK_AGAIN;
+}
+
 int plock_local_liveness(plock_local *store, plock_error *error) {
     plock__local_map *map = NULL;
     plock__begin_step();
