@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -455,6 +456,55 @@ static void and_does_so_within_a_second_where_it_is_harmed(void) {
     clear();
 }
 
+/* --- a truncation that has not been noticed yet --- */
+
+static void ask_just_after(void *unused) {
+    (void)unused;
+    plock_local_lease *lease = local_lease(open_there(), "k");
+    if (local_acquire(lease, LONG, 0) || !plock_local_lease_valid(lease)) _exit(1);
+    is_truncated();
+    if (plock_local_lease_valid(lease)) _exit(2);
+}
+
+static void a_lease_that_is_asked_about_just_after_a_truncation_is_lost(void) {
+    clear();
+    CHECK_INT(local_status_of(local_child(ask_just_after, NULL)), 0);
+    clear();
+}
+
+static void *truncate_and_ring(void *interrupt) {
+    (void)usleep(LOOKED_AT); /* by then the waiter sleeps */
+    is_truncated();
+    plock_waker_ring(interrupt);
+    return NULL;
+}
+
+static void be_interrupted_just_after(void *unused) {
+    (void)unused;
+    pthread_t thread;
+    plock_want want;
+    plock_waker *interrupt = plock_waker_take();
+    plock_local *store = open_there();
+    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+    const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
+    if (local_acquire(first, LONG, 0) || plock_local_lease_acquire(second, &terms)) _exit(1);
+    if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(2);
+    if (pthread_create(&thread, NULL, truncate_and_ring, interrupt)) _exit(3);
+    while (plock_await(&want, interrupt) == PLOCK_OK) /* woken for something else */
+        if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(4);
+    (void)pthread_join(thread, NULL);
+    (void)plock_waker_hush(interrupt);
+    if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(5);
+    if (local_release(first) != PLOCK_NOT_OWNER) _exit(6);
+    if (local_finish(second) || !plock_local_lease_valid(second)) _exit(7);
+}
+
+static void a_waiter_that_is_interrupted_just_after_a_truncation_goes_on(void) {
+    clear();
+    CHECK_INT(local_status_of(local_child(be_interrupted_just_after, NULL)), 0);
+    clear();
+}
+
 static void put_back_in_a_moment(void *unused) {
     (void)unused;
     (void)usleep(300000);
@@ -553,6 +603,7 @@ static void is_seen_at_the_section(plock_local *store) {
 static const struct fate SEEN_INSIDE[] = {
     {is_removed, true, "was removed, renamed or replaced"},
     {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
+    {is_truncated, true, "truncated or written over"},
     {its_title_is_written_over, true, "truncated or written over"},
     {another_one_is_written_over_it, true, "truncated or written over"},
     {is_marked_as_damaged, true, "is damaged"},
@@ -796,11 +847,9 @@ int main(void) {
     RUN(a_file_that_was_away_for_a_second_has_lost_its_leases);
     RUN(what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back);
     RUN(who_waits_does_so_in_the_file_that_is_there);
-#ifndef PLOCK_PORTABLE /* there the native thread reads the file every millisecond, and may meet the truncation */
     RUN(and_does_so_within_a_second_where_it_is_harmed);
-#else
-    (void)and_does_so_within_a_second_where_it_is_harmed;
-#endif
+    RUN(a_lease_that_is_asked_about_just_after_a_truncation_is_lost);
+    RUN(a_waiter_that_is_interrupted_just_after_a_truncation_goes_on);
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(who_has_nothing_in_the_file_begins_afresh);

@@ -264,20 +264,25 @@ static plock_status lost_place(plock_local_lease *lease) {
     return plock__fail(&lease->error, PLOCK_DISCONNECTED, WHY);
 }
 
+static bool is_there(const void *lease) {
+    plock__local_map *map = ((const plock_local_lease *)lease)->map;
+    plock__local_make_readable(map);
+    return !plock__local_lost(map);
+}
+
 /* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
 static const plock__nook *nook(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->care == PLOCK__WATCHED) return NULL;
-    lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell};
+    lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell,
+                                .is_there = is_there, .of = lease};
     return &lease->nook;
 }
 
-/* As outcome, by the word of its claim; where the file was cut off there is none to be read. */
+/* As outcome, by the word of its claim. */
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
-    const plock_ns now = plock_now();
-    if (plock__local_check(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
-    if (plock__local_check_size_now(lease->map, now, &ignored)) return PLOCK_DISCONNECTED;
+    if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
     switch (plock__local_state(lease)) {
     case PLOCK__WAITING: return PLOCK_AGAIN;
     case PLOCK__HANDED:
@@ -288,6 +293,7 @@ static plock_status see_turn(const plock_local_lease *lease) {
 
 static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     plock__waker_hush_if_rung(lease->bell);
+    plock__local_make_readable(lease->map);
     plock_status status = outcome(lease);
     if (status == PLOCK_AGAIN) {
         *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
@@ -300,6 +306,7 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     const bool over = status == PLOCK_NOT_OWNER, ousted = status == PLOCK_DISCONNECTED && patient;
+    plock__local_make_readable(lease->map);
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
     if (over || (ousted && !uncalled)) return begin_anew(lease, want);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);

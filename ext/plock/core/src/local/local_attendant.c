@@ -290,6 +290,7 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 /* What has become of the claims, and who has to look. With the lock held. */
 static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
     plock_local_lease *due = NULL;
+    if (attendant->map->registered) plock__local_make_readable(attendant->map);
     for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
         next = lease->next;
         const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
@@ -328,6 +329,7 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
     plock_error ignored = {.status = PLOCK_OK};
     bool waits = true;
+    plock__local_make_readable(map);
     plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_OK) {
         waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
@@ -365,6 +367,7 @@ static plock_status step(plock_job *job, plock_want *want) {
         const plock_ns now = plock_now();
         /* Where it is lost, so is every claim that is reviewed. */
         const plock_status checked = plock__local_check(attendant->map, now, &ignored);
+        if (!checked) plock__local_make_readable(attendant->map);
         if (!checked) plock__local_give_sign(attendant->map);
         plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();

@@ -318,6 +318,7 @@ bool plock_local_lease_inherited(const plock_local_lease *lease) {
 
 bool plock_local_lease_valid(const plock_local_lease *lease) {
     if (!held_here(lease) || !stands(lease)) return false;
+    plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD); /* else it may have become another's in between */
 }

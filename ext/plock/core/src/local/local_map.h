@@ -93,9 +93,18 @@ void plock__local_release(plock__local_map *map);
  * PLOCK_DISCONNECTED (its path names nothing any more, or another file) or PLOCK_PROTOCOL; then it stays so. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error);
 
-/* Whether it is whole, only. To be called before anything of it is read. */
+/* Whether it is whole, only, if that was a moment ago: what an uncontended acquire and release
+ * can afford. To be called before the section is entered. */
 PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error);
-PLOCK_MUST_USE plock_status plock__local_check_size_now(plock__local_map *map, plock_ns now, plock_error *error); /* however lately it was checked */
+
+/* Looks at the file's size, however lately that was done, and loses the map if the file was
+ * truncated: its pages read as zeros then. Every access outside the section comes just after this.
+ *
+ * A process that touches a page that was cut off receives SIGBUS. No check rules that out: the file
+ * may be truncated between the check and the access. A handler for SIGBUS could, but that signal is
+ * the program's. So the two stand nanoseconds apart, unless the system runs another thread between
+ * them; in the section, a fifth of a millisecond (plock__local_check_size). */
+void plock__local_make_readable(plock__local_map *map);
 
 /* Nothing in the file is to be believed any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);

@@ -63,7 +63,8 @@ static bool dead(const plock__local_map *map, uint32_t seen) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_place_alive(map, slot);
 }
 
-/* True: it is ours, and *orphaned, whether somebody died in it. */
+/* True: it is ours, and *orphaned, whether somebody died in it. False: it is taken, or the file is
+ * lost meanwhile. */
 static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
     _Atomic uint32_t *word = &map->header->section;
     for (int i = 0; i < SPINS; i++) {
@@ -83,6 +84,8 @@ static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
             const uint32_t marked = seen | OTHERS_WAIT;
             if (seen == marked || take(word, seen, marked)) nap(word, marked);
             napped = true;
+            plock__local_make_readable(map);
+            if (plock__local_lost(map)) return false;
         }
     }
 }
@@ -92,7 +95,8 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     bool orphaned = false;
     const plock_status checked = plock__local_check_size(map, now, error);
     if (checked) return checked;
-    if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned)) return PLOCK_AGAIN;
+    if (!take(&map->header->section, 0, mine) && !wait_for_it(map, mine, &orphaned))
+        return plock__local_lost(map) ? plock__local_loss_of(map, error) : PLOCK_AGAIN;
     map->asked_about = map->process;
     map->lives = true;
     if (orphaned) plock__local_repair(map);

@@ -84,6 +84,7 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
     plock__enter();
+    plock__local_make_readable(lease->map);
     const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS, over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
     const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now), watches = lease->duty == PLOCK__WATCHES;
     *want = (plock_want){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};

@@ -44,6 +44,10 @@ static struct timespec wake_by(plock_ns deadline) {
     return time;
 }
 
+static bool is_there(const plock__nook *nook) {
+    return !nook->is_there || nook->is_there(nook->of);
+}
+
 bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
     const plock__nook *nook = want->nook;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
@@ -60,10 +64,13 @@ bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_sta
         woken = syscall(SYS_futex_waitv, words, WORDS, 0,
                         want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
-    atomic_store(nook->asleep, 0);
+    /* Whoever changed the word has just written there; after any other sleep the file may have
+     * been truncated. EFAULT: it was before this thread slept. */
+    const bool changed = woken == WORD || code == EAGAIN;
+    if (changed || is_there(nook)) atomic_store(nook->asleep, 0);
     *status = plock__nap_end(&nap);
     if (code == EINTR) *status = PLOCK_INTERRUPTED;
-    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT) return true;
+    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == EFAULT) return true;
     atomic_store(&missing, true);
     return false;
 }

@@ -12,6 +12,8 @@ struct plock__nook {
     uint64_t value;         /* he sleeps as long as it is this */
     _Atomic uint8_t *asleep;
     plock_waker *bell; /* rung for everything else that concerns him: the want's waker */
+    bool (*is_there)(const void *of); /* may it be written to, still? NULL: it always may */
+    const void *of;
 };
 
 /* Sleeps there. False: the system does not have that; *status as plock_await. */
