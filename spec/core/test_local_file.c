@@ -476,6 +476,32 @@ static bool serves(plock_local *store) {
     return CHECK_STATUS(status, PLOCK_OK);
 }
 
+static plock_local *opened_meanwhile;
+static plock_local_lease *acquired_meanwhile;
+
+static void open_and_acquire(void) {
+    opened_meanwhile = local_open();
+    acquired_meanwhile = local_lease(opened_meanwhile, "k");
+    CHECK_STATUS(local_acquire(acquired_meanwhile, LONG, 0), PLOCK_OK);
+}
+
+static void be_refused(void *unused) {
+    (void)unused;
+    plock_local_lease *lease = local_lease(local_open(), "k");
+    if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
+}
+
+/* The locks of POSIX are lost with the first descriptor of the file that the process closes. */
+static void closing_a_store_takes_nothing_from_one_that_is_opened_just_then(void) {
+    plock_local *store = local_open();
+    plock__local_before(PLOCK__IS_UNMAPPED, open_and_acquire);
+    plock_local_close(store);
+    CHECK_INT(local_status_of(local_child(be_refused, NULL)), 0);
+    CHECK_STATUS(local_release(acquired_meanwhile), PLOCK_OK);
+    plock_local_lease_free(acquired_meanwhile);
+    plock_local_close(opened_meanwhile);
+}
+
 static void wait_for_nothing(plock_local *store) {
     plock_local_lease *held = local_lease(store, "k"), *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
@@ -617,6 +643,7 @@ int main(void) {
     RUN(who_may_write_small_files_only_is_told_so);
     RUN(a_lock_that_cannot_be_had_is_told_as_what_it_is);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
+    RUN(closing_a_store_takes_nothing_from_one_that_is_opened_just_then);
     RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
     RUN(a_record_that_is_in_use_is_not_given_to_another);
     RUN(a_fence_that_cannot_grow_is_damage);

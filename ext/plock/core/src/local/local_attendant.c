@@ -11,22 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef PLOCK_TESTING
-static _Atomic(void (*)(void)) before[2];
-
-void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
-    atomic_store(&before[moment], happens);
-}
-
-#define BEFORE(moment) \
-    do { \
-        void (*const happens)(void) = atomic_exchange(&before[moment], NULL); \
-        if (happens) happens(); \
-    } while (0)
-#else
-#define BEFORE(moment) ((void)0)
-#endif
-
 /* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
  * told that he has lost his lease is to hear of it within a second. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
@@ -323,7 +307,7 @@ static void everybody_looks(plock__local_attendant *attendant) {
 
 /* False: the section was taken. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
-    BEFORE(PLOCK__LOOKS);
+    PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
@@ -402,7 +386,7 @@ void plock__local_review(plock__local_map *map) {
 static void destroy(plock_job *job) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
     plock__local_map *map = attendant->map;
-    BEFORE(PLOCK__IS_FREED);
+    PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
     const bool last = own && map->attendant == attendant; /* else it had nobody to attend to, and there may be another one by now */

@@ -29,10 +29,15 @@ static const plock_ns TURN = 1 * PLOCK_SECOND; /* to wait for another process th
 
 /* --- mapping it --- */
 
+static void close_file(plock__local_map *map) {
+    if (map->fd >= 0) (void)close(map->fd);
+    map->fd = -1;
+}
+
 static void unmap(plock__local_map *map) {
     plock__local_close_bells(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
-    if (map->fd >= 0) (void)close(map->fd);
+    close_file(map);
     if (map->folder >= 0) (void)close(map->folder);
     plock__free(map->lease_of);
     plock__free(map->path);
@@ -314,8 +319,13 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
+    /* Before another thread can open the file anew: where locks are POSIX's, the new place would be
+     * lost with this descriptor, and the process count as dead. */
+    if (last) close_file(map);
     plock__leave();
-    if (last) unmap(map);
+    if (!last) return;
+    PLOCK__BEFORE(PLOCK__IS_UNMAPPED);
+    unmap(map);
 }
 
 /* --- while it is used --- */

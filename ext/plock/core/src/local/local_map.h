@@ -208,13 +208,16 @@ unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);
-/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; or when an attendant has
- * stopped, and is not freed yet. */
-enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED };
+/* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; when an attendant has
+ * stopped, and is not freed yet; or when a map is not among the process's any more, and is still mapped. */
+enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED, PLOCK__IS_UNMAPPED, PLOCK__MOMENTS };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));
+void plock__local_happens(enum plock__local_moment moment);
 #define PLOCK__FAULT() plock__local_fault()
+#define PLOCK__BEFORE(moment) plock__local_happens(moment)
 #else
 #define PLOCK__FAULT() ((void)0)
+#define PLOCK__BEFORE(moment) ((void)0)
 #endif
 
 #endif

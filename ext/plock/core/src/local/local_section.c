@@ -163,6 +163,17 @@ unsigned long plock__local_signal_at(unsigned long n) {
     return fail_at(n, SIGUSR1);
 }
 
+static _Atomic(void (*)(void)) before[PLOCK__MOMENTS];
+
+void plock__local_before(enum plock__local_moment moment, void (*happens)(void)) {
+    atomic_store(&before[moment], happens);
+}
+
+void plock__local_happens(enum plock__local_moment moment) {
+    void (*const happens)(void) = atomic_exchange(&before[moment], NULL);
+    if (happens) happens();
+}
+
 void plock__local_fault(void) {
     if (atomic_fetch_add(&faults, 1) + 1 == atomic_load(&fails_at)) (void)kill(getpid(), atomic_load(&by));
 }
