@@ -50,6 +50,19 @@ void test_skip(const char *what, const char *why);
 #define TEST_TSAN 0
 #endif
 
+/* ASan's allocator does not survive a fork beside a thread that is just in it: another thread of
+ * the child may wait for that one for good. */
+#if defined(__SANITIZE_ADDRESS__)
+#define TEST_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TEST_ASAN 1
+#endif
+#endif
+#ifndef TEST_ASAN
+#define TEST_ASAN 0
+#endif
+
 /* Runs the body in a forked child and waits for it; what failed there has failed here. */
 void test_in_child(void (*body)(void *), void *context);
 
