@@ -1,7 +1,7 @@
 /* The embedded store: processes that die, at every step of whatever they do, and those who wait for what they held. */
 #include "local_support.h"
 
-#include "local/local_map.h"
+#include "local/local_lease.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -236,6 +236,37 @@ static void it_does_so_whatever_step_the_adopter_dies_at(void) {
     CHECK(faults > 5);
     plock_local_close(b.s->store);
 }
+
+#if defined(__linux__) && !defined(PLOCK_PORTABLE)
+static bool is_told_of_ends(int fd) {
+    char path[64], name[64];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(path, name, sizeof name);
+    return length > 0 && (size_t)length < sizeof name && memmem(name, (size_t)length, "inotify", strlen("inotify"));
+}
+
+/* The kernel closes descriptors from the highest down, and that one's last takes it long. */
+static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(void) {
+    plock_local *store = local_open();
+    plock__local_map *map = NULL;
+    plock_error error;
+    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    int taken[64], count = 0; /* what is free below the file's number is not free for long */
+    do taken[count] = dup(STDERR_FILENO);
+    while (taken[count++] < map->fd && count < 64);
+    for (int again = 0; again < 2; again++) {
+        const int fd = plock__local_ends(map);
+        CHECK(fd >= 0 && is_told_of_ends(fd));
+        int last = 0;
+        while (last < fd && !is_told_of_ends(last)) last++;
+        CHECK(last < map->fd);
+        (void)close(fd);
+    }
+    while (count > 0) (void)close(taken[--count]);
+    plock__local_release(map);
+    plock_local_close(store);
+}
+#endif
 
 /* --- children of a holder --- */
 
@@ -530,6 +561,9 @@ int main(void) {
     RUN(it_does_so_for_its_time_or_the_adopters_where_that_is_longer);
     RUN(nor_does_a_short_span_end_it_before);
     RUN(it_does_so_whatever_step_the_adopter_dies_at);
+#if defined(__linux__) && !defined(PLOCK_PORTABLE)
+    RUN(the_dead_let_go_of_the_file_before_what_told_them_of_others_ends);
+#endif
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(it_may_die_at_every_step);

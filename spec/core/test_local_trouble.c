@@ -1,6 +1,8 @@
-/* The embedded store: eight processes, some of them in namespaces of their own, at work while its file is renamed, linked and removed,
- * removed, replaced and truncated, and while some of them are stopped and others killed. But for a second after that happened to the file, nobody is inside beside another one, and nobody
- * waits for more than a second for a key that is free. PLOCK_TROUBLE_SECONDS: for how long; 600 before a release. */
+/* The embedded store: eight processes, some of them in namespaces of their own, at work while its
+ * file is renamed, linked and removed, removed, replaced and truncated, and while some of them are
+ * stopped and others killed. But for a second after that happened to the file, nobody is inside
+ * beside another one, and nobody waits for more than a second for a key that is free.
+ * PLOCK_TROUBLE_SECONDS: for how long; 600 before a release. */
 #include "local_support.h"
 
 #include <errno.h>

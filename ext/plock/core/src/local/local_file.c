@@ -38,6 +38,7 @@ static void unmap(plock__local_map *map) {
     plock__local_close_bells(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
     close_file(map);
+    if (map->before >= 0) (void)close(map->before);
     if (map->folder >= 0) (void)close(map->folder);
     plock__free(map->lease_of);
     plock__free(map->path);
@@ -67,7 +68,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     }
     map->fd = fd;
-    map->folder = -1;
+    map->folder = map->before = -1;
     for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->bells[slot], -1);
     map->ears[0] = map->ears[1] = -1;
     map->references = 1;
@@ -89,7 +90,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->bytes = bytes;
     map->fd = open_apart(fd, path);
     const int code = errno;
-    (void)close(fd);
+    plock__local_keep_number(map, fd);
     if (map->fd < 0) return code == ESTALE || code == ENOENT ? PLOCK_AGAIN : plock__local_unusable(error, path, "opening its file", code);
     map->header = (plock__local_header *)bytes;
     map->processes = (plock__local_process *)(void *)(map->bytes + p.processes);
@@ -440,8 +441,9 @@ void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_bells(map);
         if (map->fd >= 0) (void)close(map->fd);
+        if (map->before >= 0) (void)close(map->before);
         if (map->folder >= 0) (void)close(map->folder);
-        map->fd = map->folder = -1;
+        map->fd = map->before = map->folder = -1;
         map->registered = NULL;
         map->attendant = NULL;
         map->lookout = NULL;

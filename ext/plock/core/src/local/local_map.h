@@ -44,6 +44,8 @@ struct plock__local_map {
     /* Set once. */
     unsigned generation;
     int fd, folder;
+    int before; /* a number below fd's, see plock__local_ends: the mapped file's, until ends are told there; -1: none */
+    bool tells; /* so they are */
     dev_t device;
     ino_t inode;
     char *path;
@@ -185,7 +187,10 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
 /* A descriptor that is readable when some process may have let go of the file, whichever it was; -1 where there is no such. It is told a moment
  * before that process counts as dead. */
-int plock__local_ends(const plock__local_map *map);
+int plock__local_ends(plock__local_map *map);
+
+/* The descriptor that the map was made from, or nothing more. */
+void plock__local_keep_number(plock__local_map *map, int fd);
 
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error);

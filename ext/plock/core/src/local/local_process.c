@@ -137,14 +137,29 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-int plock__local_ends(const plock__local_map *map) {
+void plock__local_keep_number(plock__local_map *map, int fd) {
+    map->before = fd;
+}
+
+static bool tell_ends(plock__local_map *map) {
     const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (fd < 0 || inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0) return fd;
-    (void)close(fd);
-    return -1;
+    map->tells = fd >= 0 && inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0 && dup3(fd, map->before, O_CLOEXEC) >= 0;
+    if (fd >= 0) (void)close(fd);
+    return map->tells;
+}
+
+/* When a process dies, the kernel closes what has the highest number first. An inotify's last descriptor takes it ten milliseconds, and on a
+ * busy machine seconds; so that one comes after the file's, or whoever has died would seem alive for so long. */
+int plock__local_ends(plock__local_map *map) {
+    return map->tells || tell_ends(map) ? fcntl(map->before, F_DUPFD_CLOEXEC, 0) : -1;
 }
 #else
-int plock__local_ends(const plock__local_map *map) {
+void plock__local_keep_number(plock__local_map *map, int fd) {
+    (void)map;
+    (void)close(fd);
+}
+
+int plock__local_ends(plock__local_map *map) {
     (void)map;
     return -1;
 }
