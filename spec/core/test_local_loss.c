@@ -778,6 +778,37 @@ static void who_has_something_in_the_file_is_refused_another(void) {
     clear();
 }
 
+/* He was refused in the file that is lost, and not yet in the one that is there. */
+static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
+    for (int i = 0; i < 2; i++) /* one that is harmed may be needed by others, as far as can be told */
+        for (int watched = 0; watched < 2; watched++) {
+            int told[2];
+            char byte;
+            plock_want want;
+            clear();
+            CHECK(pipe(told) == 0);
+            const pid_t holder = local_child(hold_on, &told[1]);
+            CHECK(read(told[0], &byte, 1) == 1);
+            plock_local *store = open_there();
+            plock_local_lease *lease = local_lease(store, "k");
+            const plock_local_terms terms = {.ttl = LONG, .wait = LONG, .watched = watched};
+            CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
+            CHECK_STATUS(plock_local_lease_step(lease, &want), PLOCK_AGAIN);
+            is_seen_at_the_section(store);
+            SEEN_INSIDE[i].comes();
+            plock_local_lease_hurry(lease, plock_now());
+            if (!CHECK_STATUS(local_finish(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_local_lease_error(lease)->message);
+            CHECK(plock_local_lease_valid(lease));
+            CHECK_INT(local_holders(store, "k"), 1);
+            CHECK(kill(holder, SIGKILL) == 0);
+            (void)local_status_of(holder);
+            for (int end = 0; end < 2; end++) (void)close(told[end]);
+            plock_local_lease_free(lease);
+            plock_local_close(store);
+        }
+    clear();
+}
+
 static plock__local_map *visited;
 
 static void is_removed_and_missed(int unused) {
@@ -854,6 +885,7 @@ int main(void) {
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(who_has_nothing_in_the_file_begins_afresh);
     RUN(who_has_something_in_the_file_is_refused_another);
+    RUN(whose_patience_ends_as_the_file_is_lost_asks_once_more);
     RUN(who_is_inside_when_the_file_is_lost_begins_afresh);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
     local_end();

@@ -305,8 +305,10 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
     if (status == PLOCK_OK) status = take_turn(lease, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
-    const bool over = status == PLOCK_NOT_OWNER, ousted = status == PLOCK_DISCONNECTED && patient;
     plock__local_make_readable(lease->map);
+    /* Where the file is lost, nobody has refused him in the one that is there. */
+    const bool over = status == PLOCK_NOT_OWNER || plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, want);
+    const bool ousted = status == PLOCK_DISCONNECTED && patient;
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
     if (over || (ousted && !uncalled)) return begin_anew(lease, want);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
