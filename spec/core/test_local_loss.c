@@ -809,6 +809,31 @@ static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     clear();
 }
 
+static void is_removed_long_after_it_was_looked_at(void) {
+    (void)usleep(1000); /* more than a look is good for */
+    is_removed();
+}
+
+static void one_that_is_removed_while_it_is_opened_is_made_anew(void) {
+    for (int kind = 0; kind < KINDS_COUNT; kind++) {
+        clear();
+        plock_local_close(open_there());
+        plock__local_before(PLOCK__TAKES_PLACE, is_removed_long_after_it_was_looked_at);
+        plock_local *store = open_there();
+        if (!store) continue;
+        struct errand e = errand_to(store, &KINDS[kind]);
+        is_removed();
+        (void)usleep(LOOKED_AT);
+        plock_local_close(open_there());
+        plock__local_before(PLOCK__TAKES_PLACE, is_removed_long_after_it_was_looked_at);
+        if (!CHECK_STATUS(KINDS[kind].does(&e), KINDS[kind].in_a_new_file)) fprintf(stderr, "kind %d: %s\n", kind, e.error.message);
+        holds_what_it_says(&e, KINDS[kind].held);
+        is_done(&e);
+        plock_local_close(store);
+    }
+    clear();
+}
+
 static plock__local_map *visited;
 
 static void is_removed_and_missed(int unused) {
@@ -885,6 +910,7 @@ int main(void) {
     RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
     RUN(who_has_nothing_in_the_file_begins_afresh);
     RUN(who_has_something_in_the_file_is_refused_another);
+    RUN(one_that_is_removed_while_it_is_opened_is_made_anew);
     RUN(whose_patience_ends_as_the_file_is_lost_asks_once_more);
     RUN(who_is_inside_when_the_file_is_lost_begins_afresh);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);

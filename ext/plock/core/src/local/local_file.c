@@ -98,7 +98,9 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->keys = (plock__local_key *)(void *)(map->bytes + p.keys);
     map->claims = (plock__local_claim *)(void *)(map->bytes + p.claims);
     atomic_store(&map->whole_at, plock_now());
-    return plock__local_take_place(map, v->left_over, error);
+    PLOCK__BEFORE(PLOCK__TAKES_PLACE);
+    const plock_status placed = plock__local_take_place(map, v->left_over, error);
+    return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed; /* as where it was moved before that */
 }
 
 /* What is known of the file that was opened, wherever it is, if it still has a name. */
@@ -231,7 +233,8 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
 /* With the lock on making it. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
-    for (int rounds = 0;; rounds++) {
+    bool made = false, moved = false;
+    for (;;) {
         int fd;
         plock_status status = find(map, folder, name, path, keys, error);
         if (status == PLOCK_AGAIN) status = open_file(folder, name, path, &fd, error);
@@ -241,15 +244,18 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
             status = use(map, fd, &v, path, keys, remade, error);
             if (*map && status) unmap(*map);
             *map = *map && !status ? enlist(*map) : NULL;
-            return status;
+            if (status != PLOCK_AGAIN || moved) return status;
+            moved = true;
+            continue;
         }
         if (!v.ours) status = refuse_as_strange(path, error);
         else if (fd >= 0) status = plock__local_may_be_made_anew(fd, &v, path, error);
         if (fd >= 0) (void)close(fd);
         if (!v.left_over) remade = v.why;
-        if (!status && rounds) status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
+        if (!status && made) status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
         if (!status) status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
         if (status) return status;
+        made = true;
     }
 }
 

@@ -214,8 +214,8 @@ void plock__local_fault(void);
 /* What statfs is to say instead of the truth; 0: the truth. */
 void plock__local_pretend_file_system(long magic);
 /* What is to happen, once, when the native thread has chosen a lease that has to look, and has not looked yet; when an attendant has
- * stopped, and is not freed yet; or when a map is not among the process's any more, and is still mapped. */
-enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED, PLOCK__IS_UNMAPPED, PLOCK__MOMENTS };
+ * stopped, and is not freed yet; when a map is not among the process's any more, and is still mapped; or when it is mapped, and has no place yet. */
+enum plock__local_moment { PLOCK__LOOKS, PLOCK__IS_FREED, PLOCK__IS_UNMAPPED, PLOCK__TAKES_PLACE, PLOCK__MOMENTS };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));
 void plock__local_happens(enum plock__local_moment moment);
 #define PLOCK__FAULT() plock__local_fault()
