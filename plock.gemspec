@@ -433,6 +433,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/scheduler.rb
     lib/plock/store/telling.rb
     lib/plock/store/turns.rb
+    lib/plock/store/worker.rb
     lib/plock/testing.rb
     lib/plock/testing/claim.rb
     lib/plock/testing/grant.rb

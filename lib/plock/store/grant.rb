@@ -61,6 +61,7 @@ module Plock
         @guarded = guarded
         @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
+        @renewing = false # by the scheduler's worker, just now
         @ending = false # what comes after its end is not to begin before it
         @pid = Process.pid
       end
@@ -198,13 +199,28 @@ module Plock
       #
       # @return [Boolean] false: another thread is just asking, and the scheduler looks again later
       def take_turn
-        return true if @lock.try_lock
+        return @renewing = true if @lock.try_lock
 
         schedule(Clock.now + SLACK_S) if @ended.nil?
         false
       end
 
-      def end_turn = @lock.unlock
+      def end_turn
+        @renewing = false
+        @lock.unlock
+      end
+
+      # Its time may be over while the store has not answered the renewal. What another thread asks
+      # just now may still prolong it.
+      #
+      # @return [Boolean] has it ended?
+      def expire
+        return true if @ended
+        return false if Clock.now < @valid_until || (@lock.locked? && !@renewing)
+
+        lose
+        true
+      end
 
       # What the scheduler is to ask about it now.
       #
@@ -230,6 +246,7 @@ module Plock
 
       # @param answer [Boolean, nil] was it ours? Nil: the store could not say
       def renewed(asked_at, span, answer)
+        return @store.give_back_later(self, 0.0) if answer && @ended == :lost # the answer came too late
         return if answer.nil? || @ended
         return lose unless answer
 

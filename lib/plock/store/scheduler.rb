@@ -4,12 +4,16 @@ require_relative "../background"
 require_relative "../clock"
 require_relative "../errors"
 require_relative "backoff"
+require_relative "worker"
 
 module Plock
   class Store
-    # The thread on which a store that is written in Ruby renews its leases, notices that they have
-    # ended, and makes background calls. It runs while there is something to do, and a moment longer.
+    # Has the leases of a store that is written in Ruby renewed, notices that they have ended, and
+    # makes background calls. Its thread runs while there is something to do, and a moment longer.
     # A forked child starts with an empty schedule.
+    #
+    # This thread never waits for the store: one worker renews, and another one makes the calls. So
+    # a lease ends in time while a server is silent.
     #
     # Tasks are in the order of their moments. A task leaves the schedule before it runs,
     # and returns to it only when it is scheduled again: a task that fails cannot spin.
@@ -22,6 +26,9 @@ module Plock
 
       # A task is never repeated sooner than this, whatever moment it names.
       PAUSE_S = 0.001
+
+      # Seconds between two looks at a lease that cannot be ended yet.
+      LOOK_S = 0.02
 
       # Seconds between two attempts of what fails.
       RETRY_S = [0.1, 2.0].freeze
@@ -42,6 +49,8 @@ module Plock
 
         def together? = false
 
+        def expire = false
+
         def run
           again_at = @work.call
           @scheduler.schedule(self, again_at) if again_at
@@ -50,10 +59,12 @@ module Plock
 
       private_constant :Entry
 
-      # @param together [#call, nil] is given the tasks that are due and answer to `together?`, instead
-      #   of each one's `run` being called
+      # @param together [Proc, nil] is given the tasks that are due and answer to `together?`, instead
+      #   of each one's `run` being called. They have a `valid_until`. Each task has an `expire`, which
+      #   ends it without waiting where its time is over, and says whether it did.
       def initialize(together = nil)
-        @together = together
+        @renewing = Worker.new("plock renewals", TOGETHER, &together)
+        @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
         @lock = Mutex.new
         @moved = ConditionVariable.new
       end
@@ -64,7 +75,7 @@ module Plock
       # @param at [Float] on {Clock}
       def schedule(task, at)
         enter do
-          at = [at, Clock.now + PAUSE_S].max if Thread.current.equal?(@thread)
+          at = [at, Clock.now + PAUSE_S].max if ours?
           @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 && @schedule.size > 4 * @entries.size # most are void
           @schedule.insert(@schedule.bsearch_index { |entry| entry.at > at } || -1, @entries[task] = Entry.new(at, task))
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
@@ -109,9 +120,13 @@ module Plock
         end
       end
 
+      # @return [Boolean] is the caller one of our threads?
+      def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
+
       # A child of a fork does nothing of what its parent had to do.
       def start_afresh
         @pid = Process.pid
+        @next_end = Float::INFINITY
         @wakes_at = -Float::INFINITY
         @entries = {}.compare_by_identity
         @schedule = []
@@ -120,10 +135,22 @@ module Plock
 
       def work
         while (tasks = next_tasks)
-          together, others = @together ? tasks.partition(&:together?) : [[], tasks]
-          Background.guard("renewing leases") { @together.call(together) } if together.any?
-          others.each { |task| Background.guard("a background call of a store") { task.run } }
+          due = tasks.reject(&:expire)
+          renewals, calls = due.partition(&:together?)
+          @renewing.hand(renewals)
+          @calling.hand(calls)
+          end_those_in_hand(renewals)
         end
+      end
+
+      # Ends the leases whose renewal the store has not answered in time.
+      def end_those_in_hand(added)
+        @next_end = [@next_end, *added.map(&:valid_until)].min
+        return if Clock.now < @next_end
+
+        left = @renewing.tasks.reject(&:expire)
+        @next_end = left.map(&:valid_until).min || Float::INFINITY
+        @next_end = [@next_end, Clock.now + LOOK_S].max # another thread is just asking about it
       end
 
       # @return [Array, nil] tasks that are due; nil: there has been nothing to do for a while
@@ -133,10 +160,12 @@ module Plock
           loop do
             now = Clock.now
             due = pop_due(now)
-            return due if due.any?
-            return @thread = nil if @schedule.empty? && now >= idle_until
+            return due if due.any? || now >= @next_end
 
-            @wakes_at = @schedule.empty? ? idle_until : @schedule.first.at
+            moment = [@schedule.first&.at, @next_end].compact.min
+            return @thread = nil if moment == Float::INFINITY && now >= idle_until
+
+            @wakes_at = moment == Float::INFINITY ? idle_until : moment
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
             @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
           end

@@ -11,6 +11,7 @@ RSpec.describe Plock::Store::Scheduler do
     queue = ran
     Object.new.tap do |made|
       made.define_singleton_method(:together?) { false }
+      made.define_singleton_method(:expire) { false }
       made.define_singleton_method(:run) { (queue << name) && more&.call }
     end
   end
@@ -55,10 +56,63 @@ RSpec.describe Plock::Store::Scheduler do
   it "gives tasks that are due together to one call" do
     together = Queue.new
     scheduler = described_class.new(->(tasks) { together << tasks.size })
-    one = Class.new { def together? = true }
+    one = Class.new do
+      def together? = true
+      def expire = false
+      def valid_until = Float::INFINITY
+    end
     base = now + 0.1
     100.times { scheduler.schedule(one.new, base) }
     expect(together.pop).to eq(100)
+  end
+
+  describe "while the store is silent" do
+    let(:gate) { Queue.new }
+    let(:scheduler) { described_class.new(->(_) { gate.pop }) }
+
+    after { 2.times { gate << true } }
+
+    # Notes that it ends, once its time is over.
+    def lease(valid_until)
+      queue = ran
+      Object.new.tap do |made|
+        made.define_singleton_method(:together?) { true }
+        made.define_singleton_method(:valid_until) { valid_until }
+        made.define_singleton_method(:expire) { Plock::Clock.now >= valid_until && !!(queue << :over) }
+      end
+    end
+
+    it "ends a lease in time whose renewal has not been answered" do
+      scheduler.schedule(lease(now + 0.1), now)
+      expect(ran.pop).to be(:over)
+    end
+
+    it "ends one in time that has waited behind another renewal, and one that only has to end" do
+      scheduler.schedule(lease(now + 3_600), now)
+      eventually { gate.num_waiting == 1 }
+      scheduler.schedule(lease(now + 0.1), now)
+      ends_only = now + 0.05
+      scheduler.schedule(lease(ends_only), ends_only)
+      expect(Array.new(2) { ran.pop }).to eq(%i[over over])
+    end
+
+    it "sleeps until the lease whose renewal has been answered would have ended" do
+      scheduler.schedule(lease(now + 60), now)
+      gate << true
+      sleep(1.1) # longer than it stays without anything to do
+      used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+      sleep(0.2)
+      expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - used).to be < 0.05
+    end
+
+    it "ends one in time, and renews another, while a background call waits" do
+      silence = gate
+      scheduler.call_later { silence.pop && nil }
+      eventually { gate.num_waiting == 1 }
+      scheduler.schedule(lease(now + 0.1), now)
+      eventually { gate.num_waiting == 2 }
+      expect(ran.pop).to be(:over)
+    end
   end
 
   it "holds no more entries than tasks several times, however often they are scheduled" do

@@ -96,6 +96,9 @@ class Locker
 
     def forget(holding) = @scheduler.cancel(holding)
 
+    # The end of its block gives it back.
+    def give_back_later(_holding, _keep) = nil
+
     def prolong_all(holdings, span) = holdings.to_h { |holding| [holding, holding.renew(span)] }
 
     # Somebody of this process has released it.
