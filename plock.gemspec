@@ -27,22 +27,15 @@ Gem::Specification.new do |spec|
     README.md
     exe/plock
     ext/plock/binding.h
-    ext/plock/binding_conversation.c
-    ext/plock/binding_digest.c
+    ext/plock/binding_arguments.c
     ext/plock/binding_errors.c
-    ext/plock/binding_group.c
     ext/plock/binding_hold.c
-    ext/plock/binding_inquiry.c
-    ext/plock/binding_interrupts.c
     ext/plock/binding_lease.c
     ext/plock/binding_local.c
-    ext/plock/binding_local_block.c
-    ext/plock/binding_local_hold.c
-    ext/plock/binding_local_take.c
     ext/plock/binding_notices.c
     ext/plock/binding_process.c
+    ext/plock/binding_query.c
     ext/plock/binding_store.c
-    ext/plock/binding_take.c
     ext/plock/binding_waiting.c
     ext/plock/core/Makefile
     ext/plock/core/include/plock.h
@@ -57,6 +50,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/include/plock/notice.h
     ext/plock/core/include/plock/operation.h
     ext/plock/core/include/plock/process.h
+    ext/plock/core/include/plock/redis.h
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
     ext/plock/core/include/plock/turn.h
@@ -162,13 +156,12 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/redis/inquiry.c
     ext/plock/core/src/redis/keeper.c
     ext/plock/core/src/redis/keeper.h
-    ext/plock/core/src/redis/lease.c
-    ext/plock/core/src/redis/lease.h
-    ext/plock/core/src/redis/lease_facts.c
     ext/plock/core/src/redis/line.c
     ext/plock/core/src/redis/line.h
     ext/plock/core/src/redis/owner.c
     ext/plock/core/src/redis/owner.h
+    ext/plock/core/src/redis/redis_lease.c
+    ext/plock/core/src/redis/redis_lease.h
     ext/plock/core/src/redis/request.c
     ext/plock/core/src/redis/request.h
     ext/plock/core/src/redis/script.c
@@ -184,6 +177,8 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/runtime/initialize.c
     ext/plock/core/src/runtime/later.c
     ext/plock/core/src/runtime/later.h
+    ext/plock/core/src/runtime/lease.c
+    ext/plock/core/src/runtime/lease.h
     ext/plock/core/src/runtime/nook.c
     ext/plock/core/src/runtime/nook.h
     ext/plock/core/src/runtime/notice.c

@@ -12,9 +12,9 @@ RSpec.describe "the layers of the engine" do
   }
   public_headers = {
     "base" => %w[clock digest status],
-    "runtime" => %w[notice operation process turn waker want],
+    "runtime" => %w[lease notice operation process turn waker want],
     "net" => %w[config],
-    "redis" => %w[conversation group inquiry lease store],
+    "redis" => %w[conversation group inquiry redis store],
     "local" => %w[local]
   }
   layer_of_header = public_headers.flat_map { |layer, names| names.map { |name| ["plock/#{name}.h", layer] } }.to_h
@@ -34,6 +34,11 @@ RSpec.describe "the layers of the engine" do
       upward = files.to_h { |file| [file.delete_prefix("#{core}/"), includes.call(file) - [layer, *lower]] }
       expect(upward.reject { |_, layers| layers.empty? }).to eq({})
     end
+  end
+
+  it "has no two sources of one name, for their objects are in one folder" do
+    names = Dir["#{core}/src/*/*.c", "#{core}/../*.c"].map { |file| File.basename(file) }
+    expect(names.tally.select { |_, count| count > 1 }).to eq({})
   end
 
   it "shows the binding its public headers only" do

@@ -11,22 +11,15 @@
 extern VALUE binding_plock; /* module Plock */
 
 void binding_init_errors(void);
-void binding_init_digest(void);
+void binding_init_arguments(void);
 void binding_init_waiting(void);
-void binding_init_interrupts(void);
 void binding_init_store(void);
 void binding_init_lease(void);
 void binding_init_hold(VALUE store_class);
-void binding_init_take(VALUE store_class);
-void binding_init_group(VALUE store_class);
-void binding_init_inquiry(VALUE store_class);
-void binding_init_conversation(VALUE store_class);
+void binding_init_query(VALUE store_class);
 void binding_init_notices(void);
 void binding_init_process(void);
 void binding_init_local(void);
-void binding_init_local_hold(void);
-void binding_init_local_take(VALUE store_class);
-void binding_init_local_block(VALUE store_class);
 
 /* --- binding_errors.c --- */
 
@@ -55,56 +48,53 @@ void binding_wait_readable(int descriptor);
  * Calls no Ruby method: that would raise what is pending. */
 plock_ns binding_farewell(void);
 
-/* --- binding_digest.c --- */
-
-/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises where it cannot. */
-void binding_digest(VALUE message, VALUE secret, char *hex);
-
-/* --- binding_store.c --- */
-
-plock_store *binding_store(VALUE object);
-
-/* A Plock::Hold for the key, of which nothing is known but whose it may be; raises ArgumentError. */
-VALUE binding_lease_of_owner(VALUE store, VALUE key, VALUE owner);
-
-/* --- binding_hold.c --- */
+/* --- binding_arguments.c --- */
 
 /* A span from a number of seconds, not negative; raises ArgumentError. */
 plock_ns binding_span(VALUE seconds);
+VALUE binding_seconds(plock_ns span);
 
 /* A time to live from a number of units, within the engine's bounds; raises ArgumentError outside them. */
 plock_ns binding_ttl(VALUE number, plock_ns unit);
 
+/* A label as one word, written into the room; NULL: none. */
+const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
+
+/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises where it cannot. */
+void binding_digest(VALUE message, VALUE secret, char *hex);
+
+/* --- binding_store.c, binding_local.c --- */
+
+plock_store *binding_store(VALUE object);
+
+/* What each kind of store does in its own way. */
+typedef struct binding_store_kind {
+    bool is_local;
+    plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
+    /* Begins to acquire for hold or hold_digest. reports: a callback hears of failed attempts. */
+    plock_status (*acquire)(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports);
+} binding_store_kind;
+
 /* --- binding_lease.c --- */
 
-/* A Plock::Hold for the key, with nothing held. */
-VALUE binding_lease_new(plock_store *store, VALUE key);
+/* A Plock::Hold, or a Plock::LocalHold, for the key, with nothing held. */
+VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 
-VALUE binding_seconds(plock_ns span);
+/* Gives the block, where there is one, what has been granted, and returns it: Ruby may raise what interrupts as a method in C returns, and then
+ * what it returned is nobody's. */
+VALUE binding_hand_out(VALUE granted);
 
 /* True: done; false: it was lost; nil: it was not held any more when it was asked for. Anything else raises. */
 VALUE binding_answer(plock_lease *lease, plock_status status);
 
 /* Releases it when it is its turn, interrupts deferred. In the background if that does not come in time: PLOCK_IN_USE. */
-plock_status binding_release(plock_lease *lease, binding_told *told, void *context);
-plock_status binding_local_release(plock_local_lease *lease, plock_ns keep, binding_told *told, void *context);
+plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context);
 
-/* --- binding_local.c, binding_local_hold.c --- */
+/* --- binding_hold.c --- */
 
-plock_local *binding_local(VALUE object);
-
-/* A Plock::LocalHold for the key, with nothing held. */
-VALUE binding_local_hold_new(plock_local *store, VALUE key);
-plock_local_lease *binding_local_lease(VALUE object);
-
-/* --- binding_take.c --- */
-
-/* The terms that Ruby's callers give; a label is written into the room. */
-plock_patience binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch);
-/* Gives the block, where there is one, what has been granted, and returns it: Ruby may raise what interrupts as a method in C returns, and then
- * what it returned is nobody's. */
-VALUE binding_hand_out(VALUE granted);
-const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
+/* Store#hold and Store#hold_digest of any kind of store. */
+VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report);
+VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report);
 
 #endif

@@ -1,32 +1,15 @@
 /* Store#hold and Store#hold_digest: acquire, yield, release on every way out of the block. */
 #include "binding.h"
 
-#include <math.h>
-
-/* --- arguments --- */
-
-plock_ns binding_span(VALUE seconds) {
-    const double number = NUM2DBL(seconds);
-    if (isnan(number) || number < 0) rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
-    return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2) ? PLOCK_NEVER / 2 : (plock_ns)(number * (double)PLOCK_SECOND);
-}
-
-plock_ns binding_ttl(VALUE number, plock_ns unit) {
-    const double span = NUM2DBL(number) * (double)unit;
-    if (!(span >= (double)PLOCK_TTL_MIN && span <= (double)PLOCK_TTL_MAX))
-        rb_raise(rb_eArgError, "not a time to live from 5 ms to 366 days: %" PRIsVALUE, number);
-    return (plock_ns)span;
-}
-
 static ID id_call;
 static VALUE event_acquire, event_release, event_overrun, unacquired;
 
 typedef struct holding {
+    const binding_store_kind *kind;
     plock_lease *lease;
-    VALUE object; /* the Plock::Hold for the block; false with hold_digest: the block gets the token */
+    VALUE object; /* for the block; false with hold_digest: the block gets the token */
     VALUE key, wait, report;
-    plock_patience patience;
-    plock_ns ended_at;
+    plock_ns ttl, patience, ended_at;
 } holding;
 
 /* --- telling what went wrong --- */
@@ -105,29 +88,26 @@ static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
     if (!plock_lease_held(h->lease)) return Qnil;
     h->ended_at = plock_now();
-    (void)binding_release(h->lease, report_release, h);
+    (void)binding_release(h->lease, 0, report_release, h);
     return Qnil;
 }
 
 static VALUE hold(VALUE argument) {
     holding *h = (holding *)argument;
-    const plock_status status = plock_lease_acquire(h->lease, &h->patience);
+    const plock_status status = h->kind->acquire(h->lease, h->ttl, h->patience, !h->object, !NIL_P(h->report));
     if (status) binding_raise(status, plock_lease_error(h->lease));
     return rb_ensure(acquire_and_yield, argument, release, argument);
 }
 
-static holding prepare(VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+static holding prepare(const binding_store_kind *kind, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     rb_need_block();
-    const plock_patience patience = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
-                                     .wait = binding_span(wait), .endures = !NIL_P(report)};
-    return (holding){.key = key, .wait = wait, .report = report, .patience = patience};
+    return (holding){.kind = kind, .key = key, .wait = wait, .report = report, .ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .patience = binding_span(wait)};
 }
 
-/* hold(key, ttl_ms, wait, report) { |lease| } -> the block's value. */
-static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     StringValue(key);
-    holding h = prepare(key, ttl_ms, wait, report);
-    h.object = binding_lease_new(binding_store(self), key);
+    holding h = prepare(kind, key, ttl_ms, wait, report);
+    h.object = binding_lease_new(kind, store, key);
     h.lease = binding_lease(h.object);
     return hold((VALUE)&h);
 }
@@ -139,19 +119,17 @@ static VALUE free_lease(VALUE argument) {
     return Qnil;
 }
 
-/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or UNACQUIRED. Without a String for
- * the store's key and an object for the lease: of what a pair costs in Ruby, most is what the garbage collector does later. */
-static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+/* Without a String for the store's key and an object for the lease: of what a pair costs in Ruby, most is what the garbage
+ * collector does later. */
+VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
     StringValue(prefix);
     const size_t length = (size_t)RSTRING_LEN(prefix);
     if (length > PREFIX_MAX) rb_raise(rb_eArgError, "a prefix of more than %d bytes", PREFIX_MAX);
     char name[PREFIX_MAX + PLOCK_DIGEST_HEX];
     memcpy(name, RSTRING_PTR(prefix), length);
     binding_digest(key, secret, name + length);
-    holding h = prepare(key, ttl_ms, wait, report);
-    h.patience.insists = !NIL_P(report); /* it hears of every failure meanwhile */
-    h.patience.shares = true;
-    const plock_status status = plock_lease_new(&h.lease, binding_store(self), name, length + PLOCK_DIGEST_HEX);
+    holding h = prepare(kind, key, ttl_ms, wait, report);
+    const plock_status status = kind->make(&h.lease, store, name, length + PLOCK_DIGEST_HEX);
     if (status) binding_raise(status, NULL);
     return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);
 }
@@ -168,6 +146,4 @@ void binding_init_hold(VALUE store_class) {
     unacquired = rb_obj_freeze(rb_obj_alloc(rb_cObject));
     rb_define_const(store_class, "UNACQUIRED", unacquired);
     rb_gc_register_mark_object(unacquired);
-    rb_define_method(store_class, "hold", store_hold, 4);
-    rb_define_method(store_class, "hold_digest", store_hold_digest, 6);
 }

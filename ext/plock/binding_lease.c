@@ -1,3 +1,4 @@
+/* Plock::Hold, and Plock::LocalHold: what a store of the engine hands out for a lease. */
 #include "binding.h"
 
 /* One that is still held was forgotten by its program. */
@@ -15,13 +16,14 @@ static const rb_data_type_t LEASE = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-static VALUE lease_class;
+static VALUE lease_class, local_class;
+static VALUE mode_read, mode_write;
 
-VALUE binding_lease_new(plock_store *store, VALUE key) {
-    VALUE object = TypedData_Wrap_Struct(lease_class, &LEASE, NULL);
+VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key) {
+    VALUE object = TypedData_Wrap_Struct(kind->is_local ? local_class : lease_class, &LEASE, NULL);
     StringValue(key);
     plock_lease *lease = NULL;
-    const plock_status status = plock_lease_new(&lease, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+    const plock_status status = kind->make(&lease, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
     RB_GC_GUARD(key);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
     if (status) binding_raise(status, NULL);
@@ -33,6 +35,11 @@ plock_lease *binding_lease(VALUE object) {
     plock_lease *lease = rb_check_typeddata(object, &LEASE);
     if (!lease) rb_raise(rb_eArgError, "uninitialized Plock::Hold");
     return lease;
+}
+
+VALUE binding_hand_out(VALUE granted) {
+    if (rb_block_given_p()) (void)rb_yield(granted);
+    return granted;
 }
 
 /* The owner's random id: a UUID, as it stands in the store. */
@@ -52,10 +59,6 @@ static VALUE lease_key(VALUE self) {
     size_t length;
     const char *key = plock_lease_key(binding_lease(self), &length);
     return rb_str_new(key, (long)length);
-}
-
-VALUE binding_seconds(plock_ns span) {
-    return DBL2NUM((double)span / (double)PLOCK_SECOND);
 }
 
 /* Seconds for which the lease was granted. */
@@ -127,36 +130,25 @@ typedef struct asked {
     plock_ns span;
 } asked;
 
-static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, bool releases) {
+static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, plock_status (*begin)(void *), bool releases) {
     *place = plock_lease_turn(a->lease);
-    return (plock_lease_use){.places = place, .count = 1, .context = a, .operation = plock_lease_operation(a->lease),
+    return (plock_lease_use){.places = place, .count = 1, .begin = begin, .context = a, .operation = plock_lease_operation(a->lease),
                         .patience = plock_lease_budget(a->lease, releases)};
 }
 
-static plock_status in_turn(asked *a, plock_status (*begin)(void *)) {
+static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
+    asked a = {.lease = binding_lease(self), .span = span};
     plock_place_in_turn place;
-    plock_lease_use turn = turn_of(a, &place, false);
-    turn.begin = begin;
+    plock_lease_use turn = turn_of(&a, &place, begin, false);
     plock_lease_use_take(&turn);
-    return binding_carry_on(plock_lease_use_operation(&turn));
+    const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
+    RB_GC_GUARD(self);
+    return binding_answer(a.lease, status);
 }
 
 static plock_status begin_release(void *context) {
-    return plock_lease_release(((asked *)context)->lease);
-}
-
-static void let_go(void *context) {
-    plock_lease_let_go(((asked *)context)->lease);
-}
-
-plock_status binding_release(plock_lease *lease, binding_told *told, void *context) {
-    asked a = {.lease = lease};
-    plock_place_in_turn place;
-    plock_lease_use turn = turn_of(&a, &place, true);
-    turn.begin = begin_release;
-    turn.give_up = let_go;
-    plock_lease_use_take(&turn);
-    return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
+    const asked *a = context;
+    return plock_lease_release(a->lease, a->span);
 }
 
 static plock_status begin_extension(void *context) {
@@ -168,62 +160,51 @@ static plock_status begin_downgrade(void *context) {
     return plock_lease_downgrade(((asked *)context)->lease);
 }
 
-static plock_status no_operation(void *lease, plock_want *want) {
-    (void)lease, (void)want;
-    return PLOCK_OK;
+static plock_status begin_leaving(void *context) {
+    return plock_lease_leave(((asked *)context)->lease);
 }
 
-static void nothing_to_cancel(void *lease) {
-    (void)lease;
+static void let_go(void *context) {
+    const asked *a = context;
+    plock_lease_let_go(a->lease, a->span);
 }
 
-static void nothing_to_hurry(void *lease, plock_ns deadline) {
-    (void)lease, (void)deadline;
-}
-
-static plock_status leave_now(void *context) {
-    plock_lease *lease = ((asked *)context)->lease;
-    if (!plock_lease_held(lease)) return PLOCK_MISUSE;
-    plock_lease_leave(lease);
-    return PLOCK_OK;
+plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context) {
+    asked a = {.lease = lease, .span = keep};
+    plock_place_in_turn place;
+    plock_lease_use turn = turn_of(&a, &place, begin_release, true);
+    turn.give_up = let_go;
+    plock_lease_use_take(&turn);
+    return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
 }
 
 /* leave -> as binding_answer. Leaves the lease to whoever knows its owner. */
 static VALUE lease_leave(VALUE self) {
-    asked a = {.lease = binding_lease(self)};
-    plock_place_in_turn place;
-    plock_lease_use turn = turn_of(&a, &place, false);
-    turn.begin = leave_now;
-    turn.operation = (plock_operation){.step = no_operation, .cancel = nothing_to_cancel, .hurry = nothing_to_hurry};
-    plock_lease_use_take(&turn);
-    const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
-    RB_GC_GUARD(self);
-    return binding_answer(a.lease, status);
+    return in_turn(self, 0, begin_leaving);
 }
 
 /* extend(ttl) -> as binding_answer. */
 static VALUE lease_extend(VALUE self, VALUE ttl) {
-    asked a = {.lease = binding_lease(self), .span = binding_ttl(ttl, PLOCK_SECOND)};
-    const plock_status status = in_turn(&a, begin_extension);
-    RB_GC_GUARD(self);
-    return binding_answer(a.lease, status);
+    return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
+}
+
+/* downgrade -> as binding_answer. It only reads now, and no other writer came in between. */
+static VALUE lease_downgrade(VALUE self) {
+    return in_turn(self, 0, begin_downgrade);
 }
 
 /* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
 static VALUE lease_release(VALUE self, VALUE keep) {
     plock_lease *lease = binding_lease(self);
-    plock_lease_keep_taken(lease, binding_span(keep));
-    const plock_status status = binding_release(lease, NULL, NULL);
+    const plock_status status = binding_release(lease, binding_span(keep), NULL, NULL);
     RB_GC_GUARD(self);
     return binding_answer(lease, status);
 }
 
-/* downgrade -> as binding_answer. It only reads now, and no other writer came in between. */
-static VALUE lease_downgrade(VALUE self) {
-    asked a = {.lease = binding_lease(self)};
-    const plock_status status = in_turn(&a, begin_downgrade);
-    RB_GC_GUARD(self);
-    return binding_answer(a.lease, status);
+/* :read, :write or nil. */
+static VALUE lease_mode(VALUE self) {
+    const char mode = plock_lease_mode(binding_lease(self));
+    return mode == 'r' ? mode_read : mode == 'w' ? mode_write : Qnil;
 }
 
 /* Of a lock that may have several holders: "r", "w" or "sN"; else nil. */
@@ -238,7 +219,7 @@ static VALUE lease_inspect(VALUE self) {
     size_t length;
     const char *key = plock_lease_key(lease, &length);
     VALUE quoted = rb_str_inspect(rb_str_new(key, (long)length));
-    return rb_sprintf("#<Plock::Hold key=%" PRIsVALUE " fence=%lld %s>", quoted, (long long)plock_lease_fence(lease),
+    return rb_sprintf("#<%" PRIsVALUE " key=%" PRIsVALUE " fence=%lld %s>", rb_obj_class(self), quoted, (long long)plock_lease_fence(lease),
                       plock_lease_valid(lease) ? "valid" : "not valid");
 }
 
@@ -247,9 +228,12 @@ void binding_init_lease(void) {
     rb_gc_register_mark_object(lease_class);
     rb_undef_alloc_func(lease_class);
     rb_undef_method(rb_singleton_class(lease_class), "new");
+    mode_read = ID2SYM(rb_intern("read"));
+    mode_write = ID2SYM(rb_intern("write"));
     rb_define_method(lease_class, "token", lease_token, 0);
     rb_define_method(lease_class, "fence", lease_fence, 0);
     rb_define_method(lease_class, "key", lease_key, 0);
+    rb_define_method(lease_class, "mode", lease_mode, 0);
     rb_define_method(lease_class, "ttl", lease_ttl, 0);
     rb_define_method(lease_class, "held_for", lease_held_for, 0);
     rb_define_method(lease_class, "valid?", lease_valid, 0);
@@ -267,4 +251,7 @@ void binding_init_lease(void) {
     rb_define_private_method(lease_class, "value", lease_value, 0);
     rb_define_private_method(lease_class, "leave", lease_leave, 0);
     rb_define_method(lease_class, "inspect", lease_inspect, 0);
+    local_class = rb_define_class_under(binding_plock, "LocalHold", lease_class);
+    rb_gc_register_mark_object(local_class);
+    rb_undef_method(local_class, "share");
 }

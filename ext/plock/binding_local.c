@@ -13,7 +13,7 @@ static const rb_data_type_t STORE = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-plock_local *binding_local(VALUE self) {
+static plock_local *local_store(VALUE self) {
     plock_local *store = rb_check_typeddata(self, &STORE);
     if (!store) rb_raise(rb_eArgError, "uninitialized Plock::LocalStore");
     return store;
@@ -32,30 +32,183 @@ static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
 
 /* The file's path. */
 static VALUE store_path(VALUE self) {
-    return rb_filesystem_str_new_cstr(plock_local_path(binding_local(self)));
+    return rb_filesystem_str_new_cstr(plock_local_path(local_store(self)));
 }
 
 /* Why it was made anew when it was opened, or nil. */
 static VALUE store_remade(VALUE self) {
-    const char *why = plock_local_remade(binding_local(self));
+    const char *why = plock_local_remade(local_store(self));
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
 /* The number of a descriptor: a process that inherits it shares this one's liveness. nil: on this system that cannot be. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
-    const int fd = plock_local_liveness(binding_local(self), &error);
+    const int fd = plock_local_liveness(local_store(self), &error);
     if (error.status) binding_raise(error.status, &error);
     return fd < 0 ? Qnil : INT2NUM(fd);
 }
 
 static VALUE store_close(VALUE self) {
-    plock_local_disconnect(binding_local(self));
+    plock_local_disconnect(local_store(self));
     return Qnil;
 }
 
 static VALUE store_closed(VALUE self) {
-    return plock_local_disconnected(binding_local(self)) ? Qtrue : Qfalse;
+    return plock_local_disconnected(local_store(self)) ? Qtrue : Qfalse;
+}
+
+static plock_status make(plock_lease **lease, VALUE store, const char *key, size_t length) {
+    return plock_local_lease_new(lease, local_store(store), key, length);
+}
+
+static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
+    (void)digested, (void)reports;
+    return plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = ttl, .wait = wait});
+}
+
+static const binding_store_kind KIND = {.make = make, .acquire = acquire_for_block, .is_local = true};
+
+/* hold(key, ttl_ms, wait, report) { |hold| } -> the block's value. */
+static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    return binding_hold(&KIND, self, key, ttl_ms, wait, report);
+}
+
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or Plock::Store::UNACQUIRED. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+    return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
+}
+
+/* --- acquired, one or several, and adopted from another process --- */
+
+/* The share is "r", "w", "s" and a number, or nil. */
+static void read_share(VALUE share, plock_local_terms *terms) {
+    if (NIL_P(share)) return;
+    const char *text = StringValueCStr(share);
+    terms->mode = *text;
+    terms->limit = *text == 's' ? (unsigned)NUM2UINT(rb_str_to_inum(rb_str_new_cstr(text + 1), 10, 1)) : *text == 'w';
+    if ((*text != 'r' && *text != 'w' && *text != 's') || (*text != 's' && text[1]) || terms->limit > UINT16_MAX)
+        rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
+}
+
+/* The label's bytes are the String's. */
+static plock_local_terms terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
+    plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
+                               .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold), .at_least = binding_span(at_least)};
+    if (NIL_P(label)) return terms;
+    Check_Type(label, T_STRING);
+    if (RSTRING_LEN(label) > PLOCK_LOCAL_LABEL_MAX) rb_raise(rb_eArgError, "a label of more than %d bytes", PLOCK_LOCAL_LABEL_MAX);
+    terms.label = RSTRING_PTR(label);
+    terms.label_length = (size_t)RSTRING_LEN(label);
+    return terms;
+}
+
+/* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil: others held it until the wait was over. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share, VALUE at_least) {
+    plock_local_terms terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
+    terms.wait = binding_span(wait);
+    read_share(share, &terms);
+    VALUE object = binding_lease_new(&KIND, self, key);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_local_lease_acquire(lease, &terms);
+    if (status) binding_raise(status, plock_lease_error(lease));
+    status = binding_carry_on(plock_lease_operation(lease));
+    RB_GC_GUARD(label);
+    if (status == PLOCK_OK) return binding_hand_out(object);
+    if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(object);
+    return Qnil;
+}
+
+typedef struct party {
+    plock_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
+    size_t count, refused;
+    plock_local_terms terms;
+    plock_error error;
+} party;
+
+static plock_status take_step(void *of, plock_want *want) {
+    party *p = of;
+    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, want, &p->error);
+}
+
+static void take_no_more(void *of) {
+    (void)of; /* nothing is left between two attempts */
+}
+
+/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the first that is held or waited for. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
+    party p = {.terms = terms_of(ttl, renew, max_hold, label, watch, at_least)};
+    Check_Type(keys, T_ARRAY);
+    const long count = RARRAY_LEN(keys);
+    if (count < 1 || count > PLOCK_LOCAL_AT_ONCE_MAX) rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_LOCAL_AT_ONCE_MAX, count);
+    VALUE objects = rb_ary_new_capa(count);
+    for (long i = 0; i < count; i++) {
+        rb_ary_push(objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
+        p.leases[p.count++] = binding_lease(rb_ary_entry(objects, i));
+    }
+    const plock_status status = binding_carry_on((plock_operation){.of = &p, .step = take_step, .cancel = take_no_more});
+    RB_GC_GUARD(label);
+    if (status == PLOCK_REFUSED) return SIZET2NUM(p.refused);
+    if (status) binding_raise(status, &p.error);
+    return binding_hand_out(objects);
+}
+
+/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: it was not that owner's any more. heir: the
+ * owner that it is to have from now on; nil: a fresh token. ttl in seconds from now on, or nil: its end stays the same. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold, VALUE watch, VALUE heir, VALUE ttl) {
+    StringValue(owner);
+    plock_local_terms terms = {.renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
+                               .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
+    if (!NIL_P(heir)) {
+        terms.owner = StringValuePtr(heir);
+        terms.owner_length = (size_t)RSTRING_LEN(heir);
+    }
+    VALUE object = binding_lease_new(&KIND, self, key);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_local_lease_adopt(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner), &terms);
+    RB_GC_GUARD(owner);
+    RB_GC_GUARD(heir);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
+    if (!status) status = binding_carry_on(plock_lease_operation(lease));
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(object);
+    return status ? Qnil : binding_hand_out(object);
+}
+
+/* --- one attempt, by an owner that the caller names --- */
+
+/* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. It is not given back when this process ends
+ * before: whoever names the owner can release it. */
+static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
+    StringValue(owner);
+    const plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner)};
+    VALUE object = binding_lease_new(&KIND, self, key);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_local_lease_acquire(lease, &terms);
+    RB_GC_GUARD(owner);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
+    if (status) binding_raise(status, NULL);
+    status = binding_carry_on(plock_lease_operation(lease));
+    if (status == PLOCK_REFUSED) return Qfalse;
+    if (status) binding_raise(status, plock_lease_error(lease));
+    plock_local_lease_forget(lease); /* it has done its duty */
+    RB_GC_GUARD(object);
+    return Qtrue;
+}
+
+/* lock_release(key, owner) -> true, or false where it was not the owner's any more. */
+static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
+    StringValue(owner);
+    VALUE object = binding_lease_new(&KIND, self, key);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_local_lease_release_owned(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
+    RB_GC_GUARD(owner);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
+    if (!status) status = binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    RB_GC_GUARD(object);
+    return status ? Qfalse : Qtrue;
 }
 
 /* --- inquiries --- */
@@ -107,7 +260,7 @@ static VALUE describe(const plock_local_person *person) {
 static VALUE store_ask_people(VALUE self, VALUE key) {
     enum { AT_FIRST = 16 };
     StringValue(key);
-    inquiry i = {.store = binding_local(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    inquiry i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     VALUE memory = Qnil;
     for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
         memory = rb_str_buf_new((long)(room * sizeof *i.people)); /* freed whatever is raised */
@@ -125,7 +278,7 @@ static VALUE store_ask_people(VALUE self, VALUE key) {
 
 /* ask_next_key(cursor) -> [cursor to go on from, key], or nil at the end. */
 static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
-    inquiry i = {.store = binding_local(self), .cursor = NUM2UINT(cursor)};
+    inquiry i = {.store = local_store(self), .cursor = NUM2UINT(cursor)};
     const plock_status status = ask(&i, next_step);
     if (status) binding_raise(status, &i.error);
     if (!i.found_length) return Qnil;
@@ -144,7 +297,7 @@ static VALUE store_host_name(VALUE self) {
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     (void)shared;
     StringValue(key);
-    inquiry i = {.store = binding_local(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    inquiry i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     const plock_status status = ask(&i, break_step);
     RB_GC_GUARD(key);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);
@@ -156,9 +309,13 @@ void binding_init_local(void) {
     rb_undef_alloc_func(class);
     rb_undef_method(rb_singleton_class(class), "new");
     rb_define_private_method(rb_singleton_class(class), "attach", store_attach, 2);
-    binding_init_local_hold();
-    binding_init_local_take(class);
-    binding_init_local_block(class);
+    rb_define_method(class, "hold", store_hold, 4);
+    rb_define_method(class, "hold_digest", store_hold_digest, 6);
+    rb_define_private_method(class, "take_for", store_take, 9);
+    rb_define_private_method(class, "take_all_for", store_take_all, 7);
+    rb_define_private_method(class, "adopt_owner", store_adopt, 7);
+    rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
+    rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_private_method(class, "ask_people", store_ask_people, 1);
     rb_define_private_method(class, "ask_next_key", store_ask_next_key, 1);
     rb_define_private_method(class, "break_hold", store_break, 2);

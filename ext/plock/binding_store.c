@@ -1,4 +1,7 @@
+/* Plock::Store: a store on Redis. */
 #include "binding.h"
+
+#include <string.h>
 
 /* --- Plock::Store as an object --- */
 
@@ -18,6 +21,27 @@ plock_store *binding_store(VALUE self) {
     return store;
 }
 
+static plock_status make(plock_lease **lease, VALUE store, const char *key, size_t length) {
+    return plock_lease_new(lease, binding_store(store), key, length);
+}
+
+/* With hold_digest, which is for Parse::Lock, it hears of every failure meanwhile, and others poll for the same key. */
+static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
+    const plock_patience patience = {.ttl = ttl, .wait = wait, .endures = reports, .insists = digested && reports, .shares = digested};
+    return plock_lease_acquire(lease, &patience);
+}
+
+static const binding_store_kind KIND = {.make = make, .acquire = acquire_for_block};
+
+/* hold(key, ttl_ms, wait, report) { |lease| } -> the block's value. */
+static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    return binding_hold(&KIND, self, key, ttl_ms, wait, report);
+}
+
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or UNACQUIRED. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+    return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
+}
 
 /* --- opening --- */
 
@@ -72,8 +96,8 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
 
 /* --- one attempt, by an owner that the caller names --- */
 
-VALUE binding_lease_of_owner(VALUE self, VALUE key, VALUE owner) {
-    VALUE object = binding_lease_new(binding_store(self), key);
+static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
+    VALUE object = binding_lease_new(&KIND, self, key);
     if (plock_config_marshals(plock_store_config(binding_store(self)))) owner = rb_marshal_dump(owner, Qnil);
     StringValue(owner);
     const plock_status status = plock_lease_own(binding_lease(object), RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
@@ -85,25 +109,187 @@ VALUE binding_lease_of_owner(VALUE self, VALUE key, VALUE owner) {
 
 /* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
-    VALUE object = binding_lease_of_owner(self, key, owner);
+    VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_REFUSED) binding_raise(status, plock_lease_error(lease));
-    plock_lease_leave(lease); /* the caller knows the owner, and releases by it */
+    if (!status) status = plock_lease_leave(lease); /* the caller knows the owner, and releases by it */
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;
 }
 
 /* lock_release(key, owner) -> true, or false where it was not the owner's any more. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
-    VALUE object = binding_lease_of_owner(self, key, owner);
+    VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_release_owned(lease);
     if (!status) status = binding_drive_deferring(lease, NULL, NULL);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;
+}
+
+/* --- acquired, and adopted from another process --- */
+
+static plock_patience patience_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+    return (plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
+                            .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
+}
+
+static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
+    VALUE object = binding_lease_new(&KIND, self, key);
+    if (!NIL_P(share) && plock_lease_share(binding_lease(object), StringValueCStr(share)))
+        rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
+    return object;
+}
+
+/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking) -> a hold. Where others held it until the wait was over, the token that it
+ * waited with: where the server is slow that may be in the queue still. share: as in plock_lease_share, or nil. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share,
+                        VALUE asking) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    plock_patience patience = patience_of(ttl, renew, max_hold, watch);
+    patience.wait = binding_span(wait);
+    patience.asking = binding_span(asking);
+    patience.label = binding_label(label, encoded);
+    VALUE object = new_lease(self, key, share);
+    plock_lease *lease = binding_lease(object);
+    plock_status status = plock_lease_acquire(lease, &patience);
+    if (status) binding_raise(status, plock_lease_error(lease));
+    do status = binding_drive(lease);
+    while (status == PLOCK_TRY_FAILED);
+    if (status == PLOCK_OK) return binding_hand_out(object);
+    const plock_error *error = plock_lease_error(lease);
+    if (status == PLOCK_TIMED_OUT) status = error->status; /* a refusal, or how the last attempt failed */
+    if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
+    VALUE token = rb_funcall(object, rb_intern("token"), 0);
+    RB_GC_GUARD(object);
+    return token;
+}
+
+/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: it was not that owner's any more. heir: the
+ * owner that it is to have from now on, as it is written in the store; nil: a fresh token. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch, VALUE share, VALUE heir) {
+    const plock_patience patience = patience_of(ttl, renew, max_hold, watch);
+    VALUE object = new_lease(self, key, share);
+    plock_lease *lease = binding_lease(object);
+    StringValue(value);
+    plock_status status = PLOCK_OK;
+    if (!NIL_P(heir)) status = plock_lease_own(lease, StringValuePtr(heir), (size_t)RSTRING_LEN(heir));
+    if (!status) status = plock_lease_adopt(lease, RSTRING_PTR(value), (size_t)RSTRING_LEN(value), &patience);
+    RB_GC_GUARD(value);
+    RB_GC_GUARD(heir);
+    if (!status) status = binding_drive(lease);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
+    return status ? Qnil : binding_hand_out(object);
+}
+
+/* --- several at once --- */
+
+typedef struct several {
+    VALUE objects; /* Array of Plock::Hold */
+    plock_group *group;
+    plock_patience patience;
+    plock_ns keep, budget;
+} several;
+
+static void refer_to(several *s) {
+    plock_lease *leases[PLOCK_GROUP_MAX];
+    const long count = RARRAY_LEN(s->objects);
+    if (count < 1 || count > PLOCK_GROUP_MAX) rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_GROUP_MAX, count);
+    for (long i = 0; i < count; i++) leases[i] = binding_lease(rb_ary_entry(s->objects, i));
+    const plock_status status = plock_group_new(&s->group, leases, (size_t)count);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
+    if (status) binding_raise(status, NULL);
+}
+
+static VALUE release_group(VALUE argument) {
+    plock_group_free(((several *)argument)->group);
+    return Qnil;
+}
+
+static VALUE acquire(VALUE argument) {
+    several *s = (several *)argument;
+    refer_to(s);
+    plock_status status = plock_group_acquire(s->group, &s->patience);
+    if (!status) status = binding_carry_on(plock_group_operation(s->group));
+    if (status == PLOCK_REFUSED) return SIZET2NUM(plock_group_free_ones(s->group));
+    if (status == PLOCK_CROSSSLOT) return Qnil;
+    if (status) binding_raise(status, plock_group_error(s->group));
+    return s->objects;
+}
+
+/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left) -> holds; or how many are free before the first that is not; or nil:
+ * the keys do not live on one node. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE asking,
+                            VALUE left) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    Check_Type(keys, T_ARRAY);
+    several s = {.objects = rb_ary_new(), .patience = patience_of(ttl, renew, max_hold, watch)};
+    s.patience.label = binding_label(label, encoded);
+    s.patience.asking = binding_span(asking);
+    s.patience.wait = binding_span(left);
+    for (long i = 0; i < RARRAY_LEN(keys); i++) rb_ary_push(s.objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
+    VALUE result = rb_ensure(acquire, (VALUE)&s, release_group, (VALUE)&s);
+    RB_GC_GUARD(s.objects);
+    return RB_TYPE_P(result, T_ARRAY) ? binding_hand_out(result) : result;
+}
+
+static plock_status begin_release(void *argument) {
+    const several *s = argument;
+    return plock_group_release(s->group, s->keep);
+}
+
+/* It is not the turn of all of them in time. */
+static void let_all_go(void *argument) {
+    const several *s = argument;
+    for (long i = 0; i < RARRAY_LEN(s->objects); i++) {
+        plock_lease_let_go(binding_lease(rb_ary_entry(s->objects, i)), s->keep);
+    }
+}
+
+static plock_status release_in_turn(several *s) {
+    plock_place_in_turn places[PLOCK_GROUP_MAX];
+    const size_t count = (size_t)RARRAY_LEN(s->objects);
+    for (size_t i = 0; i < count; i++) places[i] = plock_lease_turn(binding_lease(rb_ary_entry(s->objects, (long)i)));
+    plock_lease_use turn = {.places = places, .count = count, .begin = begin_release, .give_up = let_all_go, .context = s,
+                       .operation = plock_group_operation(s->group), .patience = plock_lease_budget(binding_lease(rb_ary_entry(s->objects, 0)), true)};
+    plock_lease_use_take(&turn);
+    const plock_operation operation = plock_lease_use_operation(&turn);
+    if (s->budget) operation.hurry(operation.of, plock_after(plock_now(), s->budget));
+    return binding_carry_on_deferring(operation, NULL, NULL);
+}
+
+static VALUE release_outcome(const plock_group *group, size_t index) {
+    return plock_group_released(group, index) ? Qtrue : plock_group_passed_over(group, index) ? Qnil : Qfalse;
+}
+
+static VALUE release(VALUE argument) {
+    several *s = (several *)argument;
+    refer_to(s);
+    VALUE released = rb_ary_new();
+    const plock_status status = release_in_turn(s);
+    if (status && status != PLOCK_MISUSE && !s->budget) binding_raise(status, plock_group_error(s->group));
+    for (long i = 0; i < RARRAY_LEN(s->objects); i++) rb_ary_push(released, status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, (size_t)i));
+    return released;
+}
+
+/* release_all(holds, keep, budget) -> for each true; false: it was not ours any more; nil: it had been released, or left. Within so many seconds, where that is not nil;
+ * what has not been heard of by then goes on in the background, and raises nothing. */
+static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
+    (void)self;
+    Check_Type(holds, T_ARRAY);
+    several s = {.objects = holds, .keep = binding_span(keep), .budget = NIL_P(budget) ? 0 : binding_span(budget)};
+    VALUE result = rb_ensure(release, (VALUE)&s, release_group, (VALUE)&s);
+    RB_GC_GUARD(s.objects);
+    return result;
+}
+
+/* lock_release_with(key, owner, hold) -> the same for a lock of an owner who is named, and for a lease. */
+static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
+    VALUE named = lease_of_owner(self, key, owner);
+    return store_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
 }
 
 /* --- the rest --- */
@@ -137,10 +323,14 @@ void binding_init_store(void) {
     rb_undef_method(rb_singleton_class(class), "new");
     rb_define_private_method(rb_singleton_class(class), "connect", store_connect, 2);
     binding_init_hold(class);
-    binding_init_take(class);
-    binding_init_group(class);
-    binding_init_inquiry(class);
-    binding_init_conversation(class);
+    binding_init_query(class);
+    rb_define_method(class, "hold", store_hold, 4);
+    rb_define_method(class, "hold_digest", store_hold_digest, 6);
+    rb_define_private_method(class, "take", store_take, 9);
+    rb_define_private_method(class, "adopt_owner", store_adopt, 8);
+    rb_define_private_method(class, "take_all", store_take_all, 8);
+    rb_define_private_method(class, "release_all", store_release_all, 3);
+    rb_define_private_method(class, "lock_release_with", store_lock_release_with, 3);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_url, 0);

@@ -189,9 +189,10 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 /* Thread.handle_interrupt(Object => :never) { … }: asked for only when an interrupt has come, since most releases see none.
  * It raises what was pending as its block ends. */
 static VALUE never;
+static ID id_call, id_handle_interrupt;
 
 static VALUE mask_and_drive(VALUE argument) {
-    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, drive_masked, argument);
+    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, drive_masked, argument);
 }
 
 /* Where not even that could be called, or not to its end, the native thread goes on with the release. */
@@ -212,9 +213,32 @@ plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, voi
     return binding_carry_on_deferring(plock_lease_operation(lease), told, context);
 }
 
+/* --- Interrupts.finally: an ensure that no interrupt can come before --- */
+
+static VALUE call_cleanup(RB_BLOCK_CALL_FUNC_ARGLIST(unused, cleanup)) {
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
+    return rb_funcall(cleanup, id_call, 0);
+}
+
+/* Ruby looks for interrupts between two lines of an ensure clause. It does not between the end of
+ * the block and this function, nor before handle_interrupt has set the mask. */
+static VALUE clean_up(VALUE cleanup) {
+    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, call_cleanup, cleanup);
+}
+
+/* finally(cleanup) { … } -> the block's value. */
+static VALUE finally(VALUE self, VALUE cleanup) {
+    (void)self;
+    rb_need_block();
+    return rb_ensure(rb_yield, Qnil, clean_up, cleanup);
+}
+
 void binding_init_waiting(void) {
+    id_call = rb_intern("call");
+    id_handle_interrupt = rb_intern("handle_interrupt");
     never = rb_hash_new();
     rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
     rb_obj_freeze(never);
     rb_gc_register_mark_object(never);
+    rb_define_module_function(rb_define_module_under(binding_plock, "Interrupts"), "finally", finally, 1);
 }

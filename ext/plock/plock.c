@@ -66,9 +66,8 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     main_thread = rb_thread_main();
     rb_gc_register_mark_object(main_thread);
     binding_init_errors();
-    binding_init_digest();
+    binding_init_arguments();
     binding_init_waiting();
-    binding_init_interrupts();
     binding_init_store();
     binding_init_lease();
     binding_init_notices();

@@ -7,11 +7,6 @@ module Plock
   #
   # @api private
   class Hold
-    # @return [Symbol, nil] `:read` or `:write`; nil where there are no such
-    def mode
-      Locking::Share::NAMES[share]
-    end
-
     # Leaves the lease to whoever is given the result.
     #
     # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require_relative "hold"
+
 module Plock
   # What a {LocalStore} hands out for a lease; {Lease} is what callers get.
   #
   # @api private
-  class LocalHold
+  class LocalHold < Hold
     FORMAT = "local"
 
     # Leaves the lease to whoever is given the result.

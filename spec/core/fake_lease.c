@@ -27,8 +27,12 @@ plock_status fake_acquire(plock_lease *lease, plock_ns wait) {
 }
 
 plock_status fake_release(plock_lease *lease) {
-    const plock_status status = plock_lease_release(lease);
+    const plock_status status = plock_lease_release(lease, PLOCK_KEEP_AT_LEAST);
     return status ? status : fake_finish(lease);
+}
+
+void fake_leave(plock_lease *lease) {
+    if (!plock_lease_leave(lease)) CHECK_STATUS(fake_finish(lease), PLOCK_OK);
 }
 
 /* --- looking at commands --- */

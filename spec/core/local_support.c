@@ -57,33 +57,33 @@ plock_local *local_open(void) {
     return local_open_keys(0);
 }
 
-plock_local_lease *local_lease(plock_local *store, const char *key) {
-    plock_local_lease *lease = NULL;
+plock_lease *local_lease(plock_local *store, const char *key) {
+    plock_lease *lease = NULL;
     CHECK_STATUS(plock_local_lease_new(&lease, store, key, strlen(key)), PLOCK_OK);
     return lease;
 }
 
-plock_status local_finish(plock_local_lease *lease) {
-    const plock_operation operation = plock_local_lease_operation(lease);
+plock_status local_finish(plock_lease *lease) {
+    const plock_operation operation = plock_lease_operation(lease);
     return plock_carry_on(&operation, plock_wait_poll, NULL);
 }
 
-plock_status local_acquire_as(plock_local_lease *lease, const plock_local_terms *terms) {
+plock_status local_acquire_as(plock_lease *lease, const plock_local_terms *terms) {
     const plock_status status = plock_local_lease_acquire(lease, terms);
     return status ? status : local_finish(lease);
 }
 
-plock_status local_acquire(plock_local_lease *lease, plock_ns ttl, plock_ns wait) {
+plock_status local_acquire(plock_lease *lease, plock_ns ttl, plock_ns wait) {
     return local_acquire_as(lease, &(plock_local_terms){.ttl = ttl, .wait = wait});
 }
 
-plock_status local_release(plock_local_lease *lease) {
-    const plock_status status = plock_local_lease_release(lease, 0);
+plock_status local_release(plock_lease *lease) {
+    const plock_status status = plock_lease_release(lease, 0);
     return status ? status : local_finish(lease);
 }
 
-plock_status local_extend(plock_local_lease *lease, plock_ns ttl) {
-    const plock_status status = plock_local_lease_extend(lease, ttl);
+plock_status local_extend(plock_lease *lease, plock_ns ttl) {
+    const plock_status status = plock_lease_extend(lease, ttl);
     return status ? status : local_finish(lease);
 }
 

@@ -16,14 +16,14 @@ const char *local_folder(void);
 plock_local *local_open(void);
 plock_local *local_open_keys(unsigned keys);
 
-plock_local_lease *local_lease(plock_local *store, const char *key);
+plock_lease *local_lease(plock_local *store, const char *key);
 
 /* Acquires and waits, or fails as the status says. */
-plock_status local_acquire(plock_local_lease *lease, plock_ns ttl, plock_ns wait);
-plock_status local_acquire_as(plock_local_lease *lease, const plock_local_terms *terms);
-plock_status local_finish(plock_local_lease *lease);
-plock_status local_release(plock_local_lease *lease);
-plock_status local_extend(plock_local_lease *lease, plock_ns ttl);
+plock_status local_acquire(plock_lease *lease, plock_ns ttl, plock_ns wait);
+plock_status local_acquire_as(plock_lease *lease, const plock_local_terms *terms);
+plock_status local_finish(plock_lease *lease);
+plock_status local_release(plock_lease *lease);
+plock_status local_extend(plock_lease *lease, plock_ns ttl);
 plock_status local_break(plock_local *store, const char *key);
 
 /* How many hold the key, and how many wait for it; -1: the store failed. */

@@ -105,7 +105,7 @@ static void refused_it_has_none(void) {
     CHECK_INT(held(), LEASES);
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     CHECK(strcmp(fake_word(fake_peers[0].commands[1], 14, first), fake_word(fake_peers[0].commands[2], 14, second)) != 0);
-    for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
+    for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
@@ -157,7 +157,7 @@ static void an_idle_connection_that_was_closed_is_replaced(void) {
     CHECK_INT(held(), LEASES);
     (void)fake_word(fake_peers[0].commands[2], 14, value); /* of the request that may have been carried out */
     (void)snprintf(expected, sizeof expected, "EVALSHA release 2 a plock:1:{a}:queue %.40s", value);
-    for (unsigned i = 0; i < LEASES; i++) plock_lease_leave(leases[i]);
+    for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like(expected), 1);
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
@@ -252,7 +252,7 @@ static void each_learns_whether_it_was_ours(void) {
     fake_peers[0].answers[0] = HELD;
     fake_peers[0].answers[1] = "*2\r\n:0\r\n:1\r\n";
     CHECK_STATUS(acquire(), PLOCK_OK);
-    plock_lease_leave(leases[0]); /* one is not held any more: it is passed over */
+    fake_leave(leases[0]); /* one is not held any more: it is passed over */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence plock:1:{c}:fence 501 3600500 ");
     CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
@@ -426,7 +426,7 @@ static void one_that_is_busy_stops_all_and_goes_on(void) {
     plock_lease_cancel(leases[0]);
     fake_peers[0].answers[0] = FAKE_HELD;
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
-    plock_lease_leave(leases[1]);
+    fake_leave(leases[1]);
     end();
 }
 

@@ -83,7 +83,7 @@ static void a_held_key_is_refused(void) {
     CHECK_INT(plock_now(), before);
     CHECK_TEXT(plock_lease_error(lease)->message, "held by another owner");
     CHECK(!plock_lease_valid(lease));
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -159,8 +159,8 @@ static void an_owner_can_be_given(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_TEXT(fake_word(fake_peers[0].commands[1], 6, word), "me");
     CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE); /* it holds */
-    plock_lease_leave(lease);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    fake_leave(lease);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA release 2 k plock:1:{k}:queue me");
@@ -172,7 +172,7 @@ static void a_lease_that_was_left_is_not_released_when_freed(void) {
     fake_peers[0].answers[0] = FAKE_HELD;
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    plock_lease_leave(lease);
+    fake_leave(lease);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
@@ -219,7 +219,7 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK(none == NULL);
     CHECK_STATUS(plock_lease_own(lease, "", 0), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     static const plock_patience IMPOSSIBLE[] = {
@@ -275,7 +275,7 @@ static void *acquire_and_release(void *argument) {
     CHECK_STATUS(plock_lease_acquire(own, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_drive(own, plock_wait_poll, NULL), PLOCK_OK);
     CHECK(plock_lease_valid(own));
-    CHECK_STATUS(plock_lease_release(own), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(own, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
     CHECK_STATUS(plock_drive(own, plock_wait_poll, NULL), PLOCK_OK);
     plock_lease_free(own);
     return NULL;

@@ -97,7 +97,7 @@ static void nobody_else_does(void) {
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
         CHECK(!plock_lease_valid(lease));
         CHECK(!plock_lease_lost(lease)); /* it was never ours */
-        CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+        CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
         CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
         pass(2 * TTL, TTL / 3);
         end();
@@ -193,7 +193,7 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
     CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* one is under way */
     CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE);
@@ -330,7 +330,7 @@ static void a_child_can_take_over_what_its_parent_left(void) {
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
     CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
-    plock_lease_leave(lease);
+    fake_leave(lease);
     test_in_child(adopt_in_child, &patience);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);

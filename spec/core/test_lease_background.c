@@ -75,7 +75,7 @@ static void freeing_in_mid_release_carries_it_on(void) {
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].obliging = false;
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     plock_lease_free(lease);
     lease = NULL;
@@ -88,7 +88,7 @@ static void giving_up_a_release_carries_it_on(void) {
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].obliging = false;
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
@@ -265,7 +265,7 @@ static void look_at_inherited(void *context) {
     CHECK(plock_lease_inherited(lease));
     CHECK(!plock_lease_valid(lease));
     CHECK(plock_lease_fence(lease) == FAKE_HELD_FENCE); /* what it was can still be read */
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     CHECK(fake_peers[0].abandoned);
     plock_lease *own = fake_lease(store); /* the store works here, on a connection of its own */
@@ -317,7 +317,7 @@ static void an_operation_does_not_go_on_in_the_child(void) {
         if (operation == RELEASE) {
             fake_peers[0].answers[0] = FAKE_HELD;
             CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-            CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+            CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
         } else {
             CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
         }

@@ -66,7 +66,7 @@ static void what_was_lost_cannot_be_extended(void) {
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
     CHECK(!plock_lease_valid(lease));
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
@@ -77,7 +77,7 @@ static void what_makes_no_sense_is_refused(void) {
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(plock_lease_extend(lease, TTLS[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_OK);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_IN_USE); /* one is under way */
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_IN_USE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
     end();
 }

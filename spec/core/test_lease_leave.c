@@ -50,12 +50,12 @@ static void what_is_left_is_not_released(void) {
         size_t length;
         begin();
         CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
-        plock_lease_leave(lease);
+        fake_leave(lease);
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
         CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE); /* what the next one needs to know can still be read */
         (void)plock_lease_owner(lease, &length);
         CHECK_INT(length, PLOCK_TOKEN_LENGTH);
-        CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+        CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
         CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
         end();
         CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -65,7 +65,7 @@ static void what_is_left_is_not_released(void) {
 static void nobody_watches_it_any_more(void) {
     begin();
     fake_watch(lease, &WATCHED);
-    plock_lease_leave(lease);
+    fake_leave(lease);
     atomic_store(&fake_to_check, FAKE_NOT_OURS);
     fake_call("!", 0);
     fake_await("EVALSHA check", 1);
@@ -76,36 +76,31 @@ static void nobody_watches_it_any_more(void) {
 
 static void leaving_is_harmless_where_nothing_is_held(void) {
     begin();
-    plock_lease_leave(lease);
+    fake_leave(lease);
     CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
-    plock_lease_leave(lease);
-    plock_lease_leave(lease);
+    fake_leave(lease);
+    fake_leave(lease);
     CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK); /* and the lease can be used again */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
 
-/* Whatever the server makes of the extension: it is another's to know. */
-static void what_is_left_in_mid_extension_stays_left(void) {
-    for (int answered = 0; answered < 2; answered++) {
-        begin();
-        fake_watch(lease, &RENEWED);
-        atomic_store(&fake_to_extend, FAKE_SILENCE);
-        CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-        plock_lease_leave(lease);
-        atomic_store(&fake_to_extend, NULL);
-        if (answered) {
-            fake_answer("EVALSHA extend", 1, FAKE_DONE);
-            CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-            CHECK(!plock_lease_valid(lease));
-        }
-        fake_native_pass(TTL);
-        fake_await("EVALSHA extend", 2);
-        end();
-        CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    }
+static void an_extension_under_way_ends_before_the_lease_is_left(void) {
+    begin();
+    fake_watch(lease, &RENEWED);
+    atomic_store(&fake_to_extend, FAKE_SILENCE);
+    CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_leave(lease), PLOCK_IN_USE);
+    atomic_store(&fake_to_extend, NULL);
+    fake_answer("EVALSHA extend", 1, FAKE_DONE);
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
+    fake_leave(lease);
+    CHECK(!plock_lease_valid(lease));
+    fake_native_pass(TTL);
+    end();
+    CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
 /* --- forgetting --- */
@@ -134,9 +129,9 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
             CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
         }
         if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
-        if (way == LEFT) plock_lease_leave(lease);
+        if (way == LEFT) fake_leave(lease);
         if (way == RELEASING) {
-            CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+            CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
             CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
         }
         if (way == NOT_OURS) {
@@ -224,7 +219,7 @@ int main(void) {
     RUN(what_is_left_is_not_released);
     RUN(nobody_watches_it_any_more);
     RUN(leaving_is_harmless_where_nothing_is_held);
-    RUN(what_is_left_in_mid_extension_stays_left);
+    RUN(an_extension_under_way_ends_before_the_lease_is_left);
     RUN(what_is_held_and_forgotten_is_told_and_released);
     RUN(what_is_not_held_is_forgotten_without_a_word);
     RUN(so_is_what_was_lost);

@@ -13,104 +13,104 @@ static const plock_ns LONG = 60 * PLOCK_SECOND;
 
 static void a_key_is_held_by_one_at_a_time(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k"), *other = local_lease(store, "l");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k"), *other = local_lease(store, "l");
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(two, LONG, 0), PLOCK_REFUSED);
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
-    CHECK(plock_local_lease_valid(one) && !plock_local_lease_valid(two));
+    CHECK(plock_lease_valid(one) && !plock_lease_valid(two));
     CHECK_STATUS(local_release(one), PLOCK_OK);
     CHECK_STATUS(local_acquire(two, LONG, 0), PLOCK_OK);
-    CHECK(plock_local_lease_fence(two) > plock_local_lease_fence(one));
-    CHECK(plock_local_lease_fence(two) > plock_local_lease_fence(other));
+    CHECK(plock_lease_fence(two) > plock_lease_fence(one));
+    CHECK(plock_lease_fence(two) > plock_lease_fence(other));
     CHECK_STATUS(local_release(one), PLOCK_MISUSE);
-    plock_local_lease_free(one);
-    plock_local_lease_free(two);
-    plock_local_lease_free(other);
+    plock_lease_free(one);
+    plock_lease_free(two);
+    plock_lease_free(other);
     CHECK_INT(local_holders(store, "k"), 0); /* freed leases are released */
     plock_local_close(store);
 }
 
 static void a_lease_says_what_it_is(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     const plock_ns before = plock_now();
     CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = 10 * PLOCK_SECOND, .label = "why", .label_length = 3}), PLOCK_OK);
     size_t length;
-    CHECK(!memcmp(plock_local_lease_key(lease, &length), "k", 1) && length == 1);
-    (void)plock_local_lease_owner(lease, &length);
+    CHECK(!memcmp(plock_lease_key(lease, &length), "k", 1) && length == 1);
+    (void)plock_lease_owner(lease, &length);
     CHECK_INT(length, PLOCK_TOKEN_LENGTH);
-    CHECK_INT(plock_local_lease_ttl(lease), 10 * PLOCK_SECOND);
-    CHECK(plock_local_lease_acquired_at(lease) >= before && plock_local_lease_acquired_at(lease) <= plock_now());
-    CHECK_INT(plock_local_lease_valid_until(lease) - plock_local_lease_acquired_at(lease), 10 * PLOCK_SECOND);
+    CHECK_INT(plock_lease_ttl(lease), 10 * PLOCK_SECOND);
+    CHECK(plock_lease_acquired_at(lease) >= before && plock_lease_acquired_at(lease) <= plock_now());
+    CHECK_INT(plock_lease_valid_until(lease) - plock_lease_acquired_at(lease), 10 * PLOCK_SECOND);
     plock_local_person person;
     plock_want want;
     plock_error error;
     CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &want, &error), PLOCK_OK);
     CHECK_INT(length, 1);
-    CHECK(!person.waits && person.pid == getpid() && person.fence == plock_local_lease_fence(lease));
+    CHECK(!person.waits && person.pid == getpid() && person.fence == plock_lease_fence(lease));
     CHECK(person.label_length == 3 && !memcmp(person.label, "why", 3));
     CHECK(person.left > 9 * PLOCK_SECOND && person.left <= 10 * PLOCK_SECOND);
     CHECK(person.since / 1000000 >= (int64_t)time(NULL) - 2 && person.since / 1000000 <= (int64_t)time(NULL));
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
 }
 
 static void its_time_ends_it(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
     CHECK_STATUS(local_acquire(one, 20 * PLOCK_MILLISECOND, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(two, LONG, 10 * PLOCK_SECOND), PLOCK_OK);
-    CHECK(plock_local_lease_lost(one) && !plock_local_lease_valid(one));
-    CHECK(plock_local_lease_contended(two) && plock_local_lease_waited(two) > 0);
+    CHECK(plock_lease_lost(one) && !plock_lease_valid(one));
+    CHECK(plock_lease_contended(two) && plock_lease_waited(two) > 0);
     CHECK_STATUS(local_extend(one, LONG), PLOCK_NOT_OWNER);
     CHECK_STATUS(local_release(one), PLOCK_NOT_OWNER);
     CHECK_STATUS(local_release(two), PLOCK_OK);
-    plock_local_lease_free(one);
-    plock_local_lease_free(two);
+    plock_lease_free(one);
+    plock_lease_free(two);
     plock_local_close(store);
 }
 
 static void it_can_be_extended_and_shortened(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
     CHECK_STATUS(local_acquire(one, PLOCK_SECOND, 0), PLOCK_OK);
     CHECK_STATUS(local_extend(one, LONG), PLOCK_OK);
-    CHECK(plock_local_lease_valid_until(one) > plock_now() + LONG - 5 * PLOCK_SECOND);
+    CHECK(plock_lease_valid_until(one) > plock_now() + LONG - 5 * PLOCK_SECOND);
     CHECK_STATUS(plock_local_lease_acquire(two, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
     plock_want want;
-    CHECK_STATUS(plock_local_lease_step(two, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(two, &want), PLOCK_AGAIN);
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK); /* who waits looks earlier, too */
     CHECK_STATUS(local_finish(two), PLOCK_OK);
-    plock_local_lease_free(one);
-    plock_local_lease_free(two);
+    plock_lease_free(one);
+    plock_lease_free(two);
     plock_local_close(store);
 }
 
 static void a_key_may_stay_taken_after_a_release(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_release(one, 30 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(one, 30 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_OK);
     const plock_ns released = plock_now();
     CHECK_STATUS(local_acquire(two, LONG, 0), PLOCK_REFUSED);
     CHECK_STATUS(local_acquire(two, LONG, 10 * PLOCK_SECOND), PLOCK_OK);
     CHECK(plock_now() - released >= 25 * PLOCK_MILLISECOND);
-    plock_local_lease_free(one);
-    plock_local_lease_free(two);
+    plock_lease_free(one);
+    plock_lease_free(two);
     plock_local_close(store);
 }
 
 static void patience_ends(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     const plock_ns asked = plock_now();
     CHECK_STATUS(local_acquire(two, LONG, 30 * PLOCK_MILLISECOND), PLOCK_TIMED_OUT);
     CHECK(plock_now() - asked >= 30 * PLOCK_MILLISECOND && plock_now() - asked < 5 * PLOCK_SECOND);
     CHECK_INT(local_waiters(store, "k"), 0);
-    plock_local_lease_free(one);
-    plock_local_lease_free(two);
+    plock_lease_free(one);
+    plock_lease_free(two);
     plock_local_close(store);
 }
 
@@ -119,16 +119,16 @@ static void owners_can_be_brought(void) {
     char name[300];
     memset(name, 'o', sizeof name);
     for (size_t length = 1; length <= sizeof name; length += 43) {
-        plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+        plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
         CHECK_STATUS(local_acquire_as(one, &(plock_local_terms){.ttl = LONG, .owner = name, .owner_length = length}), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_release_owned(two, name, length + 1 > sizeof name ? 1 : length + 1), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_local_lease_release_owned(two, name, length), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_OK);
         CHECK_INT(local_holders(store, "k"), 0);
-        CHECK(plock_local_lease_lost(one));
-        plock_local_lease_free(one);
-        plock_local_lease_free(two);
+        CHECK(plock_lease_lost(one));
+        plock_lease_free(one);
+        plock_lease_free(two);
     }
     plock_local_close(store);
 }
@@ -138,25 +138,25 @@ static void keys_of_any_length_are_told_apart(void) {
     plock_local *store = local_open();
     static char key[LENGTH];
     memset(key, 'k', sizeof key);
-    plock_local_lease *leases[LENGTH / 37 + 1];
+    plock_lease *leases[LENGTH / 37 + 1];
     unsigned count = 0;
     for (size_t length = 1; length <= LENGTH; length += 37) {
         CHECK_STATUS(plock_local_lease_new(&leases[count], store, key, length), PLOCK_OK);
         CHECK_STATUS(local_acquire(leases[count], LONG, 0), PLOCK_OK);
-        plock_local_lease *again;
+        plock_lease *again;
         CHECK_STATUS(plock_local_lease_new(&again, store, key, length), PLOCK_OK);
         CHECK_STATUS(local_acquire(again, LONG, 0), PLOCK_REFUSED);
-        plock_local_lease_free(again);
+        plock_lease_free(again);
         count++;
     }
-    while (count) plock_local_lease_free(leases[--count]);
+    while (count) plock_lease_free(leases[--count]);
     plock_local_close(store);
 }
 
 static void a_store_is_full_at_its_bound_and_has_room_again(void) {
     enum { KEYS = 600 };
     plock_local *store = local_open_keys(KEYS);
-    plock_local_lease *leases[KEYS + 1];
+    plock_lease *leases[KEYS + 1];
     char name[32];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i <= KEYS; i++) {
@@ -164,16 +164,16 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
             leases[i] = local_lease(store, name);
             CHECK_STATUS(local_acquire(leases[i], LONG, 0), i < KEYS ? PLOCK_OK : PLOCK_STORE_FULL);
         }
-        CHECK_HAS(plock_local_lease_error(leases[KEYS])->message, "600 keys");
+        CHECK_HAS(plock_lease_error(leases[KEYS])->message, "600 keys");
         if (round == 1) { /* those whose time is over make room, though nobody has asked for them */
             unsigned rounds = 0;
             for (int i = 0; i < KEYS; i++) CHECK_STATUS(local_extend(leases[i], PLOCK_TTL_MIN), PLOCK_OK);
-            while (plock_local_lease_valid(leases[KEYS - 1]) && test_patient(&rounds)) continue;
+            while (plock_lease_valid(leases[KEYS - 1]) && test_patient(&rounds)) continue;
             plock_status status = PLOCK_STORE_FULL;
             while (status == PLOCK_STORE_FULL && test_patient(&rounds)) status = local_acquire(leases[KEYS], LONG, 0);
             CHECK_STATUS(status, PLOCK_OK);
         }
-        for (int i = 0; i <= KEYS; i++) plock_local_lease_free(leases[i]);
+        for (int i = 0; i <= KEYS; i++) plock_lease_free(leases[i]);
     }
     plock_local_close(store);
 }
@@ -181,7 +181,7 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
 static void what_is_held_is_listed_once(void) {
     enum { KEYS = 700 };
     plock_local *store = local_open();
-    plock_local_lease *leases[KEYS];
+    plock_lease *leases[KEYS];
     char name[PLOCK_LOCAL_KEY_MAX];
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(name, sizeof name, "key %d", i);
@@ -205,40 +205,40 @@ static void what_is_held_is_listed_once(void) {
         found++;
     }
     CHECK_INT(found, KEYS / 2);
-    for (int i = 0; i < KEYS; i++) plock_local_lease_free(leases[i]);
+    for (int i = 0; i < KEYS; i++) plock_lease_free(leases[i]);
     plock_local_close(store);
 }
 
 static void a_lease_can_be_left_and_adopted(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     size_t length;
-    const char *owner = plock_local_lease_owner(one, &length);
+    const char *owner = plock_lease_owner(one, &length);
     const plock_local_terms terms = {.renews = false};
-    CHECK_STATUS(plock_local_lease_leave(one), PLOCK_OK);
+    CHECK_STATUS(plock_lease_leave(one), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_OK);
-    CHECK(!plock_local_lease_valid(one) && !plock_local_lease_lost(one));
+    CHECK(!plock_lease_valid(one) && !plock_lease_lost(one));
     CHECK_STATUS(plock_local_lease_adopt(two, owner, 0, &terms), PLOCK_MISUSE);
     CHECK_STATUS(plock_local_lease_adopt(two, owner, length - 1, &terms), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_NOT_OWNER);
     CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
-    CHECK(plock_local_lease_valid(two));
-    CHECK_INT(plock_local_lease_valid_until(two), plock_local_lease_valid_until(one));
-    CHECK(plock_local_lease_fence(two) > plock_local_lease_fence(one));
+    CHECK(plock_lease_valid(two));
+    CHECK_INT(plock_lease_valid_until(two), plock_lease_valid_until(one));
+    CHECK(plock_lease_fence(two) > plock_lease_fence(one));
     size_t other_length;
-    const char *other = plock_local_lease_owner(two, &other_length);
+    const char *other = plock_lease_owner(two, &other_length);
     CHECK(other_length != length || memcmp(other, owner, length)); /* a fresh one … */
-    plock_local_lease *late = local_lease(store, "k");
+    plock_lease *late = local_lease(store, "k");
     CHECK_STATUS(plock_local_lease_adopt(late, owner, length, &terms), PLOCK_OK);
     CHECK_STATUS(local_finish(late), PLOCK_NOT_OWNER); /* … so it was good for once */
-    CHECK(plock_local_lease_valid(two));
-    plock_local_lease_free(late);
-    plock_local_lease_free(one);
+    CHECK(plock_lease_valid(two));
+    plock_lease_free(late);
+    plock_lease_free(one);
     CHECK_INT(local_holders(store, "k"), 1);
     CHECK_STATUS(local_release(two), PLOCK_OK);
-    plock_local_lease_free(two);
+    plock_lease_free(two);
     plock_local_close(store);
 }
 
@@ -246,12 +246,12 @@ static void it_can_be_adopted_for_another_time(void) {
     const plock_ns spans[] = {PLOCK_SECOND, LONG * 2};
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
         plock_local *store = local_open();
-        plock_local_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
+        plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
         CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
         size_t length;
-        const char *owner = plock_local_lease_owner(one, &length);
+        const char *owner = plock_lease_owner(one, &length);
         plock_local_terms terms = {.owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
-        CHECK_STATUS(plock_local_lease_leave(one), PLOCK_OK);
+        CHECK_STATUS(plock_lease_leave(one), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_MISUSE);
         terms.ttl = spans[i];
@@ -259,72 +259,72 @@ static void it_can_be_adopted_for_another_time(void) {
         CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_OK);
         size_t heir_length;
-        CHECK(!memcmp(plock_local_lease_owner(two, &heir_length), "heir", 4) && heir_length == 4);
-        const plock_ns until = plock_local_lease_valid_until(two);
+        CHECK(!memcmp(plock_lease_owner(two, &heir_length), "heir", 4) && heir_length == 4);
+        const plock_ns until = plock_lease_valid_until(two);
         CHECK(until >= before + spans[i] && until <= plock_now() + spans[i]);
-        plock_local_lease_free(one);
+        plock_lease_free(one);
         CHECK_STATUS(local_release(two), PLOCK_OK);
-        plock_local_lease_free(two);
+        plock_lease_free(two);
         plock_local_close(store);
     }
 }
 
 static void it_can_be_broken(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = local_lease(store, "k");
+    plock_lease *one = local_lease(store, "k");
     CHECK_STATUS(local_break(store, "k"), PLOCK_NOT_OWNER);
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
-    CHECK(plock_local_lease_lost(one));
+    CHECK(plock_lease_lost(one));
     CHECK_STATUS(local_release(one), PLOCK_NOT_OWNER);
-    plock_local_lease_free(one);
+    plock_lease_free(one);
     plock_local_close(store);
 }
 
 static void hold_in_child(void *context) {
     plock_local *store = context;
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     lease = local_lease(store, "of the child");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_release(lease), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void a_child_works_and_has_nothing_of_its_parents(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     plock_drain(plock_now() + PLOCK_SECOND);
     test_in_child(hold_in_child, store);
-    CHECK(plock_local_lease_valid(lease));
+    CHECK(plock_lease_valid(lease));
     CHECK_STATUS(local_release(lease), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
 }
 
 static void free_in_child(void *context) {
-    plock_local_lease *lease = context;
-    CHECK(plock_local_lease_inherited(lease) && !plock_local_lease_valid(lease) && !plock_local_lease_lost(lease));
-    CHECK_STATUS(plock_local_lease_release(lease, 0), PLOCK_MISUSE);
-    plock_local_lease_free(lease);
+    plock_lease *lease = context;
+    CHECK(plock_lease_inherited(lease) && !plock_lease_valid(lease) && !plock_lease_lost(lease));
+    CHECK_STATUS(plock_lease_release(lease, 0), PLOCK_MISUSE);
+    plock_lease_free(lease);
 }
 
 static void a_child_releases_nothing_of_its_parents(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     test_in_child(free_in_child, lease);
     CHECK_INT(local_holders(store, "k"), 1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
 }
 
 /* A call either does what it is to do or says that there is no memory. True: it got through. */
 static bool works_without_one(unsigned long n) {
     plock_local *store = NULL;
-    plock_local_lease *one = NULL, *two = NULL;
+    plock_lease *one = NULL, *two = NULL;
     plock_error error;
     (void)plock__fail_allocation(n);
     plock_status status = plock_local_open(&store, local_path(), 0, &error);
@@ -333,8 +333,8 @@ static bool works_without_one(unsigned long n) {
     if (!status) status = plock_local_lease_new(&two, store, "k", 1);
     const plock_status second = status ? status : local_acquire(two, LONG, 5 * PLOCK_MILLISECOND);
     CHECK(second == PLOCK_TIMED_OUT || second == PLOCK_NO_MEMORY || second == PLOCK_DESCRIPTORS || second == PLOCK_DISCONNECTED);
-    plock_local_lease_free(two);
-    plock_local_lease_free(one);
+    plock_lease_free(two);
+    plock_lease_free(one);
     plock_local_close(store);
     plock_drain(plock_now() + PLOCK_SECOND);
     (void)plock__fail_allocation(0);
@@ -358,19 +358,19 @@ static void several_find_room_where_something_is_over(void) {
     char name[32];
     for (int i = 0; i < PLOCK_LOCAL_KEYS_MIN; i++) {
         (void)snprintf(name, sizeof name, "over %d", i);
-        plock_local_lease *lease = local_lease(store, name);
+        plock_lease *lease = local_lease(store, name);
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_release(lease, PLOCK_MILLISECOND), PLOCK_OK);
+        CHECK_STATUS(plock_lease_release(lease, PLOCK_MILLISECOND), PLOCK_OK);
         CHECK_STATUS(local_finish(lease), PLOCK_OK);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
     (void)usleep(5000);
-    plock_local_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
+    plock_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
     plock_want want;
     plock_error error;
     size_t refused;
     CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error), PLOCK_OK);
-    for (int i = 0; i < 2; i++) plock_local_lease_free(leases[i]);
+    for (int i = 0; i < 2; i++) plock_lease_free(leases[i]);
     CHECK_INT(local_holders(store, "one"), 0);
     plock_local_close(store);
     (void)unlink(local_path());

@@ -48,21 +48,21 @@ static void stay(void) {
 
 static void hold_and_stay(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
-    atomic_store(&s->fence, plock_local_lease_fence(lease));
+    atomic_store(&s->fence, plock_lease_fence(lease));
     atomic_store(&s->stage, 1);
     stay();
 }
 
 static void wait_and_tell(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
     atomic_store(&s->at, plock_now());
     atomic_store(&s->stage, 2);
-    if (plock_local_lease_fence(lease) <= atomic_load(&s->fence)) _exit(2);
-    plock_local_lease_free(lease);
+    if (plock_lease_fence(lease) <= atomic_load(&s->fence)) _exit(2);
+    plock_lease_free(lease);
 }
 
 static void a_dead_holders_lock_passes_on_at_once(void) {
@@ -92,23 +92,23 @@ static void whoever_comes_after_its_death_has_it_without_waiting(void) {
     s->store = local_open();
     const pid_t holder = local_child(hold_and_stay, s);
     CHECK(await_stage(s, 1));
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
     CHECK(kill(holder, SIGKILL) == 0);
     (void)local_status_of(holder);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    CHECK(plock_local_lease_fence(lease) > atomic_load(&s->fence));
-    plock_local_lease_free(lease);
+    CHECK(plock_lease_fence(lease) > atomic_load(&s->fence));
+    plock_lease_free(lease);
     plock_local_close(s->store);
 }
 
 static void hold_at_least(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND})) _exit(1);
-    atomic_store(&s->at, plock_local_lease_acquired_at(lease));
-    plock_local_lease *left = local_lease(s->store, "left");
-    if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_local_lease_leave(left) || local_finish(left)) _exit(1);
+    atomic_store(&s->at, plock_lease_acquired_at(lease));
+    plock_lease *left = local_lease(s->store, "left");
+    if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_lease_leave(left) || local_finish(left)) _exit(1);
 }
 
 static void what_is_meant_to_outlive_its_process_does(void) {
@@ -118,11 +118,11 @@ static void what_is_meant_to_outlive_its_process_does(void) {
     static const char *const KEYS[] = {"k", "left"};
     for (int i = 0; i < 2; i++) CHECK_INT(local_holders(s->store, KEYS[i]), 1);
     for (int i = 0; i < 2; i++) {
-        plock_local_lease *lease = local_lease(s->store, KEYS[i]);
+        plock_lease *lease = local_lease(s->store, KEYS[i]);
         CHECK_STATUS(local_acquire(lease, LONG, SOON), PLOCK_OK);
         CHECK(plock_now() - atomic_load(&s->at) >= 150 * PLOCK_MILLISECOND);
         CHECK(plock_now() - atomic_load(&s->at) < SOON);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
     plock_local_close(s->store);
 }
@@ -137,21 +137,21 @@ typedef struct bequest {
 
 /* Acquired as the terms say, and left. */
 static void bequeath(bequest *b, const plock_local_terms *terms) {
-    plock_local_lease *lease = local_lease(b->s->store, "k");
+    plock_lease *lease = local_lease(b->s->store, "k");
     CHECK_STATUS(local_acquire_as(lease, terms), PLOCK_OK);
-    atomic_store(&b->s->at, plock_local_lease_acquired_at(lease));
+    atomic_store(&b->s->at, plock_lease_acquired_at(lease));
     size_t length;
-    const char *owner = plock_local_lease_owner(lease, &length);
+    const char *owner = plock_lease_owner(lease, &length);
     CHECK_INT(length, sizeof b->owner);
     memcpy(b->owner, owner, sizeof b->owner);
-    CHECK_STATUS(plock_local_lease_leave(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void adopt_and_die(void *context) {
     bequest *b = context;
-    plock_local_lease *lease = local_lease(b->s->store, "k");
+    plock_lease *lease = local_lease(b->s->store, "k");
     (void)plock__local_die_at(b->s->fault);
     if (plock_local_lease_adopt(lease, b->owner, sizeof b->owner, &b->terms) || local_finish(lease)) _exit(1);
     b->s->fault = plock__local_die_at(0);
@@ -190,11 +190,11 @@ static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
         b.terms = (plock_local_terms){.at_least = SPANS[i][1] * SPAN};
         bequeath(&b, &(plock_local_terms){.ttl = LONG, .at_least = SPANS[i][0] * SPAN});
         check_killed(local_child(adopt_and_die, &b));
-        plock_local_lease *lease = local_lease(b.s->store, "k");
+        plock_lease *lease = local_lease(b.s->store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, SOON), PLOCK_OK);
         CHECK(plock_now() - atomic_load(&b.s->at) >= SPANS[i][2] * SPAN);
         CHECK(plock_now() - atomic_load(&b.s->at) < SOON);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
     plock_local_close(b.s->store);
 }
@@ -209,14 +209,14 @@ static void nor_does_a_short_span_end_it_before(void) {
     b.s->store = local_open();
     for (size_t i = 0; i < sizeof TERMS / sizeof *TERMS; i++) {
         bequeath(&b, &TERMS[i][0]);
-        plock_local_lease *lease = local_lease(b.s->store, "k");
+        plock_lease *lease = local_lease(b.s->store, "k");
         CHECK_STATUS(plock_local_lease_adopt(lease, b.owner, sizeof b.owner, &TERMS[i][1]), PLOCK_OK);
         CHECK_STATUS(local_finish(lease), PLOCK_OK);
-        CHECK(plock_local_lease_valid_until(lease) >= atomic_load(&b.s->at) + LONG);
-        CHECK(plock_local_lease_valid_until(lease) <= plock_now() + LONG);
-        CHECK(plock_local_lease_ttl(lease) > LONG / 2 && plock_local_lease_ttl(lease) <= LONG);
+        CHECK(plock_lease_valid_until(lease) >= atomic_load(&b.s->at) + LONG);
+        CHECK(plock_lease_valid_until(lease) <= plock_now() + LONG);
+        CHECK(plock_lease_ttl(lease) > LONG / 2 && plock_lease_ttl(lease) <= LONG);
         CHECK_STATUS(local_release(lease), PLOCK_OK);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
     plock_local_close(b.s->store);
 }
@@ -277,7 +277,7 @@ static void stay_in_child(void *context) {
 
 static void hold_with_child(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
     const pid_t child = local_child(stay_in_child, s);
     atomic_store(&s->at, child);
@@ -291,13 +291,13 @@ static void a_child_does_not_keep_its_dead_parent_alive(void) {
     s->store = local_open();
     const pid_t holder = local_child(hold_with_child, s);
     CHECK(await_stage(s, 3));
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
     CHECK(kill(holder, SIGKILL) == 0);
     (void)local_status_of(holder);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK(kill((pid_t)atomic_load(&s->at), SIGKILL) == 0);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(s->store);
 }
 
@@ -310,18 +310,18 @@ typedef struct place {
 
 static void wait_in_line(void *context) {
     const place *p = context;
-    plock_local_lease *lease = local_lease(p->s->store, "k");
+    plock_lease *lease = local_lease(p->s->store, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
     p->s->order[atomic_fetch_add(&p->s->served, 1)] = p->number;
     if (local_release(lease)) _exit(2);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
     enum { WAITERS = 6 };
     scene *s = new_scene();
     s->store = local_open();
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     pid_t waiters[WAITERS];
     for (int i = 0; i < WAITERS; i++) {
@@ -338,14 +338,14 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
     static const int ALIVE[] = {1, 4, 5};
     for (int i = 0; i < 3; i++) CHECK_INT(local_status_of(waiters[ALIVE[i]]), 0);
     for (int i = 0; i < 3; i++) CHECK_INT(s->order[i], ALIVE[i]);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     CHECK_INT(local_holders(s->store, "k"), 0);
     plock_local_close(s->store);
 }
 
 /* --- death at every step --- */
 
-static plock_status take_all(plock_local *store, plock_local_lease *leases[2]) {
+static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
     plock_want want;
     plock_error error;
     size_t refused;
@@ -356,28 +356,28 @@ static plock_status take_all(plock_local *store, plock_local_lease *leases[2]) {
 
 /* Everything that changes the file, with the key that the others of the test wait for. */
 static void do_everything(plock_local *store) {
-    plock_local_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
-    plock_local_lease *pair[2];
+    plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
+    plock_lease *pair[2];
     if (local_acquire(lease, LONG, LONG)) _exit(1);
     if (local_acquire(other, LONG, 0)) _exit(1);
     if (local_extend(lease, LONG)) _exit(1);
-    if (plock_local_lease_release(other, PLOCK_MILLISECOND) || local_finish(other)) _exit(1);
+    if (plock_lease_release(other, PLOCK_MILLISECOND) || local_finish(other)) _exit(1);
     if (local_release(lease)) _exit(1);
-    plock_local_lease_free(other);
-    plock_local_lease_free(lease);
+    plock_lease_free(other);
+    plock_lease_free(lease);
     if (take_all(store, pair) == PLOCK_OK) (void)(local_release(pair[0]) || local_release(pair[1]));
-    plock_local_lease_free(pair[0]);
-    plock_local_lease_free(pair[1]);
-    plock_local_lease *writer = local_lease(store, "shared"), *reader = local_lease(store, "shared");
+    plock_lease_free(pair[0]);
+    plock_lease_free(pair[1]);
+    plock_lease *writer = local_lease(store, "shared"), *reader = local_lease(store, "shared");
     if (local_acquire_as(writer, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w'})) _exit(1);
-    if (plock_local_lease_downgrade(writer) || local_finish(writer)) _exit(1);
+    if (plock_lease_downgrade(writer) || local_finish(writer)) _exit(1);
     if (local_acquire_as(reader, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'r'})) _exit(1);
     (void)local_break(store, "shared");
-    plock_local_lease_free(writer);
-    plock_local_lease_free(reader);
-    plock_local_lease *line = local_lease(store, "held by the test");
+    plock_lease_free(writer);
+    plock_lease_free(reader);
+    plock_lease *line = local_lease(store, "held by the test");
     if (local_acquire(line, LONG, PLOCK_MILLISECOND) != PLOCK_TIMED_OUT) _exit(1);
-    plock_local_lease_free(line);
+    plock_lease_free(line);
 }
 
 static void die_somewhere(void *context) {
@@ -395,21 +395,21 @@ static void count_faults(void *context) {
 
 /* The key in the hands of nobody, and its table whole? */
 static void check_usable(plock_local *store, int64_t *fence) {
-    plock_local_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"), *own = local_lease(store, "of its own");
+    plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"), *own = local_lease(store, "of its own");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK); /* it may have been kept for a moment */
-    CHECK(plock_local_lease_fence(lease) > *fence);
-    *fence = plock_local_lease_fence(own);
-    plock_local_lease_free(lease);
-    plock_local_lease_free(second);
-    plock_local_lease_free(own);
+    CHECK(plock_lease_fence(lease) > *fence);
+    *fence = plock_lease_fence(own);
+    plock_lease_free(lease);
+    plock_lease_free(second);
+    plock_lease_free(own);
 }
 
 static void it_may_die_at_every_step(void) {
     scene *s = new_scene();
     s->store = local_open();
-    plock_local_lease *held = local_lease(s->store, "held by the test");
+    plock_lease *held = local_lease(s->store, "held by the test");
     CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
     CHECK_INT(local_status_of(local_child(count_faults, s)), 0);
     const unsigned long faults = s->fault;
@@ -421,11 +421,11 @@ static void it_may_die_at_every_step(void) {
         died += WIFSIGNALED(status);
         CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
         check_usable(s->store, &fence);
-        CHECK(plock_local_lease_valid(held)); /* nobody else's lease is touched */
+        CHECK(plock_lease_valid(held)); /* nobody else's lease is touched */
     }
     CHECK(died * STRIDE >= (int)faults - 40); /* a kept key, and such, may save some steps */
     CHECK_STATUS(local_release(held), PLOCK_OK);
-    plock_local_lease_free(held);
+    plock_lease_free(held);
     plock_local_close(s->store);
 }
 
@@ -448,7 +448,7 @@ static void break_and_die_somewhere(void *context) {
 
 static void wait_and_say_how_long(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
     s->at = plock_now();
 }
@@ -460,7 +460,7 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
     for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
         (void)unlink(local_path());
         s->store = local_open();
-        plock_local_lease *held = local_lease(s->store, "k");
+        plock_lease *held = local_lease(s->store, "k");
         CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
         const pid_t waiter = local_child(wait_and_say_how_long, s);
         CHECK(local_await_waiters(s->store, "k", 1));
@@ -469,14 +469,14 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
         const plock_ns broken_at = plock_now();
         CHECK(fault ? WIFSIGNALED(status) || status == 0 : status == 0);
         if (!fault) faults = s->fault;
-        if (plock_local_lease_valid(held)) { /* it was not broken yet, and whoever looked saw that */
+        if (plock_lease_valid(held)) { /* it was not broken yet, and whoever looked saw that */
             CHECK(kill(waiter, SIGKILL) == 0);
             (void)local_status_of(waiter);
         } else {
             CHECK_INT(local_status_of(waiter), 0);
             CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND); /* it would look by itself after half a second */
         }
-        plock_local_lease_free(held);
+        plock_lease_free(held);
         plock_local_close(s->store);
     }
     CHECK(faults > 5);
@@ -484,7 +484,7 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
 }
 
 static void keep_both(plock_local *store) {
-    plock_local_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
+    plock_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
     plock_want want;
     plock_error error;
     size_t refused;
@@ -522,12 +522,12 @@ static void what_is_to_outlive_its_process_does_so_only_together(void) {
 static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
     scene *s = new_scene();
     s->store = local_open();
-    plock_local_lease *held = local_lease(s->store, "held by the test");
+    plock_lease *held = local_lease(s->store, "held by the test");
     CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
     CHECK_INT(local_status_of(local_child(count_faults, s)), 0);
     const unsigned long faults = s->fault;
     for (s->fault = 1; s->fault <= faults; s->fault += STRIDE) {
-        plock_local_lease *lease = local_lease(s->store, "k");
+        plock_lease *lease = local_lease(s->store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         const pid_t first = local_child(die_somewhere, s);
         bool gone = false;
@@ -546,9 +546,9 @@ static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
         CHECK_INT(s->order[0], 1);
         CHECK_INT(s->order[1], 2);
         if (!gone) (void)local_status_of(first);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
-    plock_local_lease_free(held);
+    plock_lease_free(held);
     plock_local_close(s->store);
 }
 

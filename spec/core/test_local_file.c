@@ -127,9 +127,9 @@ static void open_together(void *context) {
     (void)atomic_fetch_add(&m->here, 1);
     while (atomic_load(&m->here) < atomic_load(&m->all)) (void)usleep(100);
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     if (local_acquire(lease, LONG, LONG) || local_release(lease)) _exit(1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
 }
 
@@ -206,7 +206,7 @@ static void of_another_clock(plock__local_title *title) {
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "left");
+    plock_lease *lease = local_lease(store, "left");
     if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = at_least})) _exit(1);
 }
 
@@ -222,10 +222,10 @@ static void try_it(void *context) {
 }
 
 static int64_t fence_now(plock_local *store) {
-    plock_local_lease *lease = local_lease(store, "fence");
+    plock_lease *lease = local_lease(store, "fence");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    const int64_t fence = plock_local_lease_fence(lease);
-    plock_local_lease_free(lease);
+    const int64_t fence = plock_lease_fence(lease);
+    plock_lease_free(lease);
     return fence;
 }
 
@@ -272,11 +272,11 @@ static void retitle_as_before(void *unused) {
 static void others_who_know_the_boot_by_another_name_use_it_too(void) {
     (void)unlink(local_path());
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     test_in_child(retitle_as_before, NULL); /* as if it had been made by one of them */
     CHECK_INT(WEXITSTATUS(local_status_of(local_child(try_it, NULL))), PLOCK_REFUSED);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
     (void)unlink(local_path());
 }
@@ -317,7 +317,7 @@ static void another_clock_is_refused(void) {
 static void stay(void *context) {
     plock_local *store = local_open();
     (void)context;
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
     for (;;) (void)pause();
 }
@@ -347,7 +347,7 @@ static void harm_is_refused_as_long_as_a_process_uses_it(void) {
 static void only_open(void *context) {
     const int *ready = context;
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     if (local_acquire(lease, LONG, 0) || local_release(lease) || write(ready[1], "", 1) != 1) _exit(1);
     for (;;) (void)pause();
 }
@@ -448,17 +448,17 @@ static void a_lock_that_cannot_be_had_is_told_as_what_it_is(void) {
 
 static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK(unlink(local_path()) == 0);
     (void)usleep(LOOKED_AT);
-    plock_local_lease *other = local_lease(store, "l");
+    plock_lease *other = local_lease(store, "l");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED); /* not while something is held in the one that is gone */
     CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
     CHECK(access(local_path(), F_OK) == 0);
-    plock_local_lease_free(other);
+    plock_lease_free(other);
     plock_local_close(store);
 }
 
@@ -469,15 +469,15 @@ static bool serves(plock_local *store) {
     unsigned rounds = 0;
     plock_status status;
     do {
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         status = local_acquire(lease, LONG, 0);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     } while (status && test_patient(&rounds));
     return CHECK_STATUS(status, PLOCK_OK);
 }
 
 static plock_local *opened_meanwhile;
-static plock_local_lease *acquired_meanwhile;
+static plock_lease *acquired_meanwhile;
 
 static void open_and_acquire(void) {
     opened_meanwhile = local_open();
@@ -487,7 +487,7 @@ static void open_and_acquire(void) {
 
 static void be_refused(void *unused) {
     (void)unused;
-    plock_local_lease *lease = local_lease(local_open(), "k");
+    plock_lease *lease = local_lease(local_open(), "k");
     if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
 }
 
@@ -498,16 +498,16 @@ static void closing_a_store_takes_nothing_from_one_that_is_opened_just_then(void
     plock_local_close(store);
     CHECK_INT(local_status_of(local_child(be_refused, NULL)), 0);
     CHECK_STATUS(local_release(acquired_meanwhile), PLOCK_OK);
-    plock_local_lease_free(acquired_meanwhile);
+    plock_lease_free(acquired_meanwhile);
     plock_local_close(opened_meanwhile);
 }
 
 static void wait_for_nothing(plock_local *store) {
-    plock_local_lease *held = local_lease(store, "k"), *lease = local_lease(store, "k");
+    plock_lease *held = local_lease(store, "k"), *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(lease, LONG, PLOCK_MILLISECOND), PLOCK_TIMED_OUT);
-    plock_local_lease_free(lease);
-    plock_local_lease_free(held);
+    plock_lease_free(lease);
+    plock_lease_free(held);
 }
 
 static void stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another(void) {
@@ -537,13 +537,13 @@ static void a_record_that_is_in_use_is_not_given_to_another(void) {
     for (int i = 0; i < 2; i++) {
         (void)unlink(local_path());
         plock_local *store = local_open();
-        plock_local_lease *held = local_lease(store, "k"), *other = local_lease(store, "l");
+        plock_lease *held = local_lease(store, "k"), *other = local_lease(store, "l");
         CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
         scribble(FREE_ONES[i], &(uint32_t){0}, sizeof(uint32_t));
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_PROTOCOL);
-        CHECK(plock_local_lease_lost(held) && !plock_local_lease_valid(held));
-        plock_local_lease_free(other);
-        plock_local_lease_free(held);
+        CHECK(plock_lease_lost(held) && !plock_lease_valid(held));
+        plock_lease_free(other);
+        plock_lease_free(held);
         plock_local_close(store);
     }
     (void)unlink(local_path());
@@ -551,10 +551,10 @@ static void a_record_that_is_in_use_is_not_given_to_another(void) {
 
 static void a_fence_that_cannot_grow_is_damage(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     scribble(offsetof(plock__local_header, fence), &(int64_t){INT64_MAX}, sizeof(int64_t));
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_PROTOCOL);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
     store = local_open();
     CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", "damaged");
@@ -574,15 +574,15 @@ static void what_no_lease_can_last_until_keeps_nobody_from_making_it_anew(void) 
 static void use(plock_local *store, unsigned round) {
     char name[32];
     (void)snprintf(name, sizeof name, "key %u", round % 40);
-    plock_local_lease *lease = local_lease(store, name), *shared = local_lease(store, "shared");
+    plock_lease *lease = local_lease(store, name), *shared = local_lease(store, "shared");
     (void)local_acquire(lease, LONG, round % 3 ? 0 : PLOCK_MILLISECOND);
     (void)local_acquire_as(shared, &(plock_local_terms){.ttl = LONG, .mode = 'r'});
     (void)local_holders(store, name);
     (void)local_waiters(store, "shared");
     if (round % 5 == 0) (void)local_break(store, name);
     if (round % 2) (void)local_release(lease);
-    plock_local_lease_free(shared);
-    plock_local_lease_free(lease);
+    plock_lease_free(shared);
+    plock_lease_free(lease);
 }
 
 /* Whatever is written to it, nothing crashes and nothing goes round in circles: a call ends, in one way or another. */
@@ -592,7 +592,7 @@ static void scribbling_ends_in_an_error_at_worst(void) {
         (void)unlink(local_path());
         srand(seed);
         plock_local *store = local_open_keys(64);
-        plock_local_lease *held[LIVE];
+        plock_lease *held[LIVE];
         char name[32];
         for (int i = 0; i < LIVE; i++) {
             (void)snprintf(name, sizeof name, "key %d", i);
@@ -616,7 +616,7 @@ static void scribbling_ends_in_an_error_at_worst(void) {
             if (plock_local_break(store, "k", 1, &want, &error) == PLOCK_PROTOCOL || round > 60) break;
         }
         (void)close(fd);
-        for (int i = 0; i < LIVE; i++) plock_local_lease_free(held[i]);
+        for (int i = 0; i < LIVE; i++) plock_lease_free(held[i]);
         plock_local_close(store);
     }
 }

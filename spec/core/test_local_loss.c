@@ -137,10 +137,10 @@ static plock_local *open_there(void) {
 /* --- what is known of a lease by then --- */
 
 /* Looks by the path, long after the folder has changed; as long as it does not change again, a look does without the path. */
-static void look_often(const plock_local_lease *lease) {
+static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
-        CHECK(plock_local_lease_valid(lease));
+        CHECK(plock_lease_valid(lease));
     }
 }
 
@@ -148,30 +148,30 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
     for (int i = 0; i < FATES_COUNT; i++) {
         clear();
         plock_local *store = open_there();
-        plock_local_lease *lease = local_lease(store, "k"), *other = local_lease(store, "l"), *unasked = local_lease(store, "m"), *left = local_lease(store, "n");
+        plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "l"), *unasked = local_lease(store, "m"), *left = local_lease(store, "n");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(unasked, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(left, LONG, 0), PLOCK_OK);
         if (many_looks) look_often(lease);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
-        CHECK(!plock_local_lease_valid(lease));
-        CHECK(plock_local_lease_lost(lease));
+        CHECK(!plock_lease_valid(lease));
+        CHECK(plock_lease_lost(lease));
         CHECK_STATUS(local_extend(lease, LONG), PLOCK_NOT_OWNER);
-        CHECK(!plock_local_lease_valid(lease));
-        CHECK_STATUS(plock_local_lease_downgrade(left), PLOCK_MISUSE); /* it is none that could be */
+        CHECK(!plock_lease_valid(lease));
+        CHECK_STATUS(plock_lease_downgrade(left), PLOCK_MISUSE); /* it is none that could be */
         const plock_status acquired = local_acquire(other, LONG, 0);
         CHECK(acquired == PLOCK_DISCONNECTED || acquired == PLOCK_PROTOCOL); /* not while something is held in the one before */
-        CHECK_HAS(plock_local_lease_error(other)->message, FATES[i].told);
+        CHECK_HAS(plock_lease_error(other)->message, FATES[i].told);
         CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
-        CHECK(plock_local_lease_lost(lease));
-        CHECK_STATUS(plock_local_lease_leave(left), PLOCK_OK);
+        CHECK(plock_lease_lost(lease));
+        CHECK_STATUS(plock_lease_leave(left), PLOCK_OK);
         CHECK_STATUS(local_finish(left), PLOCK_NOT_OWNER);
-        plock_local_lease_free(lease);
-        plock_local_lease_free(left);
-        plock_local_lease_free(unasked); /* nobody has looked at it since */
+        plock_lease_free(lease);
+        plock_lease_free(left);
+        plock_lease_free(unasked); /* nobody has looked at it since */
         if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
-        plock_local_lease_free(other);
+        plock_lease_free(other);
         plock_local_close(store);
     }
     clear();
@@ -197,15 +197,15 @@ static plock_local *open_deep(void) {
 /* Its folder says nothing about that. */
 static void the_folder_of_its_folder_is_renamed(void) {
     plock_local *store = open_deep();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     look_often(lease);
     its_folder_is_renamed();
     const plock_ns within_a_second = plock_now() + PLOCK_SECOND;
-    while (plock_local_lease_valid(lease) && plock_now() < within_a_second) (void)usleep(LOOKED_AT / 4);
-    CHECK(plock_local_lease_lost(lease) && plock_now() < within_a_second);
+    while (plock_lease_valid(lease) && plock_now() < within_a_second) (void)usleep(LOOKED_AT / 4);
+    CHECK(plock_lease_lost(lease) && plock_now() < within_a_second);
     CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
     clear();
 }
@@ -217,16 +217,16 @@ static void one_change_of_the_folder_follows_another_at_once(void) {
     for (int i = 0; i < 50; i++) {
         clear();
         plock_local *store = open_there();
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         (void)usleep(LOOKED_AT / 2);
         const int fd = open(other, O_WRONLY | O_CREAT, S_IRUSR | S_IWUSR);
-        CHECK(fd >= 0 && plock_local_lease_valid(lease));
+        CHECK(fd >= 0 && plock_lease_valid(lease));
         is_renamed();
         (void)usleep(LOOKED_AT / 2);
-        CHECK(!plock_local_lease_valid(lease));
+        CHECK(!plock_lease_valid(lease));
         (void)close(fd);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
     }
     clear();
@@ -257,13 +257,13 @@ static void it_is_told_within_a_second(void) {
         for (size_t terms = 0; terms < sizeof TERMS / sizeof *TERMS; terms++) {
             clear();
             plock_local *store = open_there();
-            plock_local_lease *lease = local_lease(store, "k");
+            plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
             (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
             FATES[i].comes();
-            if (!CHECK(loss_is_told(plock_local_lease_id(lease)))) fprintf(stderr, "fate %d, terms %zu\n", i, terms);
+            if (!CHECK(loss_is_told(plock_lease_id(lease)))) fprintf(stderr, "fate %d, terms %zu\n", i, terms);
             CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
-            plock_local_lease_free(lease);
+            plock_lease_free(lease);
             plock_local_close(store);
         }
     clear();
@@ -271,26 +271,26 @@ static void it_is_told_within_a_second(void) {
 
 /* --- who has let go --- */
 
-static void is_released(plock_local_lease *lease) {
+static void is_released(plock_lease *lease) {
     CHECK_STATUS(local_release(lease), PLOCK_OK);
 }
 
-static void is_left(plock_local_lease *lease) {
-    CHECK_STATUS(plock_local_lease_leave(lease), PLOCK_OK);
+static void is_left(plock_lease *lease) {
+    CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
 }
 
-static void is_let_go_of(plock_local_lease *lease) {
-    plock_local_lease_let_go(lease, false);
+static void is_let_go_of(plock_lease *lease) {
+    plock_lease_let_go(lease, 0);
 }
 
-static void is_released_and_cancelled(plock_local_lease *lease) {
-    CHECK_STATUS(plock_local_lease_release(lease, 0), PLOCK_OK);
-    plock_local_lease_cancel(lease);
+static void is_released_and_cancelled(plock_lease *lease) {
+    CHECK_STATUS(plock_lease_release(lease, 0), PLOCK_OK);
+    plock_lease_cancel(lease);
 }
 
 /* Where the same file is to be made anew, the native thread has to let go of it before. */
-static plock_status acquire_soon(plock_local_lease *lease) {
+static plock_status acquire_soon(plock_lease *lease) {
     unsigned rounds = 0;
     plock_status status;
     while ((status = local_acquire(lease, LONG, 0)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
@@ -304,11 +304,11 @@ static void who_has_let_go_is_not_refused(void) {
         {.ttl = 3600 * PLOCK_SECOND, .watched = true},
         {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true},
     };
-    static void (*const ENDS[])(plock_local_lease *lease) = {is_released, is_let_go_of, is_released_and_cancelled, is_left};
+    static void (*const ENDS[])(plock_lease *lease) = {is_released, is_let_go_of, is_released_and_cancelled, is_left};
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1; /* what is left is kept in a file that is damaged */
-        plock_local_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
+        plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_want want;
         clear();
         plock_local *store = open_there();
@@ -320,20 +320,20 @@ static void who_has_let_go_is_not_refused(void) {
             }
         waiting = local_lease(store, "k00");
         CHECK_STATUS(plock_local_lease_acquire(waiting, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_step(waiting, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(waiting, &want), PLOCK_AGAIN);
         (void)usleep(300000); /* those that are left alone at first are watched by now */
-        plock_local_lease_cancel(waiting);
+        plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
         (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
-        plock_local_lease *lease = local_lease(store, "k");
-        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_local_lease_error(lease)->message);
-        plock_local_lease_free(lease);
-        plock_local_lease_free(waiting);
+        plock_lease *lease = local_lease(store, "k");
+        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
+        plock_lease_free(lease);
+        plock_lease_free(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
-            for (size_t end = 0; end < ends; end++) plock_local_lease_free(leases[terms][end]);
+            for (size_t end = 0; end < ends; end++) plock_lease_free(leases[terms][end]);
         plock_local_close(store);
     }
     clear();
@@ -345,20 +345,20 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
     for (int deep = 0; deep < 2; deep++) {
         clear();
         plock_local *store = deep ? open_deep() : open_there();
-        plock_local_lease *asked = local_lease(store, "k"), *released = local_lease(store, "l"), *extended = local_lease(store, "m");
-        plock_local_lease *const leases[] = {asked, released, extended};
+        plock_lease *asked = local_lease(store, "k"), *released = local_lease(store, "l"), *extended = local_lease(store, "m");
+        plock_lease *const leases[] = {asked, released, extended};
         for (int i = 0; i < 3; i++) CHECK_STATUS(local_acquire(leases[i], LONG, 0), PLOCK_OK);
         const char *const moved = deep ? folder : path;
         CHECK(rename(moved, aside) == 0);
         (void)usleep(1000000); /* and nobody asks */
         CHECK(rename(aside, moved) == 0);
-        CHECK(!plock_local_lease_valid(asked) && plock_local_lease_lost(asked));
+        CHECK(!plock_lease_valid(asked) && plock_lease_lost(asked));
         CHECK_STATUS(local_release(released), PLOCK_NOT_OWNER);
         CHECK_STATUS(local_extend(extended, LONG), PLOCK_NOT_OWNER);
-        for (int i = 0; i < 3; i++) plock_local_lease_free(leases[i]);
-        plock_local_lease *lease = local_lease(store, "k");
+        for (int i = 0; i < 3; i++) plock_lease_free(leases[i]);
+        plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, PLOCK_SECOND), PLOCK_OK); /* as soon as the native thread has let go, too */
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
     }
     clear();
@@ -366,16 +366,16 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
 
 static void acquire_soon_elsewhere(void *unused) {
     (void)unused;
-    plock_local_lease *lease = local_lease(open_there(), "k");
+    plock_lease *lease = local_lease(open_there(), "k");
     if (local_acquire(lease, LONG, PLOCK_SECOND)) _exit(1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(void) {
     for (int renews = 0; renews < 2; renews++) {
         clear();
         plock_local *store = open_there();
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .renews = renews}), PLOCK_OK);
         (void)usleep(LOOKED_AT);
         is_renamed();
@@ -383,7 +383,7 @@ static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(v
         CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
         CHECK(rename(aside, path) == 0);
         CHECK_INT(local_status_of(local_child(acquire_soon_elsewhere, NULL)), 0);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
     }
     clear();
@@ -396,29 +396,29 @@ static void who_waits_does_so_in_the_file_that_is_there(void) {
         for (int i = 0; i < FATES_COUNT; i++) {
             clear();
             plock_local *store = open_there();
-            plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+            plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
             plock_want want;
             CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
             CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG, .watched = watched}), PLOCK_OK);
-            CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             (void)usleep(LOOKED_AT);
             CHECK_STATUS(local_release(first), PLOCK_NOT_OWNER);
-            plock_local_lease_free(first);
+            plock_lease_free(first);
             const plock_status served = local_finish(second);
             struct stat found;
             if (!CHECK_STATUS(served, PLOCK_OK)) fprintf(stderr, "fate %d\n", i);
-            CHECK(plock_local_lease_valid(second) && stat(path, &found) == 0);
+            CHECK(plock_lease_valid(second) && stat(path, &found) == 0);
             CHECK_STATUS(local_release(second), PLOCK_OK);
-            plock_local_lease_free(second);
+            plock_lease_free(second);
             plock_local_close(store);
         }
     clear();
 }
 
 static void hold_on(void *told) {
-    plock_local_lease *lease = local_lease(open_there(), "k");
+    plock_lease *lease = local_lease(open_there(), "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
     if (write(*(const int *)told, "", 1) != 1) _exit(1);
     for (;;) (void)pause();
@@ -437,20 +437,20 @@ static void and_does_so_within_a_second_where_it_is_harmed(void) {
         const pid_t holder = local_child(hold_on, &told[1]);
         CHECK(read(told[0], &byte, 1) == 1);
         plock_local *store = open_there();
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
         CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
         (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
         if (!CHECK_STATUS(local_finish(lease), PLOCK_OK))
-            fprintf(stderr, "harm %zu: %s\n", i, plock_local_lease_error(lease)->message);
+            fprintf(stderr, "harm %zu: %s\n", i, plock_lease_error(lease)->message);
         CHECK(plock_now() - harmed_at < 1500 * PLOCK_MILLISECOND);
         CHECK(kill(holder, SIGKILL) == 0);
         (void)local_status_of(holder);
         for (int end = 0; end < 2; end++) (void)close(told[end]);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
     }
     clear();
@@ -460,10 +460,10 @@ static void and_does_so_within_a_second_where_it_is_harmed(void) {
 
 static void ask_just_after(void *unused) {
     (void)unused;
-    plock_local_lease *lease = local_lease(open_there(), "k");
-    if (local_acquire(lease, LONG, 0) || !plock_local_lease_valid(lease)) _exit(1);
+    plock_lease *lease = local_lease(open_there(), "k");
+    if (local_acquire(lease, LONG, 0) || !plock_lease_valid(lease)) _exit(1);
     is_truncated();
-    if (plock_local_lease_valid(lease)) _exit(2);
+    if (plock_lease_valid(lease)) _exit(2);
 }
 
 static void a_lease_that_is_asked_about_just_after_a_truncation_is_lost(void) {
@@ -485,18 +485,18 @@ static void be_interrupted_just_after(void *unused) {
     plock_want want;
     plock_waker *interrupt = plock_waker_take();
     plock_local *store = open_there();
-    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+    plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
     if (local_acquire(first, LONG, 0) || plock_local_lease_acquire(second, &terms)) _exit(1);
-    if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(2);
+    if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(2);
     if (pthread_create(&thread, NULL, truncate_and_ring, interrupt)) _exit(3);
     while (plock_await(&want, interrupt) == PLOCK_OK) /* woken for something else */
-        if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(4);
+        if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(4);
     (void)pthread_join(thread, NULL);
     (void)plock_waker_hush(interrupt);
-    if (plock_local_lease_step(second, &want) != PLOCK_AGAIN) _exit(5);
+    if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(5);
     if (local_release(first) != PLOCK_NOT_OWNER) _exit(6);
-    if (local_finish(second) || !plock_local_lease_valid(second)) _exit(7);
+    if (local_finish(second) || !plock_lease_valid(second)) _exit(7);
 }
 
 static void a_waiter_that_is_interrupted_just_after_a_truncation_goes_on(void) {
@@ -515,11 +515,11 @@ static void put_back_in_a_moment(void *unused) {
 static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     for (int back = 0; back < 2; back++) {
         plock_local *store = open_deep();
-        plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "l");
+        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "l");
         plock_want want;
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
         const plock_ns moved_at = plock_now();
         its_folder_is_renamed();
         (void)usleep(300000);
@@ -528,17 +528,17 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
         const plock_status served = local_finish(second);
         if (back) {
             CHECK_STATUS(served, PLOCK_OK);
-            CHECK(plock_local_lease_valid(second));
+            CHECK(plock_lease_valid(second));
             CHECK_INT(local_status_of(pid), 0);
         } else {
             CHECK_STATUS(served, PLOCK_DISCONNECTED);
-            CHECK_HAS(plock_local_lease_error(second)->message, "No such file or directory");
+            CHECK_HAS(plock_lease_error(second)->message, "No such file or directory");
             CHECK(plock_now() - moved_at > PLOCK_SECOND && plock_now() - moved_at < 3 * PLOCK_SECOND);
             CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_DISCONNECTED); /* at once */
         }
-        plock_local_lease_free(first);
-        plock_local_lease_free(second);
-        plock_local_lease_free(third);
+        plock_lease_free(first);
+        plock_lease_free(second);
+        plock_lease_free(third);
         plock_local_close(store);
     }
     clear();
@@ -560,11 +560,11 @@ struct visitor {
 /* The file is moved at some step of this, and back again when this process has noticed it. */
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
-    plock_local_lease *lease = local_lease(open_there(), "k");
+    plock_lease *lease = local_lease(open_there(), "k");
     if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
     if (signal(SIGUSR1, move_away_and_back) == SIG_ERR) _exit(2);
     (void)plock__local_signal_at(v->point);
-    const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_local_lease_lost(lease);
+    const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_lease_lost(lease);
     if (write(v->done[1], lost ? "y" : "n", 1) != 1) _exit(3);
     for (;;) (void)pause(); /* alive, and with the lease */
 }
@@ -578,11 +578,11 @@ static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) 
         const pid_t pid = local_child(extend_meanwhile, &v);
         CHECK(read(v.done[0], &lost, 1) == 1 && lost == 'y');
         plock_local *store = open_there();
-        plock_local_lease *lease = local_lease(store, "l");
+        plock_lease *lease = local_lease(store, "l");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         CHECK(kill(pid, SIGKILL) == 0);
         (void)local_status_of(pid);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
         for (int end = 0; end < 2; end++) (void)close(v.done[end]);
     }
@@ -613,7 +613,7 @@ enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
 /* What is done then, by somebody who has nothing in the file. */
 struct errand {
     plock_local *store;
-    plock_local_lease *leases[2];
+    plock_lease *leases[2];
     size_t refused, count, length;
     uint32_t cursor;
     plock_local_terms terms;
@@ -625,7 +625,7 @@ struct errand {
 static plock_status by_lease(struct errand *e, plock_status begun) {
     if (begun) return begun;
     const plock_status status = local_finish(e->leases[0]);
-    e->error = *plock_local_lease_error(e->leases[0]);
+    e->error = *plock_lease_error(e->leases[0]);
     return status;
 }
 
@@ -708,7 +708,7 @@ static struct errand errand_to(plock_local *store, const struct kind *kind) {
 }
 
 static void is_done(const struct errand *e) {
-    for (int i = 0; i < 2; i++) plock_local_lease_free(e->leases[i]);
+    for (int i = 0; i < 2; i++) plock_lease_free(e->leases[i]);
 }
 
 /* They are in the file that is there, once each. */
@@ -717,7 +717,7 @@ static void holds_what_it_says(const struct errand *e, int held) {
     if (!CHECK(stat(path, &found) == 0 && found.st_size > 0)) return;
     plock_local *other = open_there();
     for (int i = 0; i < 2; i++) {
-        CHECK_INT(plock_local_lease_valid(e->leases[i]), i < held);
+        CHECK_INT(plock_lease_valid(e->leases[i]), i < held);
         CHECK_INT(local_holders(other, i ? "l" : "k"), i < held);
         CHECK_INT(local_waiters(other, i ? "l" : "k"), 0);
     }
@@ -756,7 +756,7 @@ static void who_has_something_in_the_file_is_refused_another(void) {
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
             clear();
             plock_local *store = open_there(), *second = open_there();
-            plock_local_lease *lease = local_lease(second, "m");
+            plock_lease *lease = local_lease(second, "m");
             struct errand e = errand_to(store, &KINDS[kind]);
             e.terms.wait = 0;
             CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
@@ -765,10 +765,10 @@ static void who_has_something_in_the_file_is_refused_another(void) {
             const plock_status status = KINDS[kind].does(&e);
             if (!CHECK(status == PLOCK_DISCONNECTED || status == PLOCK_PROTOCOL)) fprintf(stderr, "fate %d, kind %d: %d\n", i, kind, status);
             CHECK_HAS(e.error.message, SEEN_INSIDE[i].told);
-            for (int number = 0; number < 2; number++) CHECK(!plock_local_lease_held(e.leases[number]) && !plock_local_lease_valid(e.leases[number]));
-            CHECK(plock_local_lease_lost(lease));
+            for (int number = 0; number < 2; number++) CHECK(!plock_lease_held(e.leases[number]) && !plock_lease_valid(e.leases[number]));
+            CHECK(plock_lease_lost(lease));
             CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
-            plock_local_lease_free(lease);
+            plock_lease_free(lease);
             CHECK_STATUS(does_soon(&KINDS[kind], &e), KINDS[kind].in_a_new_file);
             holds_what_it_says(&e, KINDS[kind].held);
             is_done(&e);
@@ -790,20 +790,20 @@ static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
             const pid_t holder = local_child(hold_on, &told[1]);
             CHECK(read(told[0], &byte, 1) == 1);
             plock_local *store = open_there();
-            plock_local_lease *lease = local_lease(store, "k");
+            plock_lease *lease = local_lease(store, "k");
             const plock_local_terms terms = {.ttl = LONG, .wait = LONG, .watched = watched};
             CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-            CHECK_STATUS(plock_local_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
             is_seen_at_the_section(store);
             SEEN_INSIDE[i].comes();
-            plock_local_lease_hurry(lease, plock_now());
-            if (!CHECK_STATUS(local_finish(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_local_lease_error(lease)->message);
-            CHECK(plock_local_lease_valid(lease));
+            plock_lease_hurry(lease, plock_now());
+            if (!CHECK_STATUS(local_finish(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
+            CHECK(plock_lease_valid(lease));
             CHECK_INT(local_holders(store, "k"), 1);
             CHECK(kill(holder, SIGKILL) == 0);
             (void)local_status_of(holder);
             for (int end = 0; end < 2; end++) (void)close(told[end]);
-            plock_local_lease_free(lease);
+            plock_lease_free(lease);
             plock_local_close(store);
         }
     clear();
@@ -878,14 +878,14 @@ static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(voi
     if (geteuid() == 0) return; /* who is root may */
     clear();
     plock_local *store = open_there();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK(chmod(folder, 0) == 0);
     (void)usleep(LOOKED_AT);
-    CHECK(plock_local_lease_valid(lease));
+    CHECK(plock_lease_valid(lease));
     CHECK(chmod(folder, S_IRWXU) == 0);
     CHECK_STATUS(local_release(lease), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(store);
     clear();
 }

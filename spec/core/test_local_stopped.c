@@ -41,31 +41,31 @@ static void await_stage(const scene *s, int stage) {
     while (atomic_load(&s->stage) < stage && test_patient(&rounds)) continue;
 }
 
-static plock_local_lease *stand_in_line(plock_local *store, const plock_local_terms *terms) {
-    plock_local_lease *lease = local_lease(store, "k");
+static plock_lease *stand_in_line(plock_local *store, const plock_local_terms *terms) {
+    plock_lease *lease = local_lease(store, "k");
     plock_want want;
     if (plock_local_lease_acquire(lease, terms)) _exit(1);
-    if (plock_local_lease_step(lease, &want) != PLOCK_AGAIN) _exit(1);
+    if (plock_lease_step(lease, &want) != PLOCK_AGAIN) _exit(1);
     return lease;
 }
 
 /* --- the process that is stopped: 0: it was served; 3: its patience ended --- */
 
-static int outcome(plock_local_lease *lease) {
+static int outcome(plock_lease *lease) {
     const plock_status status = local_finish(lease);
     if (status == PLOCK_TIMED_OUT) return 3;
-    if (status) fprintf(stderr, "%s\n", plock_local_lease_error(lease)->message);
-    if (status || !plock_local_lease_valid(lease)) return 1;
+    if (status) fprintf(stderr, "%s\n", plock_lease_error(lease)->message);
+    if (status || !plock_lease_valid(lease)) return 1;
     return local_release(lease) ? 2 : 0;
 }
 
 static void wait_and_be_stopped(void *context) {
     const scene *s = context;
-    plock_local_lease *lease = stand_in_line(s->store, &s->terms);
+    plock_lease *lease = stand_in_line(s->store, &s->terms);
     do (void)raise(SIGSTOP);
     while (atomic_load(&s->stage) < STOPS);
     const int ended = outcome(lease);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     if (ended) _exit(ended);
 }
 
@@ -110,23 +110,23 @@ static void a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two(void) {
     for (int i = 0; i < TERMS_COUNT; i++) {
         scene *s = new_scene();
         s->terms = TERMS[i];
-        plock_local_lease *first = local_lease(s->store, "k");
+        plock_lease *first = local_lease(s->store, "k");
         CHECK_STATUS(local_acquire_as(first, &s->terms), PLOCK_OK);
         const pid_t stopped = stopped_waiter(s);
-        plock_local_lease *next = stand_in_line(s->store, &s->terms);
+        plock_lease *next = stand_in_line(s->store, &s->terms);
         const plock_ns released = plock_now();
         CHECK_STATUS(local_release(first), PLOCK_OK);
         CHECK_STATUS(local_finish(next), PLOCK_OK);
         if (!CHECK(plock_now() - released < SOON)) fprintf(stderr, "terms %d\n", i);
-        CHECK(plock_local_lease_valid(next));
+        CHECK(plock_lease_valid(next));
         CHECK(kill(stopped, SIGCONT) == 0);
         CHECK(local_await_waiters(s->store, "k", 1)); /* it has lost its turn, and asks anew */
-        CHECK(plock_local_lease_valid(next));
+        CHECK(plock_lease_valid(next));
         CHECK_INT(local_holders(s->store, "k"), 1);
         CHECK_STATUS(local_release(next), PLOCK_OK);
         CHECK_INT(ended_as(stopped), 0);
-        plock_local_lease_free(first);
-        plock_local_lease_free(next);
+        plock_lease_free(first);
+        plock_lease_free(next);
         (void)usleep(2000); /* what was kept for a millisecond */
         end_scene(s);
     }
@@ -137,10 +137,10 @@ static void many_stopped_waiters_cost_no_more(void) {
     scene *s = new_scene();
     s->terms = TERMS[0];
     pid_t stopped[MANY];
-    plock_local_lease *first = local_lease(s->store, "k");
+    plock_lease *first = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     for (int i = 0; i < MANY; i++) stopped[i] = stopped_waiter(s);
-    plock_local_lease *next = stand_in_line(s->store, &s->terms);
+    plock_lease *next = stand_in_line(s->store, &s->terms);
     const plock_ns released = plock_now();
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(next), PLOCK_OK);
@@ -148,8 +148,8 @@ static void many_stopped_waiters_cost_no_more(void) {
     CHECK_STATUS(local_release(next), PLOCK_OK);
     for (int i = 0; i < MANY; i++) CHECK(kill(stopped[i], SIGCONT) == 0);
     for (int i = 0; i < MANY; i++) CHECK_INT(ended_as(stopped[i]), 0);
-    plock_local_lease_free(first);
-    plock_local_lease_free(next);
+    plock_lease_free(first);
+    plock_lease_free(next);
     end_scene(s);
 }
 
@@ -157,18 +157,18 @@ static void many_stopped_waiters_cost_no_more(void) {
 static void its_patience_ends_as_that_of_others(void) {
     scene *s = new_scene();
     s->terms = (plock_local_terms){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
-    plock_local_lease *first = local_lease(s->store, "k");
+    plock_lease *first = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     const pid_t stopped = stopped_waiter(s);
-    plock_local_lease *next = stand_in_line(s->store, &TERMS[0]);
+    plock_lease *next = stand_in_line(s->store, &TERMS[0]);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(next), PLOCK_OK);
     CHECK(kill(stopped, SIGCONT) == 0);
     CHECK_INT(ended_as(stopped), 3);
-    CHECK(plock_local_lease_valid(next));
+    CHECK(plock_lease_valid(next));
     CHECK_STATUS(local_release(next), PLOCK_OK);
-    plock_local_lease_free(first);
-    plock_local_lease_free(next);
+    plock_lease_free(first);
+    plock_lease_free(next);
     end_scene(s);
 }
 
@@ -179,8 +179,8 @@ static void a_reader_passes_a_stopped_writer_which_keeps_its_place(void) {
     const plock_local_terms reads = {.ttl = LONG, .wait = LONG, .mode = 'r'};
     const plock_local_terms tries = {.ttl = LONG, .mode = 'r'};
     s->terms = (plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w', .limit = 1};
-    plock_local_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
-    plock_local_lease *third = local_lease(s->store, "k");
+    plock_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
+    plock_lease *third = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire_as(first, &reads), PLOCK_OK);
     const pid_t writer = stopped_waiter(s);
     const plock_ns asked = plock_now();
@@ -197,13 +197,13 @@ static void a_reader_passes_a_stopped_writer_which_keeps_its_place(void) {
     CHECK_STATUS(local_acquire_as(third, &tries), PLOCK_REFUSED);
     CHECK_STATUS(local_release(second), PLOCK_OK);
     CHECK_INT(ended_as(writer), 0);
-    plock_local_lease_free(first);
-    plock_local_lease_free(second);
-    plock_local_lease_free(third);
+    plock_lease_free(first);
+    plock_lease_free(second);
+    plock_lease_free(third);
     end_scene(s);
 }
 
-static plock_status acquire_both(plock_local_lease *const pair[2]) {
+static plock_status acquire_both(plock_lease *const pair[2]) {
     const plock_local_terms terms = {.ttl = LONG};
     size_t refused;
     plock_want want;
@@ -215,11 +215,11 @@ static plock_status acquire_both(plock_local_lease *const pair[2]) {
 static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     scene *s = new_scene();
     s->terms = TERMS[0];
-    plock_local_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
-    plock_local_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};
+    plock_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
+    plock_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     const pid_t stopped = stopped_waiter(s);
-    plock_local_lease *next = stand_in_line(s->store, &TERMS[0]);
+    plock_lease *next = stand_in_line(s->store, &TERMS[0]);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(next), PLOCK_OK); /* by then it is known to be stopped */
     pid_t other = stopped_waiter(s);
@@ -236,10 +236,10 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     CHECK_INT(ended_as(stopped), 0);
     CHECK(kill(other, SIGCONT) == 0);
     CHECK_INT(ended_as(other), 0);
-    plock_local_lease_free(first);
-    plock_local_lease_free(second);
-    plock_local_lease_free(next);
-    for (int i = 0; i < 2; i++) plock_local_lease_free(pair[i]);
+    plock_lease_free(first);
+    plock_lease_free(second);
+    plock_lease_free(next);
+    for (int i = 0; i < 2; i++) plock_lease_free(pair[i]);
     end_scene(s);
 }
 
@@ -247,11 +247,11 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
 
 static void wait_and_be_late(void *context) {
     scene *s = context;
-    plock_local_lease *lease = stand_in_line(s->store, &s->terms);
+    plock_lease *lease = stand_in_line(s->store, &s->terms);
     atomic_store(&s->stage, WAITS);
     await_stage(s, GOES_ON);
     const int ended = outcome(lease);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     if (ended) _exit(ended);
 }
 
@@ -259,7 +259,7 @@ static void a_late_thread_does_not_lose_its_turn(void) {
     for (int i = 0; i < TERMS_COUNT; i++) {
         scene *s = new_scene();
         s->terms = TERMS[i];
-        plock_local_lease *first = local_lease(s->store, "k"), *next = local_lease(s->store, "k");
+        plock_lease *first = local_lease(s->store, "k"), *next = local_lease(s->store, "k");
         plock_local_terms impatient = TERMS[i];
         impatient.wait = 1500 * PLOCK_MILLISECOND;
         CHECK_STATUS(local_acquire_as(first, &s->terms), PLOCK_OK);
@@ -270,8 +270,8 @@ static void a_late_thread_does_not_lose_its_turn(void) {
         CHECK_INT(local_holders(s->store, "k"), 1);
         atomic_store(&s->stage, GOES_ON);
         CHECK_INT(ended_as(late), 0);
-        plock_local_lease_free(first);
-        plock_local_lease_free(next);
+        plock_lease_free(first);
+        plock_lease_free(next);
         (void)usleep(2000); /* what was kept for a millisecond */
         end_scene(s);
     }

@@ -38,46 +38,46 @@ static void grow(int key, int64_t fence, int life) {
 static void alone(int key, int life) {
     char name[16];
     (void)snprintf(name, sizeof name, "key %d", key);
-    plock_local_lease *lease = local_lease(stage->store, name);
+    plock_lease *lease = local_lease(stage->store, name);
     const plock_status status = local_acquire(lease, LONG, 30 * PLOCK_SECOND);
     if (status) wrong(plock_status_name(status), life);
     const int before = atomic_exchange(&stage->owner[key], life + 1);
     if (before && !atomic_load(&stage->doomed[before - 1])) wrong("two are inside", life);
-    grow(key, plock_local_lease_fence(lease), life);
+    grow(key, plock_lease_fence(lease), life);
     if (life % 3 == 0) (void)usleep((useconds_t)(rand() % 300));
     if (atomic_exchange(&stage->owner[key], 0) != life + 1) wrong("another one was inside", life);
     atomic_fetch_add(&stage->sections, 1);
     if (local_release(lease)) wrong("it could not be released", life);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 /* Where some die inside, the counters are too high: only too many that live would be wrong, and that is what holders() tells. */
 static void together(int life, bool writes) {
-    plock_local_lease *lease = local_lease(stage->store, "shared");
+    plock_lease *lease = local_lease(stage->store, "shared");
     const plock_local_terms terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = writes ? 'w' : 'r'};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "shared");
     if (writes && holders != 1) wrong("a writer is not alone", life);
     if (!writes && (holders < 1 || holders > WORKERS)) wrong("readers that cannot be", life);
-    if (writes && plock_local_lease_downgrade(lease) == PLOCK_OK && local_finish(lease)) wrong("a writer cannot read", life);
+    if (writes && plock_lease_downgrade(lease) == PLOCK_OK && local_finish(lease)) wrong("a writer cannot read", life);
     atomic_fetch_add(&stage->sections, 1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void one_of_some(int life) {
-    plock_local_lease *lease = local_lease(stage->store, "permits");
+    plock_lease *lease = local_lease(stage->store, "permits");
     const plock_local_terms terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = 's', .limit = PERMITS};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "permits");
     if (holders < 1 || holders > PERMITS) wrong("more are inside than there are permits", life);
     atomic_fetch_add(&stage->sections, 1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void all_of_them(int life) {
-    plock_local_lease *leases[KEYS];
+    plock_lease *leases[KEYS];
     plock_want want;
     plock_error error;
     size_t refused;
@@ -93,11 +93,11 @@ static void all_of_them(int life) {
     for (int key = 0; key < KEYS && status == PLOCK_OK; key++) {
         const int before = atomic_exchange(&stage->owner[key], life + 1);
         if (before && !atomic_load(&stage->doomed[before - 1])) wrong("two are inside, of whom one has all", life);
-        grow(key, plock_local_lease_fence(leases[key]), life);
+        grow(key, plock_lease_fence(leases[key]), life);
     }
     for (int key = 0; key < KEYS; key++) {
         if (status == PLOCK_OK && atomic_exchange(&stage->owner[key], 0) != life + 1) wrong("another one was inside beside all", life);
-        plock_local_lease_free(leases[key]);
+        plock_lease_free(leases[key]);
     }
 }
 

@@ -54,13 +54,13 @@ static void check_wait(int key, plock_ns began, int life) {
     wrong(words, life);
 }
 
-static void be_inside(plock_local_lease *lease, int key, int life, plock_ns began) {
+static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
     const int before = atomic_exchange(&stage->owner[key], life + 1);
     const bool beside = before && before != life + 1 && !atomic_load(&stage->doomed[before - 1]);
     if (beside) atomic_fetch_add(&stage->overlaps, 1);
     if (beside && !troubled(PLOCK_NEVER)) wrong("two are inside", life);
     (void)usleep((useconds_t)(rand() % 3000));
-    const bool valid = plock_local_lease_valid(lease);
+    const bool valid = plock_lease_valid(lease);
     int own = life + 1;
     const bool left = atomic_compare_exchange_strong(&stage->owner[key], &own, 0);
     if (left) atomic_store(&stage->freed_at[key], plock_now());
@@ -122,17 +122,17 @@ static void work(void *context) {
             (void)usleep(2000);
             continue;
         }
-        plock_local_lease *lease = local_lease(store, name);
+        plock_lease *lease = local_lease(store, name);
         const plock_status status = local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .wait = LONG, .watched = life % 2, .renews = life % 4 == 3});
         if (status == PLOCK_OK) {
             check_wait(key, began, life);
             be_inside(lease, key, life, began);
         } else {
             atomic_fetch_add(&stage->refusals, 1);
-            if (!troubled(began)) wrong(plock_local_lease_error(lease)->message, life);
+            if (!troubled(began)) wrong(plock_lease_error(lease)->message, life);
             (void)usleep(2000);
         }
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
 }
 

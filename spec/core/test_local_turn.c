@@ -2,7 +2,7 @@
 #include "local_support.h"
 
 #include "base/platform.h"
-#include "local/local_line.h"
+#include "local/local_lease.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,14 +19,14 @@ static void nap(plock_ns span) {
 }
 
 /* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts. */
-static plock_local_lease *late(plock_local *store, plock_local_terms terms) {
-    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+static plock_lease *late(plock_local *store, plock_local_terms terms) {
+    plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     plock_want want;
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    plock_local_lease_free(first);
+    plock_lease_free(first);
     nap(terms.ttl + BRIEF);
     return second;
 }
@@ -34,19 +34,19 @@ static plock_local_lease *late(plock_local *store, plock_local_terms terms) {
 static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
     plock_local *store = local_open();
     for (int watched = 0; watched < 2; watched++) {
-        plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
+        plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
         plock_want want;
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_step(one, &want), PLOCK_AGAIN);
-        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_local_lease_step(one, &want), PLOCK_AGAIN);
-        CHECK(!plock_local_lease_valid(one) && plock_local_lease_valid(other));
+        CHECK_STATUS(plock_lease_step(one, &want), PLOCK_AGAIN);
+        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_lease_step(one, &want), PLOCK_AGAIN);
+        CHECK(!plock_lease_valid(one) && plock_lease_valid(other));
         CHECK_INT(local_waiters(store, "k"), 1); /* he stands in line again */
         CHECK_STATUS(local_release(other), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
-        CHECK(plock_local_lease_valid(one));
-        CHECK(plock_local_lease_fence(one) > plock_local_lease_fence(other));
-        plock_local_lease_free(one);
-        plock_local_lease_free(other);
+        CHECK(plock_lease_valid(one));
+        CHECK(plock_lease_fence(one) > plock_lease_fence(other));
+        plock_lease_free(one);
+        plock_lease_free(other);
     }
     CHECK_INT(local_holders(store, "k"), 0);
     plock_local_close(store);
@@ -54,22 +54,22 @@ static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
 
 static void he_has_it_anew_where_nobody_came_meanwhile(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG});
+    plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG});
     CHECK_STATUS(local_finish(one), PLOCK_OK);
-    CHECK(plock_local_lease_valid(one));
-    plock_local_lease_free(one);
+    CHECK(plock_lease_valid(one));
+    plock_lease_free(one);
     plock_local_close(store);
 }
 
 static void his_patience_is_not_longer_for_that(void) {
     plock_local *store = local_open();
-    plock_local_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
+    plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_TIMED_OUT);
     CHECK_INT(local_waiters(store, "k"), 0);
     CHECK_INT(local_holders(store, "k"), 1);
-    plock_local_lease_free(one);
-    plock_local_lease_free(other);
+    plock_lease_free(one);
+    plock_lease_free(other);
     plock_local_close(store);
 }
 
@@ -92,13 +92,13 @@ static void await_program(void) {
 static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
-        plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "k");
+        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "k");
         const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
         plock_want want;
         atomic_store(&moment, BEFORE);
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
         plock__local_before(PLOCK__LOOKS, await_program);
         await(ABOUT_TO);
         CHECK_STATUS(local_release(first), PLOCK_OK);
@@ -107,7 +107,7 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
         if (again) {
             CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_OK);
             CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-            CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
         }
         atomic_store(&moment, MAY);
         if (again) {
@@ -116,9 +116,9 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
             CHECK_STATUS(local_release(second), PLOCK_OK);
         }
         plock_drain(plock_now() + PLOCK_SECOND);
-        plock_local_lease_free(first);
-        plock_local_lease_free(second);
-        plock_local_lease_free(third);
+        plock_lease_free(first);
+        plock_lease_free(second);
+        plock_lease_free(third);
     }
     plock_local_close(store);
 }
@@ -127,28 +127,28 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
 
 static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
     plock_local *store = local_open();
-    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
+    plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
     plock_want want;
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     nap(150 * PLOCK_MILLISECOND);
     CHECK_STATUS(local_release(first), PLOCK_NOT_OWNER);
-    plock_local_lease_free(first);
+    plock_lease_free(first);
     CHECK_STATUS(local_finish(second), PLOCK_OK);
     CHECK(access(local_path(), F_OK) == 0);
     plock_local *another = local_open();
     other = local_lease(another, "k");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_REFUSED); /* in the file that is there now */
-    plock_local_lease_free(other);
-    plock_local_lease_free(second);
+    plock_lease_free(other);
+    plock_lease_free(second);
     plock_local_close(another);
     plock_local_close(store);
 }
 
 static void take_it(void *context) {
-    plock_local_lease *lease = local_lease(context, "k");
+    plock_lease *lease = local_lease(context, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
     for (;;) (void)pause();
 }
@@ -159,15 +159,15 @@ static void and_finds_out_by_himself(void) {
     const pid_t holder = local_child(take_it, store);
     unsigned rounds = 0;
     while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     plock_want want;
     CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     const plock_ns removed = plock_now();
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
     CHECK(plock_now() - removed < 5 * PLOCK_SECOND);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     CHECK(kill(holder, SIGKILL) == 0);
     (void)local_status_of(holder);
     plock_local_close(store);
@@ -185,7 +185,7 @@ static void hold_and_share(void *context) {
     plock_local *store = *(plock_local **)context;
     _Atomic int *stage = (_Atomic int *)((char *)context + sizeof store);
     plock_error error;
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
     const int shared = fcntl(plock_local_liveness(store, &error), F_DUPFD_CLOEXEC, 0);
     _Atomic int fd;
@@ -207,7 +207,7 @@ static void waiting_for_a_zombie_costs_no_time(void) {
     const pid_t holder = local_child(hold_and_share, scene);
     unsigned rounds = 0;
     while (!atomic_load(&scene->other) && test_patient(&rounds)) continue;
-    plock_local_lease *lease = local_lease(scene->store, "k");
+    plock_lease *lease = local_lease(scene->store, "k");
     CHECK(kill(holder, SIGKILL) == 0);
     nap(BRIEF);
     struct rusage before, after;
@@ -220,7 +220,7 @@ static void waiting_for_a_zombie_costs_no_time(void) {
     CHECK(kill((pid_t)atomic_load(&scene->other), SIGKILL) == 0);
     CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
     (void)local_status_of(holder);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(scene->store);
 }
 
@@ -231,28 +231,28 @@ static void note_that_it_looks(void) {
 static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed(void) {
     plock_want want;
     plock_local *store = local_open();
-    plock_local_lease *first = local_lease(store, "k");
+    plock_lease *first = local_lease(store, "k");
     CHECK_STATUS(local_acquire_as(first, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
     atomic_store(&moment, BEFORE);
     plock__local_before(PLOCK__IS_FREED, await_program);
-    plock_local_lease_free(first);
+    plock_lease_free(first);
     plock_local_close(store);
     await(ABOUT_TO);
     store = local_open();
     first = local_lease(store, "k");
-    plock_local_lease *second = local_lease(store, "k");
+    plock_lease *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
-    plock__local_has_to_look(second);
+    plock__local_has_to_look(plock__local_lease(second));
     atomic_store(&moment, MAY);
     await(LOOKS); /* one thread does both, so the old one is freed by now */
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(second), PLOCK_OK);
-    plock_local_lease_free(first);
-    plock_local_lease_free(second);
+    plock_lease_free(first);
+    plock_lease_free(second);
     plock_local_close(store);
 }
 

@@ -38,17 +38,17 @@ static bool any_notice(void) {
 
 static void a_lease_is_renewed_until_it_is_released(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     plock_notice_renewals(true);
     CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
-    const plock_ns end = plock_local_lease_valid_until(lease);
+    const plock_ns end = plock_lease_valid_until(lease);
     unsigned rounds = 0;
     while (plock_now() < end + 2 * SHORT && test_patient(&rounds)) continue;
-    CHECK(plock_local_lease_valid(lease));
-    CHECK(noticed(PLOCK_RENEWED, plock_local_lease_id(lease)));
+    CHECK(plock_lease_valid(lease));
+    CHECK(noticed(PLOCK_RENEWED, plock_lease_id(lease)));
     CHECK_STATUS(local_release(lease), PLOCK_OK);
     CHECK_INT(local_holders(store, "k"), 0);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_notice_renewals(false);
     while (any_notice()) continue;
     plock_local_close(store);
@@ -62,10 +62,10 @@ struct holder {
 static void hold_until_told(void *context) {
     const struct holder *holder = context;
     char byte;
-    plock_local_lease *lease = local_lease(local_open(), "k");
+    plock_lease *lease = local_lease(local_open(), "k");
     if (local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = holder->renews})) _exit(1);
     if (write(holder->ready[1], "", 1) != 1 || read(holder->go[0], &byte, 1) != 1) _exit(2);
-    _exit(plock_local_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
+    _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
 
 /* As with flock(1): whoever is stopped for a while is not dead. Where the time was asked for, it is over. */
@@ -74,7 +74,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
         struct holder holder = {.renews = renews};
         char byte;
         plock_local *store = local_open();
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         CHECK(pipe(holder.ready) == 0 && pipe(holder.go) == 0);
         const pid_t pid = local_child(hold_until_told, &holder);
         CHECK(read(holder.ready[0], &byte, 1) == 1);
@@ -83,7 +83,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
         CHECK_INT(local_holders(store, "k"), 1);
         CHECK(kill(pid, SIGCONT) == 0 && write(holder.go[1], "", 1) == 1);
         CHECK_INT(WEXITSTATUS(local_status_of(pid)), renews ? 0 : 3);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         plock_local_close(store);
         for (int end = 0; end < 2; end++) {
             (void)close(holder.ready[end]);
@@ -95,51 +95,51 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
 /* It is dead: then its lease is over, whoever is to have it by then. */
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
-    plock_local_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
+    plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
     CHECK_STATUS(local_acquire_as(left, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_leave(left), PLOCK_OK);
+    CHECK_STATUS(plock_lease_leave(left), PLOCK_OK);
     CHECK_STATUS(local_finish(left), PLOCK_OK);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
     CHECK_STATUS(local_acquire(lease, LONG, 20 * SHORT), PLOCK_OK);
-    CHECK(plock_local_lease_waited(lease) <= 2 * SHORT);
-    plock_local_lease_free(left);
-    plock_local_lease_free(lease);
+    CHECK(plock_lease_waited(lease) <= 2 * SHORT);
+    plock_lease_free(left);
+    plock_lease_free(lease);
     plock_local_close(store);
 }
 
 static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true, .max_hold = 2 * SHORT}), PLOCK_OK);
-    const plock_ns began = plock_local_lease_acquired_at(lease);
-    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(lease)));
-    CHECK(plock_local_lease_lost(lease) && plock_now() >= began + 2 * SHORT);
-    plock_local_lease_free(lease);
+    const plock_ns began = plock_lease_acquired_at(lease);
+    CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
+    CHECK(plock_lease_lost(lease) && plock_now() >= began + 2 * SHORT);
+    plock_lease_free(lease);
     CHECK(!any_notice());
     plock_local_close(store);
 }
 
 static void a_loss_is_told_and_only_to_who_wants_to_hear(void) {
     plock_local *store = local_open();
-    plock_local_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
+    plock_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
     CHECK_STATUS(local_acquire_as(watched, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
     CHECK_STATUS(local_acquire(plain, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_break(store, "l"), PLOCK_OK);
     CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
-    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(watched)));
-    CHECK(plock_local_lease_lost(watched) && plock_local_lease_lost(plain));
+    CHECK(noticed(PLOCK_LOST, plock_lease_id(watched)));
+    CHECK(plock_lease_lost(watched) && plock_lease_lost(plain));
     CHECK(!any_notice());
-    plock_local_lease_free(watched);
-    plock_local_lease_free(plain);
+    plock_lease_free(watched);
+    plock_lease_free(plain);
     plock_local_close(store);
 }
 
 static void a_forgotten_lease_is_released_and_told(void) {
     plock_local *store = local_open();
-    plock_local_lease *lease = local_lease(store, "k");
+    plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    const uint64_t id = plock_local_lease_id(lease);
-    plock_local_lease_abandon(lease);
+    const uint64_t id = plock_lease_id(lease);
+    plock_lease_abandon(lease);
     CHECK(noticed(PLOCK_ABANDONED, id));
     CHECK_INT(local_holders(store, "k"), 0);
     plock_local_close(store);
@@ -147,19 +147,19 @@ static void a_forgotten_lease_is_released_and_told(void) {
 
 static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     plock_local *store = local_open();
-    plock_local_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
+    plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = 3 * SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
     plock_want want;
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
     const plock_ns later = plock_now() + 9 * SHORT; /* its own thread does not come round to it meanwhile */
     while (plock_now() < later && test_patient(&rounds)) continue;
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_OK);
-    CHECK(plock_local_lease_valid(second));
-    plock_local_lease_free(first);
-    plock_local_lease_free(second);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_OK);
+    CHECK(plock_lease_valid(second));
+    plock_lease_free(first);
+    plock_lease_free(second);
     plock_local_close(store);
 }
 
@@ -187,16 +187,16 @@ static bool await_stage(scene *s, int stage) {
 
 static void hold_until_lost(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
     atomic_store(&s->stage, 1);
-    if (!noticed(PLOCK_LOST, plock_local_lease_id(lease))) _exit(2);
-    plock_local_lease_free(lease);
+    if (!noticed(PLOCK_LOST, plock_lease_id(lease))) _exit(2);
+    plock_lease_free(lease);
 }
 
 static void break_it(void *context) {
     scene *s = context;
-    plock_local_lease *own = local_lease(s->store, "attached");
+    plock_lease *own = local_lease(s->store, "attached");
     if (local_acquire(own, LONG, 0)) _exit(1);
     (void)plock__local_stop_at(s->point);
     if (local_break(s->store, "k")) _exit(2);
@@ -230,21 +230,21 @@ static void it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at(void) {
 
 static void wait_in_line(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void release_it(void *context) {
     scene *s = context;
-    plock_local_lease *lease = local_lease(s->store, "k");
+    plock_lease *lease = local_lease(s->store, "k");
     if (local_acquire(lease, LONG, 0)) _exit(1);
     atomic_store(&s->stage, 1);
     while (atomic_load(&s->stage) < 2) (void)usleep(500);
     (void)plock__local_stop_at(s->point);
     if (local_release(lease)) _exit(2);
     s->point = plock__local_stop_at(0);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void who_waits_is_let_in_whatever_step_the_holder_is_stopped_at(void) {
@@ -283,16 +283,16 @@ static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
     const pid_t breaker = local_child(break_it, s);
     int status = 0;
     CHECK(waitpid(breaker, &status, WUNTRACED) == breaker && WIFSTOPPED(status));
-    plock_local_lease *lease = local_lease(s->store, "another");
+    plock_lease *lease = local_lease(s->store, "another");
     const plock_ns asked = plock_now();
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_SILENT);
     CHECK(plock_now() - asked < 5 * PLOCK_SECOND);
-    CHECK_HAS(plock_local_lease_error(lease)->message, "stopped?");
+    CHECK_HAS(plock_lease_error(lease)->message, "stopped?");
     CHECK(kill(breaker, SIGCONT) == 0);
     CHECK_INT(local_status_of(breaker), 0);
     CHECK_INT(local_status_of(holder), 0);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     plock_local_close(s->store);
 }
 
@@ -331,24 +331,24 @@ static void go_on(scene *s, pid_t stopped, pid_t holder) {
 static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
-    plock_local_lease *first = local_lease(s->store, "l"), *second = local_lease(s->store, "l");
+    plock_lease *first = local_lease(s->store, "l"), *second = local_lease(s->store, "l");
     plock_want want;
     const pid_t holder = local_child(hold_until_lost, s);
     CHECK(await_stage(s, 1));
     const pid_t stopped = will_stop_inside(s);
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = 2 * PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
     stops_inside(s, stopped);
-    plock_local_lease_hurry(second, plock_now());
+    plock_lease_hurry(second, plock_now());
     const plock_ns asked = plock_now();
     CHECK_STATUS(local_finish(second), PLOCK_TIMED_OUT);
     CHECK(plock_now() - asked < PLOCK_SECOND);
     go_on(s, stopped, holder);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK); /* nothing is left of the other one */
-    plock_local_lease_free(first);
-    plock_local_lease_free(second);
+    plock_lease_free(first);
+    plock_lease_free(second);
     plock_local_close(s->store);
 }
 
@@ -356,7 +356,7 @@ static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
 static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
     scene *s = new_scene();
     s->store = local_open();
-    plock_local_lease *lease = local_lease(s->store, "l");
+    plock_lease *lease = local_lease(s->store, "l");
     const plock_local_terms watched = {.ttl = LONG, .watched = true};
     const pid_t holder = local_child(hold_until_lost, s);
     CHECK(await_stage(s, 1));
@@ -369,8 +369,8 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     while (plock_local_lease_acquire(lease, &watched) == PLOCK_MISUSE && test_patient(&rounds)) continue;
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
     CHECK_STATUS(local_break(s->store, "l"), PLOCK_OK);
-    CHECK(noticed(PLOCK_LOST, plock_local_lease_id(lease)));
-    plock_local_lease_free(lease);
+    CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
+    plock_lease_free(lease);
     plock_local_close(s->store);
 }
 
@@ -423,17 +423,17 @@ typedef struct bells {
 
 static void *let_in(void *context) {
     const bells *b = context;
-    plock_local_lease *lease = local_lease(b->store, b->key);
+    plock_lease *lease = local_lease(b->store, b->key);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     (void)pthread_barrier_wait(b->together);
     CHECK_STATUS(local_release(lease), PLOCK_OK);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
     return NULL;
 }
 
 static void wait_for_two(void *context) {
     const bells *both = context;
-    plock_local_lease *leases[2];
+    plock_lease *leases[2];
     plock_status waits[2];
     plock_want want;
     for (int i = 0; i < 2; i++) {
@@ -443,12 +443,12 @@ static void wait_for_two(void *context) {
         leases[i] = local_lease(both[i].store, both[i].key);
         if (plock_local_lease_acquire(leases[i], &(plock_local_terms){.ttl = LONG, .wait = LONG})) _exit(1);
         /* As soon as it waits for both it may be let in, even before this step returns. */
-        waits[i] = plock_local_lease_step(leases[i], &want);
+        waits[i] = plock_lease_step(leases[i], &want);
         if (waits[i] != PLOCK_AGAIN && (i == 0 || waits[i])) _exit(2);
     }
     for (int i = 0; i < 2; i++) {
         if (waits[i] && local_finish(leases[i])) _exit(3);
-        plock_local_lease_free(leases[i]);
+        plock_lease_free(leases[i]);
     }
 }
 
@@ -487,13 +487,13 @@ static struct {
 
 static void *contend(void *unused) {
     for (int round = 0; round < ROUNDS; round++) {
-        plock_local_lease *lease = local_lease(shared.store, "k");
+        plock_lease *lease = local_lease(shared.store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
         CHECK_INT(++shared.inside, 1); /* guarded by the lease alone */
         shared.sections++;
         shared.inside--;
         CHECK_STATUS(local_release(lease), PLOCK_OK);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
     }
     return unused;
 }

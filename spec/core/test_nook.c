@@ -106,16 +106,16 @@ static void a_bell_and_an_interrupt_wake_him_and_are_told_apart(void) {
 }
 
 static void wait_in_line(void *context) {
-    plock_local_lease *lease = local_lease(context, "k");
+    plock_lease *lease = local_lease(context, "k");
     if (local_acquire(lease, LONG, LONG)) _exit(1);
-    plock_local_lease_free(lease);
+    plock_lease_free(lease);
 }
 
 static void where_there_is_no_such_thing_he_is_rung(void) {
     plock_local *store = local_open();
     (void)plock__nook_forbid(true);
     for (int both = 0; both < 2; both++) { /* and he is understood by one who has it */
-        plock_local_lease *lease = local_lease(store, "k");
+        plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         const pid_t waiter = local_child(wait_in_line, store);
         CHECK(local_await_waiters(store, "k", 1));
@@ -125,7 +125,7 @@ static void where_there_is_no_such_thing_he_is_rung(void) {
         CHECK_STATUS(local_release(lease), PLOCK_OK);
         CHECK_INT(local_status_of(waiter), 0);
         CHECK(plock_now() - released < 10 * PLOCK_SECOND);
-        plock_local_lease_free(lease);
+        plock_lease_free(lease);
         (void)plock__nook_forbid(true);
     }
     (void)plock__nook_forbid(false);

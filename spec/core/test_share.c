@@ -98,8 +98,8 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
     char word[FAKE_COMMAND_ROOM];
     begin("s2");
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    plock_lease_keep_taken(lease, 700 * PLOCK_MILLISECOND);
-    CHECK_STATUS(fake_release(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(lease, 700 * PLOCK_MILLISECOND), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_HAS(last(), "EVALSHA shared_release 3 ");
     CHECK_TEXT(fake_word(last(), 8, word), "701");
     end();
@@ -126,7 +126,7 @@ static void a_writer_becomes_a_reader(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     const plock_ns until = plock_lease_valid_until(lease);
     CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_IN_USE); /* one at a time */
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE); /* one at a time */
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     (void)snprintf(expected, sizeof expected, "EVALSHA shared_downgrade 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000", own(value));
     CHECK_TEXT(last(), expected);
@@ -145,7 +145,7 @@ static void one_that_lost_it_does_not(void) {
     CHECK_STATUS(fake_finish(lease), PLOCK_NOT_OWNER);
     CHECK(plock_lease_lost(lease));
     CHECK_TEXT(plock_lease_shares(lease), "w");
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     end();
 }
 
@@ -158,7 +158,7 @@ static void nor_one_that_hears_nothing(void) {
     CHECK_STATUS(fake_finish(lease), PLOCK_OOM);
     CHECK(plock_lease_valid(lease));
     CHECK_TEXT(plock_lease_shares(lease), "w");
-    plock_lease_leave(lease);
+    fake_leave(lease);
     end();
 }
 

@@ -33,7 +33,7 @@ static void end(void) {
 }
 
 static plock_status begin_release(void *context) {
-    return plock_lease_release(((one *)context)->lease);
+    return plock_lease_release(((one *)context)->lease, PLOCK_KEEP_AT_LEAST);
 }
 
 static plock_status begin_extension(void *context) {
@@ -43,7 +43,7 @@ static plock_status begin_extension(void *context) {
 static void give_up(void *context) {
     one *o = context;
     o->given_up++;
-    plock_lease_let_go(o->lease);
+    plock_lease_let_go(o->lease, PLOCK_KEEP_AT_LEAST);
 }
 
 static plock_operation take(one *o, plock_status (*operation)(void *)) {
@@ -233,19 +233,19 @@ static void a_child_gets_no_turn_on_its_parents_lease(void) {
 /* --- of a local store --- */
 
 static plock_status begin_local_release(void *local) {
-    return plock_local_lease_release(local, 0);
+    return plock_lease_release(local, 0);
 }
 
 static void a_lease_of_a_local_store_is_used_in_turn(void) {
     plock_local *local = local_open();
-    plock_local_lease *held = local_lease(local, "k");
+    plock_lease *held = local_lease(local, "k");
     CHECK_STATUS(local_acquire(held, TTL, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_extend(held, TTL), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_release(held, 0), PLOCK_IN_USE);
-    CHECK_STATUS(plock_local_lease_extend(held, TTL), PLOCK_IN_USE);
-    CHECK_STATUS(plock_local_lease_leave(held), PLOCK_IN_USE);
-    plock_place_in_turn place = plock_local_lease_turn(held);
-    plock_lease_use turn = {.places = &place, .count = 1, .begin = begin_local_release, .context = held, .operation = plock_local_lease_operation(held),
+    CHECK_STATUS(plock_lease_extend(held, TTL), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(held, 0), PLOCK_IN_USE);
+    CHECK_STATUS(plock_lease_extend(held, TTL), PLOCK_IN_USE);
+    CHECK_STATUS(plock_lease_leave(held), PLOCK_IN_USE);
+    plock_place_in_turn place = plock_lease_turn(held);
+    plock_lease_use turn = {.places = &place, .count = 1, .begin = begin_local_release, .context = held, .operation = plock_lease_operation(held),
                        .patience = PLOCK_SECOND};
     plock_lease_use_take(&turn);
     const plock_operation releasing = plock_lease_use_operation(&turn);
@@ -253,21 +253,21 @@ static void a_lease_of_a_local_store_is_used_in_turn(void) {
     CHECK_STATUS(local_finish(held), PLOCK_OK);
     CHECK_STATUS(finish(releasing), PLOCK_OK);
     CHECK_INT(local_holders(local, "k"), 0);
-    CHECK(!plock_local_lease_lost(held));
-    plock_local_lease_free(held);
+    CHECK(!plock_lease_lost(held));
+    plock_lease_free(held);
     plock_local_close(local);
 }
 
 static void it_can_be_let_go_of_whatever_is_under_way(void) {
     plock_local *local = local_open();
-    plock_local_lease *held = local_lease(local, "k");
+    plock_lease *held = local_lease(local, "k");
     CHECK_STATUS(local_acquire(held, TTL, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_extend(held, TTL), PLOCK_OK);
-    plock_local_lease_let_go(held, false);
+    CHECK_STATUS(plock_lease_extend(held, TTL), PLOCK_OK);
+    plock_lease_let_go(held, 0);
     CHECK_INT(local_holders(local, "k"), 0);
     CHECK_STATUS(local_finish(held), PLOCK_MISUSE);
-    CHECK(!plock_local_lease_lost(held) && !plock_local_lease_held(held));
-    plock_local_lease_free(held);
+    CHECK(!plock_lease_lost(held) && !plock_lease_held(held));
+    plock_lease_free(held);
     plock_local_close(local);
 }
 

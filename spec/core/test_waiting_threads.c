@@ -105,7 +105,7 @@ static void *come_and_go(void *argument) {
         CHECK_INT(atomic_fetch_add(&inside, 1), 0);
         atomic_fetch_add(&entered, 1);
         atomic_fetch_sub(&inside, 1);
-        CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+        CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
         CHECK_STATUS(plock_drive(lease, plock_wait_poll, NULL), PLOCK_OK);
     }
     plock_lease_free(lease);

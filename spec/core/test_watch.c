@@ -212,7 +212,7 @@ static void so_does_one_that_is_begun_while_a_renewal_is_under_way(void) {
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     fake_native_pass(TTL / 3);
     renewals(2);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     fake_nudge(); /* the connection was given up with the renewal */
     pass(2 * TTL, TTL / 3);
@@ -226,7 +226,7 @@ static void freeing_or_leaving_it_ends_it(void) {
     for (int way = 0; way < WAYS; way++) {
         begin();
         fake_watch(lease, &RENEWED);
-        if (way == LEAVE) plock_lease_leave(lease);
+        if (way == LEAVE) fake_leave(lease);
         else plock_lease_free(lease), lease = NULL;
         fake_await("EVALSHA release", way == FREE);
         fake_await_settled(store); /* else time would pass for its answer, and it would be repeated */

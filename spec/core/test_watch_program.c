@@ -277,7 +277,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
         } else {
             CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
             if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
-            else plock_lease_leave(lease);
+            else fake_leave(lease);
         }
         CHECK_STATUS(fake_hold(lease, &(plock_patience){.ttl = TTL}), PLOCK_OK); /* which nobody watches */
         CHECK_TEXT(channel_of(1, again), "-");
@@ -314,7 +314,7 @@ static void use_in_child(void *context) {
     fake_clock_pass(TTL / 2);
     CHECK(plock_lease_inherited(lease) && !plock_lease_valid(lease));
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_release(lease), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     if (threads) {
         plock_lease *own;
         CHECK_STATUS(plock_lease_new(&own, store, "own", 3), PLOCK_OK);
@@ -326,7 +326,7 @@ static void use_in_child(void *context) {
         CHECK_STATUS(fake_release(own), PLOCK_OK);
         plock_lease_free(own);
     }
-    plock_lease_leave(lease);
+    fake_leave(lease);
     fake_clock_pass(TTL);
     CHECK(!plock_notice_next());
     plock_lease_free(other);

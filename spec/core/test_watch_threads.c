@@ -74,14 +74,14 @@ static void look_at(plock_lease *lease) {
 static plock_lease *let_go(plock_lease *lease, unsigned round) {
     enum { RELEASE, LEAVE, FREE, FORGET_NEARLY, WAYS };
     switch (round % WAYS) {
-    case LEAVE: plock_lease_leave(lease); return lease;
+    case LEAVE: fake_leave(lease); return lease;
     case FREE: plock_lease_free(lease); return fake_lease(store);
     case FORGET_NEARLY: /* begins to extend it, and lets it go */
         if (plock_lease_extend(lease, ttl_of(round)) == PLOCK_OK) plock_lease_cancel(lease);
         break;
     default: break;
     }
-    if (plock_lease_release(lease)) return lease; /* it was lost */
+    if (plock_lease_release(lease, PLOCK_KEEP_AT_LEAST)) return lease; /* it was lost */
     (void)finish(lease);
     return lease;
 }

@@ -37,6 +37,7 @@
 #include "plock/config.h"
 #include "plock/store.h"
 #include "plock/lease.h"
+#include "plock/redis.h"
 #include "plock/group.h"
 #include "plock/inquiry.h"
 #include "plock/conversation.h"

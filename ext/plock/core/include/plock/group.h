@@ -2,7 +2,7 @@
 #ifndef PLOCK_GROUP_H
 #define PLOCK_GROUP_H
 
-#include "plock/lease.h"
+#include "plock/redis.h"
 
 #define PLOCK_GROUP_MAX 64 /* leases */
 
@@ -15,7 +15,7 @@ PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *co
 /* Gives up what is under way; the leases stay as they are. NULL is allowed. */
 void plock_group_free(plock_group *group);
 
-/* Each begins an operation and does no I/O. PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE as for one lease (plock/lease.h).
+/* Each begins an operation and does no I/O. PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE as for one lease (plock/redis.h).
  * An acquire makes one attempt. It ends with attempt_timeout, and earlier if both patience->wait and what patience->asking leaves of
  * attempt_timeout are shorter, but not before 20 ms.
  * A release passes over those that are not held, but not over those whose owner was named (plock_lease_own), which it releases by that

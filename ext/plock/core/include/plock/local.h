@@ -2,14 +2,14 @@
  *
  *   plock_local *store;
  *   plock_local_open(&store, NULL, 0, &error);              // the default place, or a path
- *   plock_local_lease *lease;
+ *   plock_lease *lease;
  *   plock_local_lease_new(&lease, store, "plock:v1:abc", 12);
  *   plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = 3 * PLOCK_SECOND, .wait = PLOCK_SECOND});
- *   plock_operation operation = plock_local_lease_operation(lease);
+ *   plock_operation operation = plock_lease_operation(lease);
  *   status = plock_carry_on(&operation, plock_wait_poll, NULL); // PLOCK_OK: held
- *   plock_local_lease_release(lease, 0);
+ *   plock_lease_release(lease, 0);
  *   status = plock_carry_on(&operation, plock_wait_poll, NULL);
- *   plock_local_lease_free(lease);
+ *   plock_lease_free(lease);
  *   plock_local_close(store);
  *
  * A lease ends with its time, as everywhere, and besides with its process: the kernel knows when that dies, and whoever waits has the
@@ -23,11 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plock/operation.h"
-#include "plock/turn.h"
+#include "plock/lease.h"
 
 typedef struct plock_local plock_local;
-typedef struct plock_local_lease plock_local_lease;
 
 #define PLOCK_LOCAL_KEYS 65536        /* that are held or waited for at a time, where nothing else is asked for */
 #define PLOCK_LOCAL_KEYS_MIN 16
@@ -76,72 +74,29 @@ typedef struct plock_local_terms {
 } plock_local_terms;
 
 /* A wish for one key; nothing is held. PLOCK_OK, PLOCK_MISUSE (empty) or PLOCK_NO_MEMORY. */
-PLOCK_MUST_USE plock_status plock_local_lease_new(plock_local_lease **lease, plock_local *store, const char *key, size_t length);
+PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_local *store, const char *key, size_t length);
 
-/* Each begins an operation; plock_local_lease_step carries it out. PLOCK_OK; PLOCK_MISUSE where the lease is (not) held, or a span is out
- * of range; PLOCK_IN_USE where it is held and another operation is under way (plock/turn.h). */
-PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_local_terms *terms);
-PLOCK_MUST_USE plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep); /* the key stays taken for so long */
-PLOCK_MUST_USE plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl);
-PLOCK_MUST_USE plock_status plock_local_lease_downgrade(plock_local_lease *lease); /* from 'w' to 'r', letting no other 'w' in */
-PLOCK_MUST_USE plock_status plock_local_lease_leave(plock_local_lease *lease);     /* to whoever knows the owner: it ends by its time */
+/* Begins an operation; plock_lease_step carries it out. PLOCK_OK, or PLOCK_MISUSE if the lease is held or a span is out of range.
+ * Besides what plock/lease.h lists, it ends with PLOCK_STORE_FULL, PLOCK_SILENT (a process that is stopped is in the way),
+ * PLOCK_PROTOCOL (the file is damaged), PLOCK_DESCRIPTORS … */
+PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease, const plock_local_terms *terms);
 
-/* Takes over what this owner left by plock_local_lease_leave. It keeps its end where the terms' ttl is 0, and gets
+/* Takes over what this owner left by plock_lease_leave. It keeps its end where the terms' ttl is 0, and gets
  * another owner, a fresh token or the terms', and a greater fence: it can be adopted once. From now on it ends with this process; but its
  * at_least goes on to count: the ttl is no shorter than what is left of that, and the terms' at_least may lengthen it. Of the terms
  * max_hold, renews, automatic and watched count besides. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
-PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_local_lease *lease, const char *left, size_t length, const plock_local_terms *terms);
+PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_local_terms *terms);
 
 /* Releases what this owner holds, whoever acquired it. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
-PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_local_lease *lease, const char *owner, size_t length);
-
-/* Advances the operation. PLOCK_AGAIN: call again as *want says. PLOCK_OK: done. PLOCK_REFUSED: somebody else holds it, without patience.
- * PLOCK_TIMED_OUT: patience ended. PLOCK_NOT_OWNER: it is not ours any more. PLOCK_STORE_FULL, PLOCK_SILENT (a process that is stopped is
- * in the way), PLOCK_PROTOCOL (the file is damaged), PLOCK_DESCRIPTORS …: plock_local_lease_error has the words. */
-PLOCK_MUST_USE plock_status plock_local_lease_step(plock_local_lease *lease, plock_want *want);
-
-/* The operation under way, for plock_carry_on. */
-plock_operation plock_local_lease_operation(plock_local_lease *lease);
-
-/* For threads that share the lease (plock/turn.h). */
-plock_place_in_turn plock_local_lease_turn(plock_local_lease *lease);
-
-/* Gives up the operation under way; an acquire leaves nothing behind. */
-void plock_local_lease_cancel(plock_local_lease *lease);
-
-/* Releases what is held, in the background if need be, whatever is under way on it. keeps: as long as it was to be kept at least. */
-void plock_local_lease_let_go(plock_local_lease *lease, bool keeps);
-
-/* The operation under way ends by the deadline. */
-void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline);
+PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_lease *lease, const char *owner, size_t length);
 
 /* Acquires all, or nothing: one attempt. Their keys are different ones. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
-PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
+PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
                                                     plock_want *want, plock_error *error);
 
 /* Leaves what it holds to whoever releases it by its owner; it still ends with this process. Only what was acquired in one attempt and is
  * not watched. */
-void plock_local_lease_forget(plock_local_lease *lease);
-
-/* Frees it; what it holds is released, not so in a forked child. abandon: and that is told (plock/notice.h). NULL is allowed. */
-void plock_local_lease_free(plock_local_lease *lease);
-void plock_local_lease_abandon(plock_local_lease *lease);
-
-bool plock_local_lease_held(const plock_local_lease *lease); /* acquired here, and neither released nor left: its time may be over */
-bool plock_local_lease_valid(const plock_local_lease *lease);
-bool plock_local_lease_lost(const plock_local_lease *lease);
-bool plock_local_lease_contended(const plock_local_lease *lease);
-bool plock_local_lease_inherited(const plock_local_lease *lease);
-uint64_t plock_local_lease_id(const plock_local_lease *lease);
-const char *plock_local_lease_key(const plock_local_lease *lease, size_t *length);
-const char *plock_local_lease_owner(const plock_local_lease *lease, size_t *length);
-int64_t plock_local_lease_fence(const plock_local_lease *lease);
-plock_ns plock_local_lease_ttl(const plock_local_lease *lease);
-plock_ns plock_local_lease_waited(const plock_local_lease *lease);
-plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease);
-plock_ns plock_local_lease_valid_until(const plock_local_lease *lease);
-char plock_local_lease_mode(const plock_local_lease *lease); /* 0: alone */
-const plock_error *plock_local_lease_error(const plock_local_lease *lease);
+void plock_local_lease_forget(plock_lease *lease);
 
 /* Who is inside, or waits. */
 typedef struct plock_local_person {

@@ -4,9 +4,6 @@
 
 #include "plock/want.h"
 
-#define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND)          /* a shorter lease ends before it is of use */
-#define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a longer one is a mistake */
-
 typedef struct plock_operation {
     void *of;
     plock_status (*step)(void *of, plock_want *want); /* PLOCK_AGAIN with want, or how it ended */

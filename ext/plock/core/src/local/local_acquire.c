@@ -6,9 +6,7 @@
 #include "runtime/waker.h"
 
 plock_text plock__local_owner(const plock_local_lease *lease) {
-    size_t length;
-    const char *owner = plock_local_lease_owner(lease, &length);
-    return plock__text(owner, length);
+    return plock__text(lease->brought ? lease->brought : lease->token, lease->owner_length);
 }
 
 plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
@@ -21,13 +19,13 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
 
 /* What is renewed needs no end in time: it ends with its process, or where it was bounded. */
 plock_ns plock__local_lasts(const plock_local_lease *lease) {
-    if (!lease->terms.renews) return lease->ttl;
+    if (!lease->terms.renews) return lease->base.ttl;
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
 }
 
 plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
     const plock_local_terms *terms = &lease->terms;
-    *wish = (plock__local_wish){.ttl = lease->ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
+    *wish = (plock__local_wish){.ttl = lease->base.ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
                                 .watched = lease->care == PLOCK__WATCHED, .label = plock__text(terms->label, terms->label_length),
                                 .thread = (int64_t)plock__thread_number(), .lease = lease->care || terms->wait ? lease : NULL};
     return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
@@ -36,12 +34,12 @@ plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *w
 /* Reads what the claim says; it is ours. */
 void plock__local_date(plock_local_lease *lease, plock_ns now) {
     const plock__local_claim *claim = &lease->map->claims[lease->claim];
-    lease->held = true;
-    lease->fence = claim->fence;
+    lease->base.held = true;
+    lease->base.fence = claim->fence;
     const plock_ns until = atomic_load(&claim->until);
-    lease->acquired_at = lease->contended && until != PLOCK_NEVER ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least) : now;
-    plock__local_seen_until(lease, until, lease->acquired_at);
-    lease->waited = lease->acquired_at - lease->began_at;
+    lease->base.acquired_at = lease->base.contended && until != PLOCK_NEVER ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least) : now;
+    plock__local_seen_until(lease, until, lease->base.acquired_at);
+    lease->base.waited = lease->base.acquired_at - lease->began_at;
 }
 
 /* The claim that was just made. */
@@ -51,14 +49,14 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, false); /* what became of it is not known, or not wanted any more */
+    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, 0); /* what became of it is not known, or not wanted any more */
     plock__local_give_bell_back(lease);
     plock__local_dismiss(lease);
     return plock__local_finish_without(lease, status);
 }
 
 static plock_status refused(plock_local_lease *lease) {
-    return fail(lease, plock__fail_plainly(&lease->error, PLOCK_REFUSED));
+    return fail(lease, plock__fail_plainly(&lease->base.error, PLOCK_REFUSED));
 }
 
 static plock_status holds(plock_local_lease *lease) {
@@ -77,10 +75,10 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wish *wis
     }
     plock_status status = PLOCK_OK;
     const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wish->mode, wish->limit);
-    if (!admitted) lease->contended = true;
+    if (!admitted) lease->base.contended = true;
     if (!admitted && !waits) return PLOCK_REFUSED;
-    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->error);
-    if (!status) status = plock__local_claim_key(map, key, wish, !admitted, now, &made, &lease->error);
+    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->base.error);
+    if (!status) status = plock__local_claim_key(map, key, wish, !admitted, now, &made, &lease->base.error);
     if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wish, waits, now);
     if (status) return status;
     plock__local_has_claim(lease, made);
@@ -100,10 +98,10 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
 
 /* What somebody needs to wait: the attendant, and a bell of his own. */
 static plock_status prepare_to_wait(plock_local_lease *lease) {
-    const plock_status status = plock__local_attend(lease->map, &lease->error);
+    const plock_status status = plock__local_attend(lease->map, &lease->base.error);
     if (status || lease->bell) return status;
     plock_waker *bell = plock_waker_take();
-    if (!bell) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
+    if (!bell) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
     plock__enter();
     lease->bell = bell;
     plock__leave();
@@ -125,15 +123,15 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
     /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
-    const bool went_over = status == PLOCK_PROTOCOL && lease->contended;
+    const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, want)) return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wish_of(lease, &wish, room);
-    if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
-        status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
+        status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->base.error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         if (status) break;
         const plock_status answer = claim(lease, &wish, lease->bell, now);
@@ -142,7 +140,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
             lease->place = PLOCK__HOLDS;
         }
         if (answer == PLOCK_AGAIN) queue(lease, &outlook, now);
-        status = plock__local_leave(lease->map, &lease->error);
+        status = plock__local_leave(lease->map, &lease->base.error);
         if (status) break;
         if (answer == PLOCK_REFUSED) {
             if (!lease->terms.wait) return refused(lease);
@@ -161,7 +159,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
         status = answer;
     }
     status = plock__local_afresh(lease, status, want);
-    lease->held = false;
+    lease->base.held = false;
     if (status != PLOCK_AGAIN) return fail(lease, status);
     lease->doing = PLOCK__ASKS;
     return PLOCK_AGAIN;
@@ -186,8 +184,8 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
 static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->error);
-    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
+    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->base.error);
+    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
     if (status) return status;
     const bool let_in = plock__local_let_in(lease);
     const bool waits = plock__local_still(lease, PLOCK__WAITING);
@@ -196,20 +194,20 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_claim(map, lease->claim, now);
     }
-    status = plock__local_leave(map, &lease->error);
+    status = plock__local_leave(map, &lease->base.error);
     if (let_in && !status) plock__local_granted(lease);
     if (status || let_in) return status;
-    return plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
+    return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
 }
 
 /* Unless the native thread has done so. PLOCK_AGAIN: the section is taken. */
 static plock_status take(plock_local_lease *lease, plock_ns now, plock_want *want) {
     plock__local_map *map = lease->map;
     if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
-    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->base.error);
     if (status) return status;
     take_if_handed_over(lease, now);
-    return plock__local_leave(map, &lease->error);
+    return plock__local_leave(map, &lease->base.error);
 }
 
 /* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: what it was given is over, for
@@ -224,8 +222,8 @@ static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
     if (status) return plock__local_lost(map) ? PLOCK_NOT_OWNER : status;
     plock__local_date(lease, now);
     const plock_ns until = atomic_load(&map->claims[lease->claim].until);
-    lease->held = plock__local_still(lease, PLOCK__HELD) && now < until;
-    if (!lease->held) return PLOCK_NOT_OWNER;
+    lease->base.held = plock__local_still(lease, PLOCK__HELD) && now < until;
+    if (!lease->base.held) return PLOCK_NOT_OWNER;
     /* One that is watched from the first moment is known to the native thread by now. */
     if (lease->care != PLOCK__WATCHED) plock__local_has_turn(lease);
     if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
@@ -235,14 +233,14 @@ static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
 /* Whatever is left of his claim, in a file that is still in its place. */
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want *want) {
     plock__local_map *map = lease->map;
-    plock_status status = plock__local_check(map, now, &lease->error);
-    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->error);
+    plock_status status = plock__local_check(map, now, &lease->base.error);
+    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->base.error);
     if (status) return status;
     if (plock__local_has_place(lease)) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_claim(map, lease->claim, now);
     }
-    return plock__local_leave(map, &lease->error);
+    return plock__local_leave(map, &lease->base.error);
 }
 
 /* He asks as if he had just come, but for his patience; where the file is missing, in the one that is made anew. */
@@ -258,10 +256,10 @@ static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
 }
 
 static plock_status lost_place(plock_local_lease *lease) {
-    const plock_status loss = plock__local_loss_of(lease->map, &lease->error);
+    const plock_status loss = plock__local_loss_of(lease->map, &lease->base.error);
     if (loss) return loss;
     static const char WHY[] = "the place in line was lost: waiting was ended";
-    return plock__fail(&lease->error, PLOCK_DISCONNECTED, WHY);
+    return plock__fail(&lease->base.error, PLOCK_DISCONNECTED, WHY);
 }
 
 static bool is_there(const void *lease) {

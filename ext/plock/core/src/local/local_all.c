@@ -47,7 +47,7 @@ static plock_status take(const party *p, const plock__local_wish *wishes, plock_
     for (size_t i = 0; i < taken; i++) {
         plock_local_lease *lease = p->leases[i];
         if (status) {
-            lease->held = false;
+            lease->base.held = false;
             p->map->lease_of[lease->claim] = NULL;
             plock__local_end_claim(p->map, lease->claim, now);
         } else if (wishes[i].at_least) {
@@ -64,7 +64,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wish_of(p->leases[i], &wishes[i], rooms[i]);
         if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
-        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->error;
+        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->base.error;
     }
     return status;
 }
@@ -72,7 +72,7 @@ static plock_status prepare(const party *p, plock__local_wish *wishes, char room
 static void forget(const party *p) {
     for (size_t i = 0; i < p->count; i++) {
         plock_local_lease *lease = p->leases[i];
-        lease->held = false;
+        lease->base.held = false;
         plock__local_has_used(lease);
         lease->doing = PLOCK__IDLE;
     }
@@ -106,14 +106,16 @@ static plock_status acquire(party *p, size_t *refused, plock_want *want, plock_e
     return status;
 }
 
-plock_status plock_local_acquire_all(plock_local_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused, plock_want *want,
+plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count, const plock_local_terms *terms, size_t *refused, plock_want *want,
                                      plock_error *error) {
     plock_local_terms once = *terms;
     once.wait = 0;
     if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
+    plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
+    for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
     const plock_ns began_at = leases[0]->began_at; /* of the first time, where this is another one */
     for (size_t i = 0; i < count; i++) {
-        const plock_status status = plock_local_lease_acquire(leases[i], &once);
+        const plock_status status = plock_local_lease_acquire(bases[i], &once);
         if (status) return status;
         if (began_at) leases[i]->began_at = began_at;
     }

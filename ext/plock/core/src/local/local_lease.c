@@ -3,7 +3,6 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "runtime/notice.h"
 
 #include <string.h>
 
@@ -11,47 +10,39 @@
  * is not in memory only, the system writes its pages back from time to time, and has whoever touches one of them then wait. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
-/* Beyond those of leases on servers, so that a notice is never taken for another lease's; and still a small number for Ruby. */
-static const uint64_t FIRST_ID = UINT64_C(1) << 60;
+static const plock_lease_kind KIND;
 
-plock_status plock_local_lease_new(plock_local_lease **out, plock_local *store, const char *key, size_t length) {
-    static _Atomic uint64_t made;
+plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const char *key, size_t length) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
     plock_local_lease *lease = plock__allocate(sizeof *lease + length);
     if (!lease) return PLOCK_NO_MEMORY;
     memcpy(lease->key, key, length);
-    lease->key_length = length;
-    const plock_status status = plock__local_name_key(&lease->name, plock__text(lease->key, length));
+    lease->base = (plock_lease){.kind = &KIND, .key = plock__text(lease->key, length), .id = plock__lease_number(), .generation = plock__generation()};
+    const plock_status status = plock__local_name_key(&lease->name, lease->base.key);
     if (status) {
         plock__free(lease);
         return status;
     }
     if (lease->name.digested) lease->name.text.bytes = lease->name.digest;
-    lease->id = FIRST_ID + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
-    lease->generation = plock__generation();
     lease->references = 1;
     lease->store = store;
     plock__enter();
     store->references++;
     plock__leave();
-    *out = lease;
+    *out = &lease->base;
     return PLOCK_OK;
 }
 
 /* --- beginning --- */
 
-static bool is_ttl(plock_ns ttl) {
-    return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
-}
-
 static bool reasonable(const plock_local_terms *terms) {
-    return is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 && terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 &&
+    return plock__is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 && terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 &&
            terms->limit <= UINT16_MAX && terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
 }
 
 static bool own(const plock_local_lease *lease) {
-    return lease->generation == plock__generation();
+    return lease->base.generation == plock__generation();
 }
 
 static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing, plock_ns now) {
@@ -59,8 +50,7 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
     lease->began_at = now;
     lease->away_since = 0;
     lease->deadline = plock_after(now, SECTION_PATIENCE);
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
+    plock__lease_forget_error(&lease->base);
     return PLOCK_OK;
 }
 
@@ -99,24 +89,25 @@ static bool put_down(plock_local_lease *lease) {
 
 /* Lets go of what an earlier operation left. */
 static plock_status begin_afresh(plock_local_lease *lease, const plock_local_terms *terms, bool (*terms_are)(const plock_local_terms *)) {
-    if (lease->doing || lease->held || !terms_are(terms) || !put_down(lease)) return PLOCK_MISUSE;
+    if (lease->doing || lease->base.held || !terms_are(terms) || !put_down(lease)) return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
     if (!own(lease)) { /* they are of the parent's threads, and among what is the parent's */
-        lease->turns = NULL;
+        lease->base.turns = NULL;
         lease->later.listed = false;
     }
-    lease->generation = plock__generation();
+    lease->base.generation = plock__generation();
     lease->terms = *terms;
     lease->place = PLOCK__NOBODY;
-    lease->contended = false;
+    lease->base.contended = false;
     lease->mode = terms->mode;
-    lease->ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
+    lease->base.ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
     lease->care = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER : terms->renews || terms->watched ? PLOCK__WATCHED : PLOCK__UNWATCHED;
     return PLOCK_OK;
 }
 
-plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_local_terms *terms) {
+plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_terms *terms) {
+    plock_local_lease *lease = plock__local_lease(base);
     const plock_status status = begin_afresh(lease, terms, reasonable);
     if (status) return status;
     const plock_ns now = plock_now();
@@ -127,69 +118,81 @@ plock_status plock_local_lease_acquire(plock_local_lease *lease, const plock_loc
 }
 
 static bool adoptable(const plock_local_terms *terms) {
-    return (terms->ttl == 0 || is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
+    return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
 }
 
-plock_status plock_local_lease_adopt(plock_local_lease *lease, const char *left, size_t length, const plock_local_terms *terms) {
+plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_local_terms *terms) {
+    plock_local_lease *lease = plock__local_lease(base);
     plock_status status = begin_afresh(lease, terms, adoptable);
     if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
     if (status) return status;
     return begin(lease, PLOCK__ADOPTS, plock_now());
 }
 
-plock_status plock_local_lease_release_owned(plock_local_lease *lease, const char *owner, size_t length) {
-    if (lease->doing || lease->held) return PLOCK_MISUSE;
+plock_status plock_local_lease_release_owned(plock_lease *base, const char *owner, size_t length) {
+    plock_local_lease *lease = plock__local_lease(base);
+    if (lease->doing || lease->base.held) return PLOCK_MISUSE;
     const plock_status status = bring(lease, owner, length);
-    lease->generation = plock__generation();
+    lease->base.generation = plock__generation();
     return status ? status : begin(lease, PLOCK__RELEASES_OWNED, plock_now());
 }
 
-/* May an operation on what is held begin? */
-static plock_status free_to_begin(const plock_local_lease *lease) {
-    if (!lease->held || !own(lease)) return PLOCK_MISUSE;
-    return lease->doing ? PLOCK_IN_USE : PLOCK_OK;
+static bool busy(const plock_lease *base) {
+    return plock__known_local_lease(base)->doing != PLOCK__IDLE;
 }
 
-plock_status plock_local_lease_release(plock_local_lease *lease, plock_ns keep) {
-    const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : free_to_begin(lease);
+/* What is left of at_least. */
+static plock_ns left_to_keep(const plock_local_lease *lease) {
+    const plock_ns left = plock_after(lease->base.acquired_at, lease->terms.at_least) - plock_now();
+    return lease->terms.at_least && left > 0 ? left : 0;
+}
+
+static plock_status release(plock_lease *base, plock_ns keep) {
+    plock_local_lease *lease = plock__local_lease(base);
+    if (keep == PLOCK_KEEP_AT_LEAST) keep = left_to_keep(lease);
+    const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
     if (status) return status;
     if (lease->care) plock__local_dismiss(lease);
-    lease->held = false;
+    lease->base.held = false;
     lease->span = keep;
     return begin(lease, PLOCK__RELEASES, plock_now());
 }
 
-plock_status plock_local_lease_extend(plock_local_lease *lease, plock_ns ttl) {
-    const plock_status status = is_ttl(ttl) ? free_to_begin(lease) : PLOCK_MISUSE;
+static plock_status extend(plock_lease *base, plock_ns ttl) {
+    const plock_status status = plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
+    plock_local_lease *lease = plock__local_lease(base);
     lease->span = ttl;
     return begin(lease, PLOCK__EXTENDS, plock_now());
 }
 
-plock_status plock_local_lease_downgrade(plock_local_lease *lease) {
-    const plock_status status = lease->mode == 'w' ? free_to_begin(lease) : PLOCK_MISUSE;
+static plock_status downgrade(plock_lease *base) {
+    plock_local_lease *lease = plock__local_lease(base);
+    const plock_status status = lease->mode == 'w' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     return begin(lease, PLOCK__DOWNGRADES, plock_now());
 }
 
-plock_status plock_local_lease_leave(plock_local_lease *lease) {
-    const plock_status status = free_to_begin(lease);
+static plock_status leave(plock_lease *base) {
+    const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
+    plock_local_lease *lease = plock__local_lease(base);
     plock__local_dismiss(lease);
     return begin(lease, PLOCK__LEAVES, plock_now());
 }
 
-void plock_local_lease_hurry(plock_local_lease *lease, plock_ns deadline) {
+static void hurry(plock_lease *base, plock_ns deadline) {
+    plock_local_lease *lease = plock__local_lease(base);
     if (deadline < lease->deadline) lease->deadline = deadline;
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
 }
 
 /* --- its end --- */
 
-void plock__local_let_go(plock_local_lease *lease, bool keeps) {
+void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
-    lease->held = false;
+    lease->base.held = false;
     if (!map || !own(lease)) return;
     plock__local_dismiss(lease);
     const plock_ns now = plock_now();
@@ -198,7 +201,8 @@ void plock__local_let_go(plock_local_lease *lease, bool keeps) {
     if (status) return; /* or it has ended with the file */
     if (plock__local_has_place(lease)) {
         plock__local_claim *claim = &map->claims[lease->claim];
-        const plock_ns kept_until = keeps && plock__local_still(lease, PLOCK__HELD) ? claim->kept_until : 0;
+        const plock_ns until = keep == PLOCK_KEEP_AT_LEAST ? claim->kept_until : plock_after(now, keep);
+        const plock_ns kept_until = plock__local_still(lease, PLOCK__HELD) ? until : 0;
         map->lease_of[lease->claim] = NULL;
         if (kept_until > now) plock__local_keep(map, claim, kept_until);
         else plock__local_end_claim(map, lease->claim, now);
@@ -217,23 +221,20 @@ void plock__local_give_bell_back(plock_local_lease *lease) {
 
 static void give_up(plock_local_lease *lease) {
     const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE || lease->doing == PLOCK__RELEASES;
-    if (ends) plock__local_let_go(lease, false);
+    if (ends) plock__local_let_go(lease, 0);
     plock__local_give_bell_back(lease);
     lease->doing = PLOCK__IDLE;
-    if (!lease->held) plock__local_has_used(lease);
+    if (!lease->base.held) plock__local_has_used(lease);
 }
 
-void plock_local_lease_cancel(plock_local_lease *lease) {
-    plock__begin_step();
-    give_up(lease);
-    plock__end_step();
+static void cancel(plock_lease *base) {
+    give_up(plock__local_lease(base));
 }
 
-void plock_local_lease_free(plock_local_lease *lease) {
-    if (!lease) return;
-    plock__begin_step();
+static void free_lease(plock_lease *base) {
+    plock_local_lease *lease = plock__local_lease(base);
     if (lease->doing) give_up(lease);
-    if (lease->held) plock__local_let_go(lease, true);
+    if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
     if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
     const plock__local_unneeded unneeded = plock__local_end_use(lease);
@@ -241,66 +242,34 @@ void plock_local_lease_free(plock_local_lease *lease) {
     plock__leave();
     plock__local_let_maps_go(&unneeded);
     if (last) plock__local_lease_destroy(lease);
-    plock__end_step();
 }
 
-void plock_local_lease_forget(plock_local_lease *lease) {
+void plock_local_lease_forget(plock_lease *base) {
+    plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
-    if (!lease->held || !own(lease) || lease->care || lease->terms.wait) return; /* else the map refers to it */
+    if (!lease->base.held || !own(lease) || lease->care || lease->terms.wait) return; /* else the map refers to it */
     plock__begin_step();
     plock__enter();
     if (!map->pinned) map->references++;
     map->pinned = true;
     plock__leave();
-    lease->held = false;
+    lease->base.held = false;
     plock__local_has_used(lease);
     plock__end_step();
 }
 
-void plock_local_lease_abandon(plock_local_lease *lease) {
-    if (lease && plock_local_lease_valid(lease))
-        plock__notice_post(PLOCK_ABANDONED, lease->id, plock__text(lease->key, lease->key_length), lease->fence, 0);
-    plock_local_lease_free(lease);
-}
-
-void plock_local_lease_let_go(plock_local_lease *lease, bool keeps) {
-    if (!lease->held || !own(lease)) return;
-    plock__begin_step();
-    plock__local_let_go(lease, keeps);
+static void let_go(plock_lease *base, plock_ns keep) {
+    plock_local_lease *lease = plock__local_lease(base);
+    plock__local_let_go(lease, keep);
     if (!lease->doing) plock__local_has_used(lease);
-    plock__end_step();
 }
 
-static bool is_busy(const void *lease) {
-    const plock_local_lease *used = lease;
-    return used->doing && used->held && own(used);
+static plock_ns budget(const plock_lease *base, bool releases) {
+    (void)base, (void)releases;
+    return PLOCK_LOCAL_PATIENCE;
 }
 
-plock_place_in_turn plock_local_lease_turn(plock_local_lease *lease) {
-    return (plock_place_in_turn){.line = own(lease) ? &lease->turns : NULL, .lease = lease, .busy = is_busy};
-}
-
-static plock_status step_any(void *lease, plock_want *want) {
-    return plock_local_lease_step(lease, want);
-}
-
-static void cancel_any(void *lease) {
-    plock_local_lease_cancel(lease);
-}
-
-static void hurry_any(void *lease, plock_ns deadline) {
-    plock_local_lease_hurry(lease, deadline);
-}
-
-plock_operation plock_local_lease_operation(plock_local_lease *lease) {
-    return (plock_operation){.of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
-}
-
-/* --- what it knows --- */
-
-static bool held_here(const plock_local_lease *lease) {
-    return lease->held && own(lease);
-}
+/* --- what it says of itself without asking --- */
 
 /* Is the file there that its claim is in? */
 static bool stands(const plock_local_lease *lease) {
@@ -308,71 +277,36 @@ static bool stands(const plock_local_lease *lease) {
     return plock__local_check(lease->map, plock_now(), &ignored) == PLOCK_OK;
 }
 
-bool plock_local_lease_held(const plock_local_lease *lease) {
-    return held_here(lease);
-}
-
-bool plock_local_lease_inherited(const plock_local_lease *lease) {
-    return !own(lease);
-}
-
-bool plock_local_lease_valid(const plock_local_lease *lease) {
-    if (!held_here(lease) || !stands(lease)) return false;
+static bool valid(const plock_lease *base) {
+    const plock_local_lease *lease = plock__known_local_lease(base);
+    if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD); /* else it may have become another's in between */
 }
 
-bool plock_local_lease_lost(const plock_local_lease *lease) {
-    if (held_here(lease)) return !plock_local_lease_valid(lease);
+static bool is_lost(const plock_lease *base) {
+    if (plock_lease_held(base)) return !valid(base);
     plock__enter();
-    const bool lost = lease->place == PLOCK__LOST;
+    const bool lost = plock__known_local_lease(base)->place == PLOCK__LOST;
     plock__leave();
-    return lost && own(lease);
+    return lost && !plock_lease_inherited(base);
 }
 
-plock_ns plock_local_lease_valid_until(const plock_local_lease *lease) {
-    return atomic_load(&lease->valid_until);
+static plock_ns valid_until(const plock_lease *base) {
+    return atomic_load(&plock__known_local_lease(base)->valid_until);
 }
 
-bool plock_local_lease_contended(const plock_local_lease *lease) {
-    return lease->contended;
+static plock_text owner(const plock_lease *base) {
+    return plock__local_owner(plock__known_local_lease(base));
 }
 
-uint64_t plock_local_lease_id(const plock_local_lease *lease) {
-    return lease->id;
+static char mode(const plock_lease *base) {
+    return plock__known_local_lease(base)->mode;
 }
 
-const char *plock_local_lease_key(const plock_local_lease *lease, size_t *length) {
-    *length = lease->key_length;
-    return lease->key;
-}
-
-const char *plock_local_lease_owner(const plock_local_lease *lease, size_t *length) {
-    *length = lease->owner_length;
-    return lease->brought ? lease->brought : lease->token;
-}
-
-int64_t plock_local_lease_fence(const plock_local_lease *lease) {
-    return lease->fence;
-}
-
-plock_ns plock_local_lease_ttl(const plock_local_lease *lease) {
-    return lease->ttl;
-}
-
-plock_ns plock_local_lease_waited(const plock_local_lease *lease) {
-    return lease->waited;
-}
-
-plock_ns plock_local_lease_acquired_at(const plock_local_lease *lease) {
-    return lease->acquired_at;
-}
-
-char plock_local_lease_mode(const plock_local_lease *lease) {
-    return lease->mode;
-}
-
-const plock_error *plock_local_lease_error(const plock_local_lease *lease) {
-    return &lease->error;
-}
+static const plock_lease_kind KIND = {
+    .release = release, .extend = extend, .downgrade = downgrade, .leave = leave, .step = plock__local_step, .hurry = hurry, .cancel = cancel,
+    .let_go = let_go, .budget = budget, .free = free_lease, .busy = busy, .valid = valid, .lost = is_lost, .valid_until = valid_until,
+    .owner = owner, .value = owner, .mode = mode,
+};

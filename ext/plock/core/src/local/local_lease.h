@@ -3,9 +3,13 @@
 #define PLOCK__LOCAL_LEASE_H
 
 #include "local/local_line.h"
+#include "plock/local.h"
 #include "runtime/later.h"
+#include "runtime/lease.h"
 #include "runtime/nook.h"
 #include "runtime/worker.h"
+
+#include <stddef.h>
 
 /* A third of its time has passed when a lease is renewed. */
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
@@ -57,11 +61,10 @@ enum plock__local_duty {
 enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    plock_job job; /* watches what is held, and ends what nobody could end at once; first, so that both are one address */
+    plock_lease base; /* first, so that both are one address. The native thread reads its ttl, and writes it never */
+    plock_job job;    /* watches what is held, and ends what could not be ended at once */
     plock_local *store;
     plock__local_map *map; /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its users */
-    uint64_t id;
-    unsigned generation;
     uint32_t claim;
     uint64_t serial;
 
@@ -77,30 +80,41 @@ struct plock_local_lease {
     plock__nook nook;
     enum plock__local_care care;
     plock_later later;
-    plock_ns ttl, renew_at;
+    plock_ns renew_at;
 
     /* The program's. */
     enum plock__local_operation doing;
-    struct plock_place_in_turn *turns; /* who wants to use it next, in order (plock/turn.h) */
-    bool held, contended;
     char mode;
     plock_local_terms terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* there is no file to ask in; 0: there is */
     plock_ns span; /* new ttl, or how long the key is kept */
-    int64_t fence;
-    plock_ns acquired_at, waited;
     _Atomic plock_ns valid_until; /* as the program sees it: no later than the claim's end, and for one that is renewed no later than its ttl */
-    plock_error error;
     size_t owner_length;
     char *brought; /* NULL: the token */
     size_t left_length;
     char *left;    /* the owner whose lease is adopted */
     char token[PLOCK_TOKEN_LENGTH];
-    size_t key_length;
     plock__local_name name;
-    char key[];
+    char key[]; /* what base.key names */
 };
+
+static inline plock_local_lease *plock__local_lease(plock_lease *lease) {
+    return (plock_local_lease *)(void *)lease;
+}
+
+static inline const plock_local_lease *plock__known_local_lease(const plock_lease *lease) {
+    return (const plock_local_lease *)(const void *)lease;
+}
+
+static inline plock_local_lease *plock__local_lease_of_job(plock_job *job) {
+    return (plock_local_lease *)(void *)((char *)job - offsetof(plock_local_lease, job));
+}
+
+/* --- local_steps.c --- */
+
+/* Carries on what the program does with it, as plock_lease_step. */
+PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_want *want);
 
 /* --- local_store.c --- */
 
@@ -176,7 +190,7 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
 /* --- local_lease.c --- */
 
 /* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
-void plock__local_let_go(plock_local_lease *lease, bool keeps);
+void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
 void plock__local_give_bell_back(plock_local_lease *lease);
 
@@ -234,7 +248,7 @@ void plock__local_lease_destroy(plock_local_lease *lease);
 
 /* It was granted, extended or renewed at that moment, and its claim ends then. */
 static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {
-    const plock_ns renewed = plock_after(from, lease->ttl);
+    const plock_ns renewed = plock_after(from, lease->base.ttl);
     atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
 }
 

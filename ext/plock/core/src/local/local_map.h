@@ -7,6 +7,7 @@
 
 #include "local/local_layout.h"
 
+typedef struct plock_local_lease plock_local_lease;
 typedef struct plock__local_attendant plock__local_attendant;
 typedef struct plock__local_lookout plock__local_lookout;
 

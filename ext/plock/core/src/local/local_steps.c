@@ -68,7 +68,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     PLOCK__FAULT();
     give_span(held, lease->span, until);
     plock__enter();
-    lease->ttl = lease->span;
+    lease->base.ttl = lease->span;
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
     if (lease->duty) plock__worker_prod(&lease->job);
@@ -87,7 +87,7 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = &map->claims[lease->claim];
-    const plock_ns alone = plock_after(now, lease->ttl);
+    const plock_ns alone = plock_after(now, lease->base.ttl);
     const plock_ns until = alone > held->kept_until ? alone : held->kept_until;
     if (lease->terms.renews && until < atomic_load(&held->until)) atomic_store(&held->until, until);
     plock__local_outlives(map, atomic_load(&held->until));
@@ -97,7 +97,7 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     held->watched = 0;
     atomic_store(&held->process, 0);
     plock__local_seen_until(lease, atomic_load(&held->until), now);
-    lease->held = false;
+    lease->base.held = false;
 }
 
 /* In the section, which it leaves. The next waiter is called before the file's place is checked, for the check takes longer than the rest.
@@ -112,30 +112,30 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     else leave(lease, now);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
-    plock_status status = plock__local_leave(map, &lease->error);
+    plock_status status = plock__local_leave(map, &lease->base.error);
     plock__local_call(map, &calls);
-    if (!status) status = plock__local_check(map, now, &lease->error);
+    if (!status) status = plock__local_check(map, now, &lease->base.error);
     return status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER;
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_want *want) {
-    if (!lease->held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
+    if (!lease->base.held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->error);
-    if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->error);
+    plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->base.error);
+    if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
-    if (status && !plock__local_lost(map)) return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
+    if (status && !plock__local_lost(map)) return lease->base.held ? finish(lease, status) : plock__local_finish_without(lease, status);
     if (!status) status = change(lease, now);
     const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
     if (lost) {
         const bool leaves = lease->doing == PLOCK__LEAVES;
-        plock__local_has_lost(lease, lease->held && !leaves);
-        if (leaves) lease->held = false;
+        plock__local_has_lost(lease, lease->base.held && !leaves);
+        if (leaves) lease->base.held = false;
     }
     if (lost) status = PLOCK_NOT_OWNER;
-    return lease->held ? finish(lease, status) : plock__local_finish_without(lease, status);
+    return lease->base.held ? finish(lease, status) : plock__local_finish_without(lease, status);
 }
 
 /* --- by owner --- */
@@ -212,12 +212,12 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     PLOCK__FAULT();
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
     plock__local_has_claim(lease, number);
-    lease->held = true;
+    lease->base.held = true;
     lease->mode = held->mode;
-    lease->fence = held->fence;
+    lease->base.fence = held->fence;
     lease->place = PLOCK__HOLDS;
-    lease->ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
-    lease->acquired_at = now;
+    lease->base.ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
+    lease->base.acquired_at = now;
     plock__local_seen_until(lease, atomic_load(&held->until), now);
 }
 
@@ -230,10 +230,10 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
     if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
-    if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->error);
+    if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
-    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->error);
+    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     status = plock__local_afresh(lease, status, want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
@@ -242,11 +242,11 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     const bool found = number != PLOCK__LOCAL_NONE;
     if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
     else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
-    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->error), want);
+    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), want);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status || !found || !adopts) {
-        lease->held = false;
-        return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->error, PLOCK_NOT_OWNER));
+        lease->base.held = false;
+        return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->base.error, PLOCK_NOT_OWNER));
     }
     plock__local_has_begun(lease);
     return finish(lease, PLOCK_OK);
@@ -254,9 +254,10 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
 
 /* --- step --- */
 
-static plock_status step(plock_local_lease *lease, plock_want *want) {
+plock_status plock__local_step(plock_lease *base, plock_want *want) {
+    plock_local_lease *lease = plock__local_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
-    if (plock_local_lease_inherited(lease)) return finish(lease, plock__fail_plainly(&lease->error, PLOCK_FORKED));
+    if (plock_lease_inherited(&lease->base)) return finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_FORKED));
     switch (lease->doing) {
     case PLOCK__ASKS:
     case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, want);
@@ -264,11 +265,4 @@ static plock_status step(plock_local_lease *lease, plock_want *want) {
     case PLOCK__RELEASES_OWNED: return owner_step(lease, want);
     default: return held_step(lease, want);
     }
-}
-
-plock_status plock_local_lease_step(plock_local_lease *lease, plock_want *want) {
-    plock__begin_step();
-    const plock_status status = step(lease, want);
-    plock__end_step();
-    return status;
 }

@@ -132,7 +132,7 @@ static bool use_current(plock_local_lease *lease) {
 plock_status plock__local_use_for(plock_local_lease *lease) {
     plock__local_map *map = NULL;
     if (lease->map || use_current(lease)) return PLOCK_OK;
-    const plock_status status = plock__local_use(lease->store, &map, &lease->error);
+    const plock_status status = plock__local_use(lease->store, &map, &lease->base.error);
     if (!status) plock__local_uses(lease, map);
     else if (map) plock__local_release(map);
     return status;
@@ -191,7 +191,7 @@ bool plock__local_begins_afresh(const plock__local_map *map, plock_status status
 
 plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_want *want) {
     if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, want)) return status;
-    lease->held = false;
+    lease->base.held = false;
     if (!plock__local_start_over(lease)) want->deadline = plock_now() + PLOCK_MILLISECOND;
     return PLOCK_AGAIN;
 }

@@ -44,7 +44,7 @@ void plock__local_begin_watch(plock_local_lease *lease) {
 /* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only what the program sees. With the lock held.
  * Has it been renewed? */
 static bool renew(plock_local_lease *lease, plock_ns now) {
-    const plock_ns third = lease->ttl / PLOCK__RENEWALS_PER_TTL;
+    const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
     if (!lease->terms.renews || now < lease->renew_at) return false;
     plock__local_seen_until(lease, until_of(lease), now);
@@ -69,7 +69,7 @@ static bool lose(plock_local_lease *lease) {
 }
 
 static void tell(const plock_local_lease *lease) {
-    if (lease->care == PLOCK__WATCHED || lease->terms.watched) plock__notice_post(PLOCK_LOST, lease->id, plock__text("", 0), 0, 0);
+    if (lease->care == PLOCK__WATCHED || lease->terms.watched) plock__notice_post(PLOCK_LOST, lease->base.id, plock__text("", 0), 0, 0);
 }
 
 void plock__local_has_lost(plock_local_lease *lease, bool tells) {
@@ -92,7 +92,7 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
     if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
     plock__leave();
     if (lost) tell(lease);
-    if (renewed) plock__notice_post(PLOCK_RENEWED, lease->id, plock__text("", 0), 0, 0);
+    if (renewed) plock__notice_post(PLOCK_RENEWED, lease->base.id, plock__text("", 0), 0, 0);
     return watches ? PLOCK_AGAIN : PLOCK_OK;
 }
 
@@ -139,14 +139,14 @@ static void begin_watching(plock_later *later) {
 plock_status plock__local_enter_later(plock_local_lease *lease) {
     lease->later.keep = keep;
     lease->later.begin = begin_watching;
-    return plock__later_enter(&lease->later, &lease->error);
+    return plock__later_enter(&lease->later, &lease->base.error);
 }
 
 void plock__local_see_to_later(plock_local_lease *lease) {
     const plock_ns now = plock_now();
     plock__enter();
     plock__local_begin_watch(lease);
-    plock__later_by(&lease->later, plock__later_than(now, now + lease->ttl / PLOCK__RENEWALS_PER_TTL));
+    plock__later_by(&lease->later, plock__later_than(now, now + lease->base.ttl / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
@@ -177,7 +177,7 @@ static plock_status end(plock_local_lease *lease, plock_want *want) {
 }
 
 static plock_status step(plock_job *job, plock_want *want) {
-    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
     const bool to_end = ends(lease);
     plock__leave();
@@ -186,9 +186,9 @@ static plock_status step(plock_job *job, plock_want *want) {
 
 /* Is done, or no thread could be had for it. */
 static void put_down(plock_job *job) {
-    plock_local_lease *lease = (plock_local_lease *)(void *)job;
+    plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
-    const bool own = lease->generation == plock__generation();
+    const bool own = lease->base.generation == plock__generation();
     const bool again = own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
     if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
     if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
@@ -247,7 +247,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
 }
 
 void plock__local_dismiss(plock_local_lease *lease) {
-    if (lease->generation != plock__generation()) return;
+    if (lease->base.generation != plock__generation()) return;
     plock__enter();
     if (lease->map) stop(lease);
     plock__leave();

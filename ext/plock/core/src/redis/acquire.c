@@ -1,6 +1,6 @@
 /* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server; who is refused and has patience gets in
  * line (waiter.h) and rests there; after a failure there is a pause. */
-#include "redis/lease.h"
+#include "redis/redis_lease.h"
 
 #include "base/failure.h"
 #include "base/pause.h"
@@ -32,7 +32,7 @@ static uint64_t hash(plock_text key) {
 
 /* False: somebody of this process has asked for the same key, and not been answered. To ask beside him would bring nothing but one
  * more connection, and might overtake him; unless both can hold it. */
-static bool looks_first(plock_lease *lease) {
+static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
     _Atomic uint64_t *slot = &lease->store->looking[key >> 32 & (PLOCK__LOOKING_SLOTS - 1)];
@@ -41,18 +41,18 @@ static bool looks_first(plock_lease *lease) {
     return other != key;
 }
 
-static void stop_looking(plock_lease *lease) {
+static void stop_looking(plock_redis_lease *lease) {
     if (lease->looking) atomic_store(lease->looking, 0);
     lease->looking = NULL;
 }
 
 /* --- giving up --- */
 
-bool plock__acquire_asked(const plock_lease *lease) {
+bool plock__acquire_asked(const plock_redis_lease *lease) {
     return lease->phase == ASKING && plock__exchange_left(&lease->exchange);
 }
 
-void plock__acquire_give_up(plock_lease *lease, bool doubt, bool again) {
+void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
     const bool asked = plock__acquire_asked(lease);
     stop_looking(lease);
     const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true) : plock__lease_undo_request(lease);
@@ -69,7 +69,7 @@ void plock__acquire_give_up(plock_lease *lease, bool doubt, bool again) {
 
 /* When there has been no sign of the server for so long that a call which does not endure that
  * gives up. The first attempt has its time all the same. */
-static plock_ns gives_up_at(const plock_lease *lease) {
+static plock_ns gives_up_at(const plock_redis_lease *lease) {
     const plock_config *config = lease->store->config;
     const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
     if (lease->endures || !lease->unanswered_since) return PLOCK_NEVER;
@@ -80,27 +80,27 @@ static plock_ns gives_up_at(const plock_lease *lease) {
 }
 
 /* Why it failed, and after which time; a message that is too long loses its end. */
-static plock_status given_up(plock_lease *lease, plock_status status) {
+static plock_status given_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
-    const plock_error cause = lease->error;
-    return plock__fail(&lease->error, status, "%.200s (gave up after %g s: unavailable_timeout)",
+    const plock_error cause = lease->base.error;
+    return plock__fail(&lease->base.error, status, "%.200s (gave up after %g s: unavailable_timeout)",
                        cause.message, (double)span / (double)PLOCK_SECOND);
 }
 
 /* Where an earlier attempt has failed, its words still stand, and say more. */
-static plock_status fall_silent(plock_lease *lease) {
-    if (lease->outage) return lease->error.status = lease->outage;
-    return plock__fail(&lease->error, PLOCK_SILENT, "%.80s: %s",
+static plock_status fall_silent(plock_redis_lease *lease) {
+    if (lease->outage) return lease->base.error.status = lease->outage;
+    return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
                        plock_config_display(lease->store->config), plock_status_text(PLOCK_SILENT));
 }
 
-static void answered(plock_lease *lease) {
+static void answered(plock_redis_lease *lease) {
     lease->unanswered_since = 0;
     lease->outage = PLOCK_OK;
 }
 
 /* What is under way waits for the server. An attempt that has just begun gets a moment to end. */
-static bool waits_in_vain(const plock_lease *lease, plock_want *want) {
+static bool waits_in_vain(const plock_redis_lease *lease, plock_want *want) {
     plock_ns at = gives_up_at(lease);
     if (at == PLOCK_NEVER) return false;
     const plock_ns least = plock_after(lease->tried_at, LAST_ATTEMPT);
@@ -113,17 +113,17 @@ static bool waits_in_vain(const plock_lease *lease, plock_want *want) {
 
 /* A token that may have reached the server in a request without an answer is never used again: that request could still
  * be carried out after a release. */
-static plock_status renew_owner(plock_lease *lease) {
+static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
         const plock_status status = plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
-        return status ? plock__fail_plainly(&lease->error, status) : PLOCK_OK;
+        return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
     if (!lease->undoes) plock__owner_number(&lease->subject.owner); /* one for all attempts: any of them may be the one to undo */
     lease->undoes = true;
     return PLOCK_OK;
 }
 
-static void ask(plock_lease *lease, plock_ns now) {
+static void ask(plock_redis_lease *lease, plock_ns now) {
     const plock_request request = lease->waiter ? plock__waiter_request(lease->waiter)
                                                 : plock__acquire_request(&lease->subject, lease->new_ttl, lease->subject.owner.brought && lease->doubt);
     const plock_ns least = now + LAST_ATTEMPT;
@@ -134,44 +134,44 @@ static void ask(plock_lease *lease, plock_ns now) {
 }
 
 /* Gets in line, where that is how to get it. */
-static plock_status join(plock_lease *lease, const plock_place *place, bool follows, bool *asks) {
+static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows, bool *asks) {
     const plock_wish wish = {.subject = &lease->subject, .ttl = lease->new_ttl, .ticket = lease->ticket, .shares = lease->shares,
                              .watch = lease->watch, .renewed_for = lease->max_hold, .follows = follows};
-    return plock__waiter_join(&lease->waiter, lease->store, &wish, place, asks, &lease->error);
+    return plock__waiter_join(&lease->waiter, lease->store, &wish, place, asks, &lease->base.error);
 }
 
-plock_status plock__acquire_prepare(plock_lease *lease) {
+plock_status plock__acquire_prepare(plock_redis_lease *lease) {
     const plock_status status = plock__lease_prepare_watch(lease);
     return status ? status : renew_owner(lease);
 }
 
-static plock_status attempt(plock_lease *lease, plock_ns now) {
+static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     bool asks = true;
     plock_status status = plock__acquire_prepare(lease);
     if (!status && lease->patient) status = join(lease, NULL, false, &asks);
     if (!status && lease->patient && !lease->waiter && !looks_first(lease)) status = join(lease, NULL, true, &asks);
     if (status) return status;
-    lease->error.status = PLOCK_OK;
+    lease->base.error.status = PLOCK_OK;
     lease->phase = RESTING;
     if (asks) ask(lease, now);
-    else lease->contended = true;
+    else lease->base.contended = true;
     return PLOCK_AGAIN;
 }
 
 /* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
-static bool is_over(const plock_lease *lease, const plock_grant *grant, plock_ns now) {
+static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
     return lost || (now >= plock__reliable(grant->asked_at, lease->new_ttl) && now >= renewed);
 }
 
-plock_status plock__acquire_granted(plock_lease *lease, const plock_grant *grant) {
+plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant *grant) {
     const plock_ns now = plock_now();
-    if (is_over(lease, grant, now)) return plock__fail(&lease->error, PLOCK_SILENT, "the answer came when the lease was over");
-    lease->fence = grant->fence;
-    lease->acquired_at = grant->asked_at;
-    lease->waited = now - lease->began_at;
-    lease->held = true;
+    if (is_over(lease, grant, now)) return plock__fail(&lease->base.error, PLOCK_SILENT, "the answer came when the lease was over");
+    lease->base.fence = grant->fence;
+    lease->base.acquired_at = grant->asked_at;
+    lease->base.waited = now - lease->began_at;
+    lease->base.held = true;
     lease->undoes = false;
     plock__lease_date(lease, grant->asked_at, now);
     plock__lease_start_watch(lease);
@@ -182,13 +182,13 @@ plock_status plock__acquire_granted(plock_lease *lease, const plock_grant *grant
 
 /* The server went away while it rested: when it is known to have owed an answer, else from now
  * on. */
-static plock_ns unanswered_in_line(const plock_lease *lease, plock_ns now) {
+static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now) {
     const plock_ns since = lease->waiter ? plock__waiter_unanswered_since(lease->waiter) : 0;
     return since ? since : now;
 }
 
 /* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after a pause, or the end. */
-static plock_status failed(plock_lease *lease, plock_status status) {
+static plock_status failed(plock_redis_lease *lease, plock_status status) {
     const bool doubt = lease->phase == ASKING && plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
@@ -206,7 +206,7 @@ static plock_status failed(plock_lease *lease, plock_status status) {
     }
     const bool late = now >= lease->patience_ends;
     /* The server had refused it, and is well: what was missing at last was a connection to ask again on. */
-    if (late && status == PLOCK_SATURATED && lease->patient && lease->contended) return plock__lease_finish(lease, plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT));
+    if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended) return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late) return plock__lease_finish(lease, status);
     const plock_ns at = gives_up_at(lease);
     lease->outage = plock_status_unreachable(status) ? status : PLOCK_OK;
@@ -217,13 +217,13 @@ static plock_status failed(plock_lease *lease, plock_status status) {
     return PLOCK_TRY_FAILED;
 }
 
-static plock_status end_of_patience(plock_lease *lease, plock_status status) {
+static plock_status end_of_patience(plock_redis_lease *lease, plock_status status) {
     plock__acquire_give_up(lease, false, false);
     return plock__lease_finish(lease, status);
 }
 
 /* In a moment; at once where there is nothing to wait for. */
-static plock_status part(plock_lease *lease, plock_ns now) {
+static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
     if (!lease->waiter || !plock__waiter_part(lease->waiter, asked)) return end_of_patience(lease, PLOCK_TIMED_OUT);
@@ -233,22 +233,22 @@ static plock_status part(plock_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-static plock_status part_step(plock_lease *lease, plock_want *want) {
+static plock_status part_step(plock_redis_lease *lease, plock_want *want) {
     const plock_status status = plock__waiter_parting(lease->waiter, want);
     want->deadline = lease->resume_at;
     lease->waits = status == PLOCK_AGAIN && plock_now() < lease->resume_at;
     return lease->waits ? PLOCK_AGAIN : end_of_patience(lease, PLOCK_TIMED_OUT);
 }
 
-static plock_status refused(plock_lease *lease, const plock_place *place) {
+static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
     if (!place->free_in && !lease->waiter && now < lease->deadline) { /* nobody has refused it yet */
         ask(lease, now);
         return PLOCK_AGAIN;
     }
-    lease->contended = true;
+    lease->base.contended = true;
     if (now >= lease->patience_ends) {
-        (void)plock__fail_plainly(&lease->error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED);
+        (void)plock__fail_plainly(&lease->base.error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED);
         if (lease->patient) return part(lease, now);
         plock__lease_drop_watch(lease);
         return end_of_patience(lease, PLOCK_REFUSED);
@@ -266,9 +266,9 @@ static plock_status refused(plock_lease *lease, const plock_place *place) {
     return PLOCK_AGAIN;
 }
 
-static plock_status listen_for_answer(plock_lease *lease, plock_want *want) {
+static plock_status listen_for_answer(plock_redis_lease *lease, plock_want *want) {
     const plock_value *answer;
-    plock_status status = plock__exchange_step(&lease->exchange, &answer, want, &lease->error);
+    plock_status status = plock__exchange_step(&lease->exchange, &answer, want, &lease->base.error);
     const bool asks = lease->exchange.state != PLOCK__TAKING; /* else it waits for a connection */
     if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, want)) status = fall_silent(lease);
     lease->waits = status == PLOCK_AGAIN;
@@ -276,7 +276,7 @@ static plock_status listen_for_answer(plock_lease *lease, plock_want *want) {
     plock_grant grant = {.asked_at = lease->exchange.left_at};
     plock_place place = {.ticket = lease->ticket, .free_in = PLOCK_NEVER};
     if (!status) answered(lease);
-    if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->error);
+    if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->base.error);
     if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&lease->exchange);
     if (status == PLOCK_OK) stop_looking(lease);
     if (status == PLOCK_OK) status = plock__acquire_granted(lease, &grant);
@@ -284,25 +284,25 @@ static plock_status listen_for_answer(plock_lease *lease, plock_want *want) {
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
-static plock_status out_of_patience(plock_lease *lease) {
+static plock_status out_of_patience(plock_redis_lease *lease) {
     const plock_ns span = lease->store->config->attempt_timeout;
     const bool unanswered = lease->phase == RESTING && plock__waiter_unanswered(lease->waiter, span);
     if (unanswered) (void)fall_silent(lease);
-    if (!lease->error.status) (void)plock__fail_plainly(&lease->error, PLOCK_TIMED_OUT);
+    if (!lease->base.error.status) (void)plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (!unanswered) return part(lease, plock_now());
     plock__lease_drop_watch(lease);
     return end_of_patience(lease, PLOCK_TIMED_OUT);
 }
 
 /* Has its place in line waited for the server for so long that it gives up? */
-static bool rests_in_vain(plock_lease *lease, plock_want *want) {
+static bool rests_in_vain(plock_redis_lease *lease, plock_want *want) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
     if (!since) answered(lease);
     else if (!lease->unanswered_since || plock__waiter_known(lease->waiter)) lease->unanswered_since = since;
     return waits_in_vain(lease, want);
 }
 
-static plock_status rest(plock_lease *lease, plock_want *want) {
+static plock_status rest(plock_redis_lease *lease, plock_want *want) {
     plock_grant grant;
     plock_error error;
     plock_status status = plock__waiter_look(lease->waiter, &grant, want, &error);
@@ -313,12 +313,12 @@ static plock_status rest(plock_lease *lease, plock_want *want) {
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }
     if (!status) answered(lease);
-    if (status) lease->error = error;
+    if (status) lease->base.error = error;
     else status = plock__acquire_granted(lease, &grant);
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
-static plock_status pause_step(plock_lease *lease, plock_want *want) {
+static plock_status pause_step(plock_redis_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     *want = (plock_want){.fd = -1, .deadline = lease->resume_at < lease->patience_ends ? lease->resume_at : lease->patience_ends};
     lease->waits = now < want->deadline;
@@ -328,7 +328,7 @@ static plock_status pause_step(plock_lease *lease, plock_want *want) {
     return PLOCK_AGAIN;
 }
 
-plock_status plock__acquire_step(plock_lease *lease, plock_want *want) {
+plock_status plock__acquire_step(plock_redis_lease *lease, plock_want *want) {
     plock_status status;
     lease->waits = false;
     do {

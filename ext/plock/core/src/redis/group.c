@@ -3,7 +3,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "redis/lease.h"
+#include "redis/redis_lease.h"
 
 #include <string.h>
 
@@ -31,16 +31,18 @@ struct plock_group {
     bool hurried;                             /* the release has less time than it would take by itself */
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
     plock_text *texts; /* of the request under way, behind the leases */
-    plock_lease *leases[];
+    plock_redis_lease *leases[];
 };
 
 /* --- life --- */
 
-plock_status plock_group_new(plock_group **out, plock_lease *const *leases, size_t count) {
+plock_status plock_group_new(plock_group **out, plock_lease *const *bases, size_t count) {
+    plock_redis_lease *leases[PLOCK_GROUP_MAX];
     *out = NULL;
     if (count == 0 || count > PLOCK_GROUP_MAX) return PLOCK_MISUSE;
+    for (size_t i = 0; i < count; i++) leases[i] = plock__redis_lease(bases[i]);
     for (size_t i = 0; i < count; i++)
-        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || (leases[i]->held && leases[i]->subject.owner.brought))
+        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || (leases[i]->base.held && leases[i]->subject.owner.brought))
             return PLOCK_MISUSE;
     plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases + PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
     if (!group) return PLOCK_NO_MEMORY;
@@ -58,8 +60,8 @@ static plock_status finish(plock_group *group, plock_status status) {
 }
 
 /* Of an owner who was named (plock_lease_own): it is released by that name, whoever acquired it. */
-static bool is_named(const plock_lease *lease) {
-    return !lease->held && lease->subject.owner.brought;
+static bool is_named(const plock_redis_lease *lease) {
+    return !lease->base.held && lease->subject.owner.brought;
 }
 
 /* --- acquiring --- */
@@ -75,7 +77,7 @@ static void give_back(plock_group *group, bool doubt) {
     const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, texts);
     plock__exchange_cancel(&group->exchange, &undo);
     for (size_t i = 0; i < group->count; i++) {
-        plock_lease *lease = group->leases[i];
+        plock_redis_lease *lease = group->leases[i];
         if (doubt) (void)plock__lease_release_in_background(lease, false);
         plock__lease_drop_watch(lease);
     }
@@ -92,7 +94,7 @@ plock_status plock_group_acquire(plock_group *group, const plock_patience *patie
     plock_patience once = *patience;
     once.wait = 0;
     for (size_t i = 0; i < group->count; i++) {
-        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(group->leases[i], &once);
+        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(&group->leases[i]->base, &once);
         if (!status) continue;
         while (i-- > 0) (void)plock__lease_finish(group->leases[i], status);
         return status;
@@ -109,7 +111,7 @@ static plock_status attempt(plock_group *group) {
     for (size_t i = 0; i < group->count; i++) {
         const plock_status status = plock__acquire_prepare(group->leases[i]);
         if (!status) continue;
-        group->error = group->leases[i]->error;
+        group->error = group->leases[i]->base.error;
         return status;
     }
     const plock_request request = plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
@@ -130,9 +132,9 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
     for (size_t i = 0; i < group->count; i++) {
         const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
         if (!status) continue;
-        group->error = group->leases[i]->error;
+        group->error = group->leases[i]->base.error;
         while (i-- > 0) { /* to be given back with the others */
-            group->leases[i]->held = false;
+            group->leases[i]->base.held = false;
             group->leases[i]->doing = ACQUIRING;
         }
         return status;
@@ -144,7 +146,7 @@ static plock_status refused(plock_group *group, const plock_value *answer) {
     group->free_ones = (size_t)answer->integer;
     plock__exchange_finish(&group->exchange);
     give_back(group, false);
-    group->leases[group->free_ones]->contended = true;
+    group->leases[group->free_ones]->base.contended = true;
     return plock__fail_plainly(&group->error, PLOCK_REFUSED);
 }
 
@@ -201,19 +203,19 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     if (group->doing) return PLOCK_MISUSE;
     group->releasing = 0;
     for (size_t i = 0; i < group->count; i++) {
-        plock_lease *lease = group->leases[i];
+        plock_redis_lease *lease = group->leases[i];
         group->released[i] = false;
-        group->passed_over[i] = !is_named(lease) && (!lease->held || plock_lease_inherited(lease));
+        group->passed_over[i] = !is_named(lease) && (!lease->base.held || plock_lease_inherited(&lease->base));
         if (group->passed_over[i]) continue;
-        if (lease->doing) return lease->held ? PLOCK_IN_USE : PLOCK_MISUSE;
+        if (lease->doing) return lease->base.held ? PLOCK_IN_USE : PLOCK_MISUSE;
         group->subjects[group->releasing] = &lease->subject;
         group->places[group->releasing++] = i;
     }
     if (!group->releasing) return PLOCK_MISUSE;
     for (size_t i = 0; i < group->releasing; i++) {
-        plock_lease *lease = group->leases[group->places[i]];
+        plock_redis_lease *lease = group->leases[group->places[i]];
         if (is_named(lease)) lease->undoes = false;
-        lease->held = false;
+        lease->base.held = false;
         lease->taken_until = keep > 0 ? plock_after(plock_now(), keep) : 0;
         plock__lease_drop_watch(lease);
     }

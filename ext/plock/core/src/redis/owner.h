@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "net/config.h"
 #include "plock/digest.h"
-#include "plock/lease.h"
+#include "plock/redis.h"
 
 enum {
     PLOCK__MARSHAL_MAX = 48,

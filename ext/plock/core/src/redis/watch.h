@@ -4,7 +4,7 @@
 #define PLOCK__WATCH_H
 
 #include "base/process.h"
-#include "plock/lease.h"
+#include "plock/redis.h"
 #include "redis/errand.h"
 #include "redis/waiter.h"
 #include "runtime/later.h"

@@ -1,4 +1,4 @@
-#include "redis/lease.h"
+#include "redis/redis_lease.h"
 
 #include "base/failure.h"
 #include "base/memory.h"
@@ -6,33 +6,33 @@
 #include "base/term.h"
 #include "runtime/notice.h"
 
-#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 /* --- dates and watch --- */
 
-void plock__lease_date(plock_lease *lease, plock_ns asked_at, plock_ns now) {
-    lease->ttl = lease->new_ttl;
-    lease->valid_until = plock__reliable(asked_at, lease->ttl);
-    lease->gone_by = now + lease->ttl;
+void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now) {
+    lease->base.ttl = lease->new_ttl;
+    lease->valid_until = plock__reliable(asked_at, lease->base.ttl);
+    lease->gone_by = now + lease->base.ttl;
 }
 
-plock_status plock__lease_prepare_watch(plock_lease *lease) {
+plock_status plock__lease_prepare_watch(plock_redis_lease *lease) {
     if (!lease->watched || lease->watch) return PLOCK_OK;
-    const plock_watching wanted = {.id = lease->id, .renews = lease->renews, .told = lease->told, .automatic = lease->automatic};
+    const plock_watching wanted = {.id = lease->base.id, .renews = lease->renews, .told = lease->told, .automatic = lease->automatic};
     lease->watch = plock__watch_new(lease->store, &lease->subject, &wanted);
-    if (!lease->watch) return plock__fail_plainly(&lease->error, PLOCK_NO_MEMORY);
-    const plock_status status = plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->error);
+    if (!lease->watch) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
+    const plock_status status = plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
     if (!lease->automatic) lease->subject.owner.channel = plock__text(lease->watch->channel, sizeof lease->watch->channel);
     return status;
 }
 
-void plock__lease_start_watch(plock_lease *lease) {
+void plock__lease_start_watch(plock_redis_lease *lease) {
     if (lease->watch)
-        plock__watch_start(lease->watch, &lease->subject, lease->ttl, lease->valid_until, plock_after(lease->acquired_at, lease->max_hold));
+        plock__watch_start(lease->watch, &lease->subject, lease->base.ttl, lease->valid_until, plock_after(lease->base.acquired_at, lease->max_hold));
 }
 
-void plock__lease_drop_watch(plock_lease *lease) {
+void plock__lease_drop_watch(plock_redis_lease *lease) {
     if (!lease->watch) return;
     plock__watch_end(lease->watch);
     plock__watch_release(lease->watch);
@@ -42,21 +42,27 @@ void plock__lease_drop_watch(plock_lease *lease) {
 
 /* --- life --- */
 
+static const plock_lease_kind KIND;
+
+static plock_redis_lease *make(plock_store *store, plock_text key) {
+    plock_redis_lease *lease = plock__allocate(sizeof *lease + plock__names_room(key.length));
+    if (!lease) return NULL;
+    plock__subject_name(&lease->subject, lease->names, key, store->config->fence_ttl);
+    lease->base = (plock_lease){.kind = &KIND, .key = lease->subject.key, .id = plock__lease_number(), .generation = plock__generation()};
+    lease->store = plock__store_retain(store);
+    return lease;
+}
+
 plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key, size_t length) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
-    plock_lease *lease = plock__allocate(sizeof *lease + plock__names_room(length));
+    plock_redis_lease *lease = make(store, plock__text(key, length));
     if (!lease) return PLOCK_NO_MEMORY;
-    plock__subject_name(&lease->subject, lease->names, plock__text(key, length), store->config->fence_ttl);
-    static atomic_ulong last_id;
-    lease->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
-    lease->store = plock__store_retain(store);
-    lease->generation = plock__generation();
-    *out = lease;
+    *out = &lease->base;
     return PLOCK_OK;
 }
 
-static void destroy(plock_lease *lease) {
+static void destroy(plock_redis_lease *lease) {
     plock__lease_drop_watch(lease);
     plock__store_release(lease->store);
     plock__owner_clear(&lease->subject.owner);
@@ -64,28 +70,28 @@ static void destroy(plock_lease *lease) {
     plock__free(lease);
 }
 
-plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length) {
-    return lease->doing || lease->held ? PLOCK_MISUSE : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
+plock_status plock_lease_own(plock_lease *base, const char *owner, size_t length) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    return lease->doing || lease->base.held ? PLOCK_MISUSE : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
 }
 
-plock_request plock__lease_undo_request(plock_lease *lease) {
+plock_request plock__lease_undo_request(plock_redis_lease *lease) {
     return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject, plock__store_window(lease->store, lease->shares), 0);
 }
 
 /* An operation begins: what went wrong in an earlier one is forgotten. */
-static void begin(plock_lease *lease, enum plock__operation doing) {
+static void begin(plock_redis_lease *lease, enum plock__operation doing) {
     lease->doing = doing;
-    lease->error.status = PLOCK_OK;
-    *lease->error.message = 0;
+    plock__lease_forget_error(&lease->base);
 }
 
-static plock_request release_request(plock_lease *lease, plock_ns now) {
+static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
     if (lease->taken_until <= now) return plock__lease_undo_request(lease);
     const plock_ns window = plock__store_window(lease->store, lease->shares);
     return plock__release_request(&lease->subject, window, lease->taken_until - now);
 }
 
-static void begin_release(plock_lease *lease, plock_ns now) {
+static void begin_release(plock_redis_lease *lease, plock_ns now) {
     const plock_request request = release_request(lease, now);
     begin(lease, RELEASING);
     plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
@@ -93,25 +99,29 @@ static void begin_release(plock_lease *lease, plock_ns now) {
 
 /* --- a release in the background --- */
 
+static plock_redis_lease *lease_of(plock_debt *debt) {
+    return (plock_redis_lease *)(void *)((char *)debt - offsetof(plock_redis_lease, debt));
+}
+
 static plock_request owed_request(plock_debt *debt, plock_ns now) {
-    return release_request((plock_lease *)(void *)debt, now);
+    return release_request(lease_of(debt), now);
 }
 
 static void settle(plock_debt *debt, plock_status status) {
-    plock_lease *lease = (plock_lease *)(void *)debt;
+    plock_redis_lease *lease = lease_of(debt);
     const bool failed = status && status != PLOCK_NOT_OWNER && status != PLOCK_FORKED;
     if (failed && lease->tells)
-        plock__notice_post(PLOCK_UNRELEASED, lease->id, lease->subject.key, lease->fence, 0);
+        plock__notice_post(PLOCK_UNRELEASED, lease->base.id, lease->base.key, lease->base.fence, 0);
     destroy(lease);
 }
 
 /* No request that extends it leaves any more, so the server lets go of it within one ttl. */
-static plock_ns time_to_release(const plock_lease *lease) {
+static plock_ns time_to_release(const plock_redis_lease *lease) {
     if (lease->subject.owner.brought && !lease->undoes) return lease->store->config->release_timeout;
-    return lease->ttl > lease->new_ttl ? lease->ttl : lease->new_ttl;
+    return lease->base.ttl > lease->new_ttl ? lease->base.ttl : lease->new_ttl;
 }
 
-static void hand_over(plock_lease *lease) {
+static void hand_over(plock_redis_lease *lease) {
     plock__errand_cancel(&lease->errand);
     lease->debt.request = owed_request;
     lease->debt.settle = settle;
@@ -119,14 +129,13 @@ static void hand_over(plock_lease *lease) {
     plock__debt_submit(lease->store, &lease->debt);
 }
 
-bool plock__lease_release_in_background(const plock_lease *lease, bool tells) {
-    const plock_text key = lease->subject.key;
-    plock_lease *copy;
-    if (plock_lease_new(&copy, lease->store, key.bytes, key.length)) return false;
+bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells) {
+    plock_redis_lease *copy = make(lease->store, lease->base.key);
+    if (!copy) return false;
     copy->undoes = lease->undoes;
     copy->shares = lease->shares;
-    copy->fence = lease->fence;
-    copy->ttl = lease->ttl;
+    copy->base.fence = lease->base.fence;
+    copy->base.ttl = lease->base.ttl;
     copy->new_ttl = lease->new_ttl;
     copy->taken_until = lease->taken_until;
     copy->tells = tells;
@@ -136,97 +145,93 @@ bool plock__lease_release_in_background(const plock_lease *lease, bool tells) {
     return copied;
 }
 
-bool plock__lease_carries_on(const plock_lease *lease, plock_status status) {
-    return !lease->subject.owner.brought && plock_status_retries(status) && lease->generation == plock__generation();
+bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status) {
+    return !lease->subject.owner.brought && plock_status_retries(status) && lease->base.generation == plock__generation();
 }
 
 /* --- giving up --- */
 
 /* An adoption ends without our knowing whether the server has carried it out. Nothing else knows the fresh token, so what it may have
  * got is given back. An owner that was named is known to others: they can adopt it. */
-static void give_adopted_back(plock_lease *lease) {
+static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }
 
 /* Behind the adoption, should the server come to it later. */
 static bool undo_adoption(void *adopting, plock_request *undo) {
-    plock_lease *lease = adopting;
+    plock_redis_lease *lease = adopting;
     if (lease->subject.owner.brought) return false;
     *undo = plock__lease_undo_request(lease);
     return true;
 }
 
-static void give_up_adopting(plock_lease *lease) {
+static void give_up_adopting(plock_redis_lease *lease) {
     const bool doubt = plock__errand_in_doubt(&lease->errand);
     plock__errand_cancel(&lease->errand);
     if (doubt) give_adopted_back(lease);
 }
 
-static bool shortens(const plock_lease *lease) {
-    return lease->new_ttl < lease->ttl;
+static bool shortens(const plock_redis_lease *lease) {
+    return lease->new_ttl < lease->base.ttl;
 }
 
 /* The server may come to it after another extension has been answered, which it would cut short. So the old time comes behind it. */
 static bool undo_extension(void *extending, plock_request *undo) {
-    plock_lease *lease = extending;
+    plock_redis_lease *lease = extending;
     if (!shortens(lease)) return false;
-    *undo = plock__renew_request(&lease->subject, lease->ttl, plock__text("", 0));
+    *undo = plock__renew_request(&lease->subject, lease->base.ttl, plock__text("", 0));
     return true;
 }
 
 /* From now on it may be shorter, answered or not. */
 static void shorten(void *extending, plock_ns at) {
-    plock_lease *lease = extending;
+    plock_redis_lease *lease = extending;
     const plock_ns until = plock__reliable(at, lease->new_ttl);
     if (lease->valid_until > until) lease->valid_until = until;
     if (lease->watch) plock__watch_pause(lease->watch, until);
 }
 
 /* An extension ends without success: the server may have carried it out, or may yet. */
-static void doubt_extension(plock_lease *lease, bool doubt) {
-    const plock_ns by = plock_now() + (shortens(lease) ? lease->ttl : lease->new_ttl);
+static void doubt_extension(plock_redis_lease *lease, bool doubt) {
+    const plock_ns by = plock_now() + (shortens(lease) ? lease->base.ttl : lease->new_ttl);
     if (doubt && lease->gone_by < by) lease->gone_by = by;
     if (lease->watch) plock__watch_resume_as_it_was(lease->watch, doubt ? lease->new_ttl : PLOCK_NEVER);
 }
 
-static void give_up(plock_lease *lease) {
-    const bool own = lease->generation == plock__generation(), left = plock__acquire_asked(lease);
+static void give_up(plock_redis_lease *lease) {
+    const bool own = lease->base.generation == plock__generation(), left = plock__acquire_asked(lease);
     if (lease->doing == ADOPTING && own) give_up_adopting(lease);
     const bool earlier = lease->subject.owner.brought && lease->doubt;
     if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && (left || earlier), false);
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
     if (lease->doing == EXTENDING) doubt_extension(lease, plock__errand_in_doubt(&lease->errand));
-    if (!lease->held) plock__lease_drop_watch(lease); /* of what is not to be had */
+    if (!lease->base.held) plock__lease_drop_watch(lease); /* of what is not to be had */
     plock__errand_cancel(&lease->errand);
     lease->doing = NOTHING;
 }
 
-void plock_lease_cancel(plock_lease *lease) {
-    plock__begin_step();
-    give_up(lease);
-    plock__end_step();
+static void cancel(plock_lease *base) {
+    give_up(plock__redis_lease(base));
 }
 
-void plock_lease_free(plock_lease *lease) {
-    if (!lease) return;
-    plock__begin_step();
+static void free_lease(plock_lease *base) {
+    plock_redis_lease *lease = plock__redis_lease(base);
     const bool releasing = lease->doing == RELEASING; /* the same lease goes on with it */
     if (!releasing) give_up(lease);
-    const bool owes = releasing || (lease->held && (lease->watch || plock_now() < lease->gone_by));
+    const bool owes = releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
     plock__lease_drop_watch(lease);
-    if (owes && lease->generation == plock__generation()) {
+    if (owes && lease->base.generation == plock__generation()) {
         hand_over(lease);
     } else {
         plock__errand_cancel(&lease->errand);
         destroy(lease);
     }
-    plock__end_step();
 }
 
 /* --- the other operations --- */
 
-static plock_status release_step(plock_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+static plock_status release_step(plock_redis_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     /* A release that was answered to nobody is why it is not ours any more. */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->errand.doubt;
@@ -239,20 +244,20 @@ static plock_status release_step(plock_lease *lease, plock_want *want) {
 }
 
 /* The server says that it is not ours any more. */
-static void lose(plock_lease *lease) {
-    lease->held = !(lease->lost = true);
+static void lose(plock_redis_lease *lease) {
+    lease->base.held = !(lease->lost = true);
     plock__lease_drop_watch(lease);
 }
 
 /* Meanwhile it may have been let go of: then it is not lost. */
-static plock_status finish_of_held(plock_lease *lease, plock_status status) {
-    if (status == PLOCK_NOT_OWNER && !lease->held) return plock__lease_finish(lease, PLOCK_MISUSE);
+static plock_status finish_of_held(plock_redis_lease *lease, plock_status status) {
+    if (status == PLOCK_NOT_OWNER && !lease->base.held) return plock__lease_finish(lease, PLOCK_MISUSE);
     if (status == PLOCK_NOT_OWNER) lose(lease);
     return plock__lease_finish(lease, status);
 }
 
 /* A renewal shortens nothing, so that one carried out later would leave the key for longer than was asked for last. */
-static bool yields_to_renewal(plock_lease *lease, plock_want *want) {
+static bool yields_to_renewal(plock_redis_lease *lease, plock_want *want) {
     const plock_ns now = plock_now();
     const bool yields = now < lease->yields_until && lease->watch && plock__watch_renews_beyond(lease->watch, lease->new_ttl);
     if (!yields) lease->yields_until = 0;
@@ -260,78 +265,69 @@ static bool yields_to_renewal(plock_lease *lease, plock_want *want) {
     return yields;
 }
 
-static plock_status extend_step(plock_lease *lease, plock_want *want) {
+static plock_status extend_step(plock_redis_lease *lease, plock_want *want) {
     if (yields_to_renewal(lease, want)) return PLOCK_AGAIN;
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) {
         doubt_extension(lease, lease->errand.doubt);
     } else {
         plock__lease_date(lease, lease->errand.exchange.left_at, plock_now());
-        if (lease->watch) plock__watch_resume(lease->watch, lease->ttl, lease->valid_until);
+        if (lease->watch) plock__watch_resume(lease->watch, lease->base.ttl, lease->valid_until);
     }
     return finish_of_held(lease, status);
 }
 
-static plock_status downgrade_step(plock_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+static plock_status downgrade_step(plock_redis_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) *lease->subject.share = 'r';
     return finish_of_held(lease, status);
 }
 
-static plock_status adopt_step(plock_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->error);
+static plock_status adopt_step(plock_redis_lease *lease, plock_want *want) {
+    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) {
         plock__lease_drop_watch(lease);
         if (status != PLOCK_NOT_OWNER && lease->errand.doubt) give_adopted_back(lease);
         return plock__lease_finish(lease, status);
     }
-    lease->held = true;
-    lease->acquired_at = lease->errand.exchange.left_at;
-    plock__lease_date(lease, lease->acquired_at, plock_now());
+    lease->base.held = true;
+    lease->base.acquired_at = lease->errand.exchange.left_at;
+    plock__lease_date(lease, lease->base.acquired_at, plock_now());
     plock__lease_start_watch(lease);
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-static plock_status step(plock_lease *lease, plock_want *want) {
+static plock_status step(plock_lease *base, plock_want *want) {
+    plock_redis_lease *lease = plock__redis_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
-    if (lease->generation != plock__generation()) { /* the parent of this process began it */
+    if (lease->base.generation != plock__generation()) { /* the parent of this process began it */
         give_up(lease);
-        return plock__fail_plainly(&lease->error, PLOCK_FORKED);
+        return plock__fail_plainly(&lease->base.error, PLOCK_FORKED);
     }
     switch (lease->doing) {
     case ACQUIRING: return plock__acquire_step(lease, want);
     case RELEASING: return release_step(lease, want);
     case ADOPTING: return adopt_step(lease, want);
     case DOWNGRADING: return downgrade_step(lease, want);
+    case LEAVING: return plock__lease_finish(lease, PLOCK_OK);
     default: return extend_step(lease, want);
     }
 }
 
-plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
-    plock__begin_step();
-    const plock_status status = step(lease, want);
-    plock__end_step();
-    return status;
-}
-
 /* --- beginning --- */
 
-static bool is_ttl(plock_ns ttl) {
-    return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
-}
-
 static bool reasonable(const plock_patience *patience, bool brought) {
-    return is_ttl(patience->ttl) && patience->wait >= 0 && patience->asking >= 0 && patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
+    return plock__is_ttl(patience->ttl) && patience->wait >= 0 && patience->asking >= 0 && patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
            patience->max_hold >= 0 && (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) && !(brought && patience->wait);
 }
 
-static void begin_afresh(plock_lease *lease, enum plock__operation doing, const plock_patience *patience) {
+static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, const plock_patience *patience) {
     begin(lease, doing);
-    if (plock_lease_inherited(lease)) lease->turns = NULL; /* they are of the parent's threads */
-    lease->generation = plock__generation();
+    if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL; /* they are of the parent's threads */
+    lease->base.generation = plock__generation();
     lease->lost = lease->undoes = false;
     lease->new_ttl = patience->ttl > patience->at_least ? patience->ttl : patience->at_least;
     lease->renews = patience->renews;
@@ -349,13 +345,14 @@ plock_ns plock__lease_attempt(const plock_store *store, const plock_patience *pa
     return patience->wait > left ? patience->wait : left;
 }
 
-plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience) {
-    if (lease->doing || lease->held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
+plock_status plock_lease_acquire(plock_lease *base, const plock_patience *patience) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (lease->doing || lease->base.held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     const plock_ns now = plock_now(), least = plock__lease_attempt(lease->store, patience);
     begin_afresh(lease, ACQUIRING, patience);
     lease->phase = TO_TRY;
-    lease->reconnected = lease->doubt = lease->contended = false;
+    lease->reconnected = lease->doubt = lease->base.contended = false;
     lease->pauses = 0;
     lease->ticket = 0;
     lease->began_at = now;
@@ -372,29 +369,30 @@ plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patie
     return PLOCK_OK;
 }
 
-/* May an operation on what is held begin? */
-static plock_status free_to_begin(const plock_lease *lease) {
-    if (!lease->held || plock_lease_inherited(lease)) return PLOCK_MISUSE;
-    return lease->doing ? PLOCK_IN_USE : PLOCK_OK;
+static bool busy(const plock_lease *base) {
+    return plock__known_redis_lease(base)->doing != NOTHING;
 }
 
-plock_status plock_lease_release(plock_lease *lease) {
-    const plock_status status = free_to_begin(lease);
+static void keep_taken(plock_redis_lease *lease, plock_ns span) {
+    if (span != PLOCK_KEEP_AT_LEAST) lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
+}
+
+static plock_status release(plock_lease *base, plock_ns keep) {
+    const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
-    lease->held = false;
+    plock_redis_lease *lease = plock__redis_lease(base);
+    keep_taken(lease, keep);
+    lease->base.held = false;
     plock__lease_drop_watch(lease);
     begin_release(lease, plock_now());
     return PLOCK_OK;
 }
 
-void plock_lease_keep_taken(plock_lease *lease, plock_ns span) {
-    lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
-}
-
-plock_status plock_lease_release_owned(plock_lease *lease) {
-    if (lease->doing || lease->held || !lease->subject.owner.brought) return PLOCK_MISUSE;
+plock_status plock_lease_release_owned(plock_lease *base) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (lease->doing || lease->base.held || !lease->subject.owner.brought) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
-    lease->generation = plock__generation();
+    lease->base.generation = plock__generation();
     lease->undoes = false;
     lease->taken_until = 0;
     begin_release(lease, plock_now());
@@ -409,19 +407,21 @@ static bool is_share(const char *share) {
     return digits > 0 && digits < PLOCK_SHARE_MAX && !share[1 + digits];
 }
 
-plock_status plock_lease_share(plock_lease *lease, const char *share) {
-    if (lease->doing || lease->held || lease->subject.owner.brought || !is_share(share)) return PLOCK_MISUSE;
+plock_status plock_lease_share(plock_lease *base, const char *share) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (lease->doing || lease->base.held || lease->subject.owner.brought || !is_share(share)) return PLOCK_MISUSE;
     (void)strcpy(lease->subject.share, share);
     return PLOCK_OK;
 }
 
-static void begin_asking(plock_lease *lease, const plock_request *request, plock_ns now) {
+static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
     plock__errand_begin(&lease->errand, lease->store, request, plock_after(now, lease->store->config->command_timeout), false);
 }
 
-plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
-    const plock_status status = is_ttl(ttl) ? free_to_begin(lease) : PLOCK_MISUSE;
+static plock_status extend(plock_lease *base, plock_ns ttl) {
+    const plock_status status = plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
+    plock_redis_lease *lease = plock__redis_lease(base);
     const plock_ns now = plock_now();
     begin(lease, EXTENDING);
     lease->new_ttl = ttl;
@@ -434,10 +434,10 @@ plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
 }
 
 static plock_status read_adopted(void *lease, const plock_value *answer, plock_error *error) {
-    return plock__read_adopted(answer, &((plock_lease *)lease)->fence, error);
+    return plock__read_adopted(answer, &((plock_redis_lease *)lease)->base.fence, error);
 }
 
-static plock_status keep_left(plock_lease *lease, const char *value, size_t length) {
+static plock_status keep_left(plock_redis_lease *lease, const char *value, size_t length) {
     char *copy = length ? plock__copy(value, length) : NULL;
     if (!copy) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
     plock__free(lease->left_copy);
@@ -446,13 +446,14 @@ static plock_status keep_left(plock_lease *lease, const char *value, size_t leng
     return PLOCK_OK;
 }
 
-plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_patience *patience) {
-    if (lease->doing || lease->held || !reasonable(patience, false)) return PLOCK_MISUSE;
+plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_patience *patience) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (lease->doing || lease->base.held || !reasonable(patience, false)) return PLOCK_MISUSE;
     plock_status status = keep_left(lease, left, length);
     if (status) return status;
     plock__pool_use(&lease->store->pool);
     begin_afresh(lease, ADOPTING, patience);
-    lease->fence = 0;
+    lease->base.fence = 0;
     lease->taken_until = 0;
     lease->subject.owner.label = plock__text(NULL, 0);
     status = plock__acquire_prepare(lease);
@@ -464,8 +465,9 @@ plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t leng
     return PLOCK_OK;
 }
 
-plock_status plock_lease_downgrade(plock_lease *lease) {
-    const plock_status status = strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : free_to_begin(lease);
+static plock_status downgrade(plock_lease *base) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    const plock_status status = strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
     if (status) return status;
     begin(lease, DOWNGRADING);
     const plock_request request = plock__downgrade_request(&lease->subject);
@@ -473,64 +475,78 @@ plock_status plock_lease_downgrade(plock_lease *lease) {
     return PLOCK_OK;
 }
 
-void plock_lease_hurry(plock_lease *lease, plock_ns deadline) {
+/* It is done at once: nothing in the store changes. */
+static plock_status leave(plock_lease *base) {
+    const plock_status status = plock__lease_free_to_begin(base);
+    if (status) return status;
+    plock_redis_lease *lease = plock__redis_lease(base);
+    begin(lease, LEAVING);
+    lease->base.held = false;
+    plock__lease_drop_watch(lease);
+    return PLOCK_OK;
+}
+
+static void hurry(plock_lease *base, plock_ns deadline) {
+    plock_redis_lease *lease = plock__redis_lease(base);
     if (deadline < lease->deadline) lease->deadline = deadline;
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
     if (deadline < lease->exchange.deadline) lease->exchange.deadline = deadline;
     plock__errand_hurry(&lease->errand, deadline);
 }
 
-void plock_lease_let_go(plock_lease *lease) {
-    if (!lease->held || plock_lease_inherited(lease)) return;
-    plock__begin_step();
-    lease->held = false;
+static void let_go(plock_lease *base, plock_ns keep) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    keep_taken(lease, keep);
+    lease->base.held = false;
     plock__lease_drop_watch(lease);
     (void)plock__lease_release_in_background(lease, false);
-    plock__end_step();
 }
 
-plock_ns plock_lease_budget(const plock_lease *lease, bool releases) {
-    const plock_config *config = lease->store->config;
+static plock_ns budget(const plock_lease *base, bool releases) {
+    const plock_config *config = plock__known_redis_lease(base)->store->config;
     return releases ? config->release_timeout : config->command_timeout;
 }
 
-void plock_lease_leave(plock_lease *lease) {
-    lease->held = false;
-    plock__lease_drop_watch(lease);
+/* --- what it says of itself without asking --- */
+
+static plock_ns read_valid_until(const plock_redis_lease *lease, bool *lost) {
+    return lease->watch ? plock__watch_valid_until(lease->watch, lost) : lease->valid_until;
 }
 
-void plock_lease_abandon(plock_lease *lease) {
-    if (lease && lease->held && !plock_lease_inherited(lease) && !plock_lease_lost(lease))
-        plock__notice_post(PLOCK_ABANDONED, lease->id, lease->subject.key, lease->fence, 0);
-    plock_lease_free(lease);
+static plock_ns valid_until(const plock_lease *base) {
+    bool lost;
+    return read_valid_until(plock__known_redis_lease(base), &lost);
 }
 
-static bool is_busy(const void *lease) {
-    const plock_lease *used = lease;
-    return used->doing && used->held && !plock_lease_inherited(used);
+static bool valid(const plock_lease *base) {
+    bool lost = false;
+    return plock_now() < read_valid_until(plock__known_redis_lease(base), &lost) && !lost;
 }
 
-plock_place_in_turn plock_lease_turn(plock_lease *lease) {
-    return (plock_place_in_turn){.line = plock_lease_inherited(lease) ? NULL : &lease->turns, .lease = lease, .busy = is_busy};
+static bool is_lost(const plock_lease *base) {
+    const plock_redis_lease *lease = plock__known_redis_lease(base);
+    bool lost = lease->lost;
+    return lost || (base->held && (plock_now() >= read_valid_until(lease, &lost) || lost));
 }
 
-static plock_status step_any(void *lease, plock_want *want) {
-    return plock_lease_step(lease, want);
+static plock_text owner(const plock_lease *base) {
+    return plock__owner_name(&plock__known_redis_lease(base)->subject.owner);
 }
 
-static void cancel_any(void *lease) {
-    plock_lease_cancel(lease);
+static plock_text value(const plock_lease *base) {
+    return plock__known_redis_lease(base)->subject.owner.value;
 }
 
-static void hurry_any(void *lease, plock_ns deadline) {
-    plock_lease_hurry(lease, deadline);
+static char mode(const plock_lease *base) {
+    return *plock__known_redis_lease(base)->subject.share;
 }
 
-plock_operation plock_lease_operation(plock_lease *lease) {
-    return (plock_operation){.of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+const char *plock_lease_shares(const plock_lease *base) {
+    return plock__known_redis_lease(base)->subject.share;
 }
 
-plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
-    const plock_operation operation = plock_lease_operation(lease);
-    return plock_carry_on(&operation, wait, context);
-}
+static const plock_lease_kind KIND = {
+    .release = release, .extend = extend, .downgrade = downgrade, .leave = leave, .step = step, .hurry = hurry, .cancel = cancel,
+    .let_go = let_go, .budget = budget, .free = free_lease, .busy = busy, .valid = valid, .lost = is_lost, .valid_until = valid_until,
+    .owner = owner, .value = value, .mode = mode,
+};

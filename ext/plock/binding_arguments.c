@@ -1,4 +1,45 @@
+/* Ruby's arguments as the engine takes them. */
 #include "binding.h"
+
+#include <math.h>
+#include <string.h>
+
+plock_ns binding_span(VALUE seconds) {
+    const double number = NUM2DBL(seconds);
+    if (isnan(number) || number < 0) rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
+    return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2) ? PLOCK_NEVER / 2 : (plock_ns)(number * (double)PLOCK_SECOND);
+}
+
+VALUE binding_seconds(plock_ns span) {
+    return DBL2NUM((double)span / (double)PLOCK_SECOND);
+}
+
+plock_ns binding_ttl(VALUE number, plock_ns unit) {
+    const double span = NUM2DBL(number) * (double)unit;
+    if (!(span >= (double)PLOCK_TTL_MIN && span <= (double)PLOCK_TTL_MAX))
+        rb_raise(rb_eArgError, "not a time to live from 5 ms to 366 days: %" PRIsVALUE, number);
+    return (plock_ns)span;
+}
+
+/* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record. */
+const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
+    static const char DIGITS[] = "0123456789ABCDEF";
+    if (NIL_P(label)) return NULL;
+    StringValue(label);
+    size_t length = 0;
+    for (long i = 0; i < RSTRING_LEN(label); i++) {
+        const unsigned char c = (unsigned char)RSTRING_PTR(label)[i];
+        const bool plain = c > ' ' && c != '%' && c != 0x7f;
+        if (length + (plain ? 1 : 3) > PLOCK_LABEL_MAX)
+            rb_raise(rb_eArgError, "a label of more than %d bytes, a blank being three", PLOCK_LABEL_MAX);
+        if (!plain) encoded[length++] = '%';
+        if (!plain) encoded[length++] = DIGITS[c >> 4];
+        encoded[length++] = plain ? (char)c : DIGITS[c & 15];
+    }
+    encoded[length] = 0;
+    if (!strcmp(encoded, "-")) (void)strcpy(encoded, "%2D"); /* a dash stands for none */
+    return *encoded ? encoded : NULL;
+}
 
 void binding_digest(VALUE message, VALUE secret, char *hex) {
     StringValue(message);
@@ -46,7 +87,7 @@ static VALUE token(VALUE self) {
     return rb_usascii_str_new(text, sizeof text);
 }
 
-void binding_init_digest(void) {
+void binding_init_arguments(void) {
     rb_define_singleton_method(binding_plock, "digest", digest, -1);
     rb_define_singleton_method(binding_plock, "store_key", store_key, -1);
     rb_define_singleton_method(binding_plock, "token", token, 0);

@@ -1,37 +1,35 @@
-/* What plock_lease holds, for the files that know it: lease.c, lease_facts.c, acquire.c with what takes longest, and group.c. */
-#ifndef PLOCK__LEASE_H
-#define PLOCK__LEASE_H
+/* What a lease on Redis holds, for the files that know it: redis_lease.c, acquire.c with what takes longest, and group.c. */
+#ifndef PLOCK__REDIS_LEASE_H
+#define PLOCK__REDIS_LEASE_H
 
-#include "plock/lease.h"
+#include "plock/redis.h"
 #include "redis/watch.h"
+#include "runtime/lease.h"
 
-struct plock_lease {
-    plock_debt debt; /* for a release in the background; first, so that debt and lease are one address */
+typedef struct plock_redis_lease plock_redis_lease;
+
+struct plock_redis_lease {
+    plock_lease base; /* first, so that both are one address */
+    plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_subject subject;
     bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
 
-    uint64_t id;
-    unsigned generation; /* of the process that acquired it */
-    bool held, lost; /* lost: the server said so */
+    bool lost;   /* the server said so */
     bool tells;  /* its program does not know that the release goes on in the background: a failure is told */
     plock_watch *watch;  /* NULL: nobody renews it, or wants to hear of its loss */
     bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
     plock_ns max_hold;
-    int64_t fence;
-    plock_ns ttl, acquired_at, valid_until, waited;
+    plock_ns valid_until;
     plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
     plock_ns taken_until; /* the key stays taken until then, even if it is released before */
 
-    struct plock_place_in_turn *turns; /* who wants to use it next, in order (plock/turn.h) */
-
-    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING, DOWNGRADING } doing;
+    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING, DOWNGRADING, LEAVING } doing;
     plock_ns new_ttl;
     plock_ns yields_until; /* an extension lets a renewal that is under way go ahead, but not for longer */
     plock_errand errand; /* a release's, an extension's, an adoption's */
     plock_text left;     /* the value of whose lease is adopted */
     char *left_copy;
-    plock_error error;
 
     /* Of an acquire: attempts, until it is held or patience ends. */
     enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase; /* resting: in line, until called; parting: patience is over, out of the queue */
@@ -42,7 +40,7 @@ struct plock_lease {
     _Atomic uint64_t *looking;       /* where it says that this key has been asked for; NULL: it does not */
     bool reconnected;                /* a connection found closed has been replaced, once */
     bool doubt;                      /* an earlier request of a brought owner may have been carried out, and its reply was lost */
-    bool patient, insists, endures, shares, contended;
+    bool patient, insists, endures, shares;
     unsigned pauses;
     /* How the last attempt failed to reach the server; PLOCK_OK: it did not. */
     plock_status outage;
@@ -52,50 +50,58 @@ struct plock_lease {
     char names[];
 };
 
+static inline plock_redis_lease *plock__redis_lease(plock_lease *lease) {
+    return (plock_redis_lease *)(void *)lease;
+}
+
+static inline const plock_redis_lease *plock__known_redis_lease(const plock_lease *lease) {
+    return (const plock_redis_lease *)(const void *)lease;
+}
+
 /* The operation under way is over. */
-static inline plock_status plock__lease_finish(plock_lease *lease, plock_status status) {
+static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_status status) {
     lease->doing = NOTHING;
     return status;
 }
 
-/* --- lease.c --- */
+/* --- redis_lease.c --- */
 
 /* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
-plock_request plock__lease_undo_request(plock_lease *lease);
+plock_request plock__lease_undo_request(plock_redis_lease *lease);
 
 /* For a lease that goes on: a copy of it does the releasing, until the server has let go of the key. An owner that was named
  * is given up after release_timeout: a late release would free what the same owner has acquired since. tells: the program
  * hears of a failure by a notice. False: there is no memory for a copy, and the time to live ends the lock. */
-bool plock__lease_release_in_background(const plock_lease *lease, bool tells);
+bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
 /* May a release that failed like this go on in the background? */
-bool plock__lease_carries_on(const plock_lease *lease, plock_status status);
+bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status);
 
 /* Granted, or extended, by a request that left then. */
-void plock__lease_date(plock_lease *lease, plock_ns asked_at, plock_ns now);
+void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
 
 /* How long it may be asked for: as long as there is patience, and one attempt at least. */
 plock_ns plock__lease_attempt(const plock_store *store, const plock_patience *patience);
 
-PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_lease *lease);
-void plock__lease_start_watch(plock_lease *lease);
-void plock__lease_drop_watch(plock_lease *lease);
+PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_redis_lease *lease);
+void plock__lease_start_watch(plock_redis_lease *lease);
+void plock__lease_drop_watch(plock_redis_lease *lease);
 
 /* --- acquire.c --- */
 
-PLOCK_MUST_USE plock_status plock__acquire_step(plock_lease *lease, plock_want *want);
+PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_want *want);
 
 /* A new attempt: with another owner, and a watch where one is wanted. */
-PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_lease *lease);
+PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);
 
 /* The server says yes; but by now its time may be over: PLOCK_SILENT. */
-PLOCK_MUST_USE plock_status plock__acquire_granted(plock_lease *lease, const plock_grant *grant);
+PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant *grant);
 
 /* The attempt is over without the lock. What it may have got is taken back: behind itself on the same connection, and once more on
  * another. `again`: the same owner asks again at once, and says so. */
-void plock__acquire_give_up(plock_lease *lease, bool doubt, bool again);
+void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
 /* Has the attempt's own request left for the server? */
-bool plock__acquire_asked(const plock_lease *lease);
+bool plock__acquire_asked(const plock_redis_lease *lease);
 
 #endif

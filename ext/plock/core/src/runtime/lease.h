@@ -1,0 +1,53 @@
+/* What the leases of all stores have in common, and the functions by which they differ. */
+#ifndef PLOCK__LEASE_H
+#define PLOCK__LEASE_H
+
+#include "base/text.h"
+#include "plock/lease.h"
+
+/* A kind of store fills this in for its leases. Each function does what plock_lease_… of the same name promises. */
+typedef struct plock_lease_kind {
+    plock_status (*release)(plock_lease *lease, plock_ns keep);
+    plock_status (*extend)(plock_lease *lease, plock_ns ttl);
+    plock_status (*downgrade)(plock_lease *lease);
+    plock_status (*leave)(plock_lease *lease);
+    plock_status (*step)(plock_lease *lease, plock_want *want);
+    void (*hurry)(plock_lease *lease, plock_ns deadline);
+    void (*cancel)(plock_lease *lease);
+    void (*let_go)(plock_lease *lease, plock_ns keep);
+    plock_ns (*budget)(const plock_lease *lease, bool releases);
+    void (*free)(plock_lease *lease);
+    bool (*busy)(const plock_lease *lease); /* is an operation on what it holds under way? */
+    bool (*valid)(const plock_lease *lease);
+    bool (*lost)(const plock_lease *lease);
+    plock_ns (*valid_until)(const plock_lease *lease);
+    plock_text (*owner)(const plock_lease *lease);
+    plock_text (*value)(const plock_lease *lease);
+    char (*mode)(const plock_lease *lease);
+} plock_lease_kind;
+
+/* The first member of each kind's struct. */
+struct plock_lease {
+    const plock_lease_kind *kind;
+    plock_text key;
+    uint64_t id;
+    unsigned generation; /* of the process that acquired it */
+    bool held, contended;
+    int64_t fence;
+    plock_ns ttl, acquired_at, waited;
+    plock_place_in_turn *turns; /* the threads that are to use it next, in order (plock/turn.h) */
+    plock_error error;
+};
+
+/* A number that no other lease of this process has. */
+uint64_t plock__lease_number(void);
+
+/* An operation begins: what went wrong in an earlier one is forgotten. */
+void plock__lease_forget_error(plock_lease *lease);
+
+/* May an operation on what is held begin? PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE. */
+PLOCK_MUST_USE plock_status plock__lease_free_to_begin(const plock_lease *lease);
+
+bool plock__is_ttl(plock_ns ttl);
+
+#endif
