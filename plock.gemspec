@@ -39,23 +39,23 @@ Gem::Specification.new do |spec|
     ext/plock/binding_waiting.c
     ext/plock/core/Makefile
     ext/plock/core/include/plock.h
+    ext/plock/core/include/plock/admin_session.h
     ext/plock/core/include/plock/clock.h
     ext/plock/core/include/plock/config.h
-    ext/plock/core/include/plock/conversation.h
     ext/plock/core/include/plock/digest.h
     ext/plock/core/include/plock/group.h
-    ext/plock/core/include/plock/inquiry.h
+    ext/plock/core/include/plock/interest.h
     ext/plock/core/include/plock/lease.h
     ext/plock/core/include/plock/local.h
     ext/plock/core/include/plock/notice.h
     ext/plock/core/include/plock/operation.h
     ext/plock/core/include/plock/process.h
+    ext/plock/core/include/plock/query.h
     ext/plock/core/include/plock/redis.h
     ext/plock/core/include/plock/status.h
     ext/plock/core/include/plock/store.h
     ext/plock/core/include/plock/turn.h
     ext/plock/core/include/plock/waker.h
-    ext/plock/core/include/plock/want.h
     ext/plock/core/scripts/acquire.lua
     ext/plock/core/scripts/acquire_all.lua
     ext/plock/core/scripts/adopt.lua
@@ -91,6 +91,7 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/base/clock.c
     ext/plock/core/src/base/descriptor.h
     ext/plock/core/src/base/digest.c
+    ext/plock/core/src/base/expiry.h
     ext/plock/core/src/base/failure.h
     ext/plock/core/src/base/memory.c
     ext/plock/core/src/base/memory.h
@@ -102,7 +103,6 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/base/random.c
     ext/plock/core/src/base/random.h
     ext/plock/core/src/base/status.c
-    ext/plock/core/src/base/term.h
     ext/plock/core/src/base/text.h
     ext/plock/core/src/local/local_acquire.c
     ext/plock/core/src/local/local_all.c
@@ -143,33 +143,33 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/net/transport_socket.c
     ext/plock/core/src/net/transport_tls.c
     ext/plock/core/src/redis/acquire.c
+    ext/plock/core/src/redis/admin_session.c
+    ext/plock/core/src/redis/call.c
+    ext/plock/core/src/redis/call.h
     ext/plock/core/src/redis/channel.c
     ext/plock/core/src/redis/channel.h
-    ext/plock/core/src/redis/conversation.c
+    ext/plock/core/src/redis/coordinator.c
+    ext/plock/core/src/redis/coordinator.h
     ext/plock/core/src/redis/debt.c
     ext/plock/core/src/redis/debt.h
-    ext/plock/core/src/redis/errand.c
-    ext/plock/core/src/redis/errand.h
-    ext/plock/core/src/redis/exchange.c
-    ext/plock/core/src/redis/exchange.h
     ext/plock/core/src/redis/group.c
-    ext/plock/core/src/redis/inquiry.c
-    ext/plock/core/src/redis/keeper.c
-    ext/plock/core/src/redis/keeper.h
-    ext/plock/core/src/redis/line.c
-    ext/plock/core/src/redis/line.h
     ext/plock/core/src/redis/owner.c
     ext/plock/core/src/redis/owner.h
+    ext/plock/core/src/redis/query.c
     ext/plock/core/src/redis/redis_lease.c
     ext/plock/core/src/redis/redis_lease.h
     ext/plock/core/src/redis/request.c
     ext/plock/core/src/redis/request.h
+    ext/plock/core/src/redis/retry.c
+    ext/plock/core/src/redis/retry.h
     ext/plock/core/src/redis/script.c
     ext/plock/core/src/redis/script.h
     ext/plock/core/src/redis/store.c
     ext/plock/core/src/redis/store.h
     ext/plock/core/src/redis/subject.c
     ext/plock/core/src/redis/subject.h
+    ext/plock/core/src/redis/wait_queue.c
+    ext/plock/core/src/redis/wait_queue.h
     ext/plock/core/src/redis/waiter.c
     ext/plock/core/src/redis/waiter.h
     ext/plock/core/src/redis/watch.c
@@ -179,11 +179,11 @@ Gem::Specification.new do |spec|
     ext/plock/core/src/runtime/later.h
     ext/plock/core/src/runtime/lease.c
     ext/plock/core/src/runtime/lease.h
-    ext/plock/core/src/runtime/nook.c
-    ext/plock/core/src/runtime/nook.h
     ext/plock/core/src/runtime/notice.c
     ext/plock/core/src/runtime/notice.h
     ext/plock/core/src/runtime/operation.c
+    ext/plock/core/src/runtime/parking_slot.c
+    ext/plock/core/src/runtime/parking_slot.h
     ext/plock/core/src/runtime/turn.c
     ext/plock/core/src/runtime/waker.c
     ext/plock/core/src/runtime/waker.h

@@ -12,9 +12,9 @@ RSpec.describe "the layers of the engine" do
   }
   public_headers = {
     "base" => %w[clock digest status],
-    "runtime" => %w[lease notice operation process turn waker want],
+    "runtime" => %w[lease notice operation process turn waker interest],
     "net" => %w[config],
-    "redis" => %w[conversation group inquiry redis store],
+    "redis" => %w[admin_session group query redis store],
     "local" => %w[local]
   }
   layer_of_header = public_headers.flat_map { |layer, names| names.map { |name| ["plock/#{name}.h", layer] } }.to_h

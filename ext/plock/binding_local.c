@@ -64,7 +64,7 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
 
 static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
     (void)digested, (void)reports;
-    return plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = ttl, .wait = wait});
+    return plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = ttl, .wait = wait});
 }
 
 static const binding_store_kind KIND = {.make = make, .acquire = acquire_for_block, .is_local = true};
@@ -82,7 +82,7 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
 /* --- acquired, one or several, and adopted from another process --- */
 
 /* The share is "r", "w", "s" and a number, or nil. */
-static void read_share(VALUE share, plock_local_terms *terms) {
+static void read_share(VALUE share, plock_local_acquire_options *terms) {
     if (NIL_P(share)) return;
     const char *text = StringValueCStr(share);
     terms->mode = *text;
@@ -92,8 +92,8 @@ static void read_share(VALUE share, plock_local_terms *terms) {
 }
 
 /* The label's bytes are the String's. */
-static plock_local_terms terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
-    plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
+static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
+    plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
                                .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold), .at_least = binding_span(at_least)};
     if (NIL_P(label)) return terms;
     Check_Type(label, T_STRING);
@@ -105,7 +105,7 @@ static plock_local_terms terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE 
 
 /* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil: others held it until the wait was over. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share, VALUE at_least) {
-    plock_local_terms terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
+    plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
     terms.wait = binding_span(wait);
     read_share(share, &terms);
     VALUE object = binding_lease_new(&KIND, self, key);
@@ -123,13 +123,13 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
 typedef struct party {
     plock_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     size_t count, refused;
-    plock_local_terms terms;
+    plock_local_acquire_options terms;
     plock_error error;
 } party;
 
-static plock_status take_step(void *of, plock_want *want) {
+static plock_status take_step(void *of, plock_interest *interest) {
     party *p = of;
-    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, want, &p->error);
+    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest, &p->error);
 }
 
 static void take_no_more(void *of) {
@@ -158,7 +158,7 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
  * owner that it is to have from now on; nil: a fresh token. ttl in seconds from now on, or nil: its end stays the same. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold, VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
-    plock_local_terms terms = {.renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
+    plock_local_acquire_options terms = {.renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
                                .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
     if (!NIL_P(heir)) {
         terms.owner = StringValuePtr(heir);
@@ -182,7 +182,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
  * before: whoever names the owner can release it. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
-    const plock_local_terms terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner)};
+    const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner)};
     VALUE object = binding_lease_new(&KIND, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
@@ -211,9 +211,9 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return status ? Qfalse : Qtrue;
 }
 
-/* --- inquiries --- */
+/* --- queries --- */
 
-typedef struct inquiry {
+typedef struct query {
     plock_local *store;
     const char *key;
     size_t length;
@@ -223,28 +223,28 @@ typedef struct inquiry {
     char found[PLOCK_LOCAL_KEY_MAX];
     size_t found_length;
     plock_error error;
-} inquiry;
+} query;
 
-static plock_status examine_step(void *of, plock_want *want) {
-    inquiry *i = of;
-    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, want, &i->error);
+static plock_status examine_step(void *of, plock_interest *interest) {
+    query *i = of;
+    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest, &i->error);
 }
 
-static plock_status next_step(void *of, plock_want *want) {
-    inquiry *i = of;
-    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, want, &i->error);
+static plock_status next_step(void *of, plock_interest *interest) {
+    query *i = of;
+    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest, &i->error);
 }
 
-static plock_status break_step(void *of, plock_want *want) {
-    inquiry *i = of;
-    return plock_local_break(i->store, i->key, i->length, want, &i->error);
+static plock_status break_step(void *of, plock_interest *interest) {
+    query *i = of;
+    return plock_local_break(i->store, i->key, i->length, interest, &i->error);
 }
 
 static void nothing_to_cancel(void *of) {
     (void)of;
 }
 
-static plock_status ask(inquiry *i, plock_status (*step)(void *, plock_want *)) {
+static plock_status ask(query *i, plock_status (*step)(void *, plock_interest *)) {
     return binding_carry_on((plock_operation){.of = i, .step = step, .cancel = nothing_to_cancel});
 }
 
@@ -260,7 +260,7 @@ static VALUE describe(const plock_local_person *person) {
 static VALUE store_ask_people(VALUE self, VALUE key) {
     enum { AT_FIRST = 16 };
     StringValue(key);
-    inquiry i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    query i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     VALUE memory = Qnil;
     for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
         memory = rb_str_buf_new((long)(room * sizeof *i.people)); /* freed whatever is raised */
@@ -278,7 +278,7 @@ static VALUE store_ask_people(VALUE self, VALUE key) {
 
 /* ask_next_key(cursor) -> [cursor to go on from, key], or nil at the end. */
 static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
-    inquiry i = {.store = local_store(self), .cursor = NUM2UINT(cursor)};
+    query i = {.store = local_store(self), .cursor = NUM2UINT(cursor)};
     const plock_status status = ask(&i, next_step);
     if (status) binding_raise(status, &i.error);
     if (!i.found_length) return Qnil;
@@ -297,7 +297,7 @@ static VALUE store_host_name(VALUE self) {
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     (void)shared;
     StringValue(key);
-    inquiry i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    query i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     const plock_status status = ask(&i, break_step);
     RB_GC_GUARD(key);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);

@@ -24,7 +24,7 @@ static VALUE await_notices(VALUE self) {
     const int descriptor = plock_notice_descriptor();
     if (descriptor < 0) rb_sys_fail("waiting for notices");
     binding_wait_readable(descriptor);
-    plock_notice_hush();
+    plock_notice_clear();
     return Qnil;
 }
 

@@ -27,7 +27,7 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
 
 /* With hold_digest, which is for Parse::Lock, it hears of every failure meanwhile, and others poll for the same key. */
 static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
-    const plock_patience patience = {.ttl = ttl, .wait = wait, .endures = reports, .insists = digested && reports, .shares = digested};
+    const plock_acquire_options patience = {.ttl = ttl, .wait = wait, .endures = reports, .insists = digested && reports, .shares = digested};
     return plock_lease_acquire(lease, &patience);
 }
 
@@ -111,7 +111,7 @@ static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
-    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
+    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_REFUSED) binding_raise(status, plock_lease_error(lease));
     if (!status) status = plock_lease_leave(lease); /* the caller knows the owner, and releases by it */
@@ -132,8 +132,8 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
 
 /* --- acquired, and adopted from another process --- */
 
-static plock_patience patience_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
-    return (plock_patience){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
+static plock_acquire_options patience_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+    return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
                             .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
 }
 
@@ -149,7 +149,7 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share,
                         VALUE asking) {
     char encoded[PLOCK_LABEL_MAX + 1];
-    plock_patience patience = patience_of(ttl, renew, max_hold, watch);
+    plock_acquire_options patience = patience_of(ttl, renew, max_hold, watch);
     patience.wait = binding_span(wait);
     patience.asking = binding_span(asking);
     patience.label = binding_label(label, encoded);
@@ -171,7 +171,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
 /* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: it was not that owner's any more. heir: the
  * owner that it is to have from now on, as it is written in the store; nil: a fresh token. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch, VALUE share, VALUE heir) {
-    const plock_patience patience = patience_of(ttl, renew, max_hold, watch);
+    const plock_acquire_options patience = patience_of(ttl, renew, max_hold, watch);
     VALUE object = new_lease(self, key, share);
     plock_lease *lease = binding_lease(object);
     StringValue(value);
@@ -190,7 +190,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
 typedef struct several {
     VALUE objects; /* Array of Plock::Hold */
     plock_group *group;
-    plock_patience patience;
+    plock_acquire_options patience;
     plock_ns keep, budget;
 } several;
 

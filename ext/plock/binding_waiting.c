@@ -1,6 +1,6 @@
 /* How Ruby waits: under a Fiber scheduler through rb_io_wait, so that other fibers run; else
  * without the GVL in plock_await, with a waker that Thread#kill, Thread#raise, Timeout and
- * signals ring. */
+ * signals wake. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -27,19 +27,19 @@ static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument
 /* --- without the GVL --- */
 
 typedef struct region {
-    const plock_want *want;
+    const plock_interest *interest;
     plock_waker *waker;
     bool interrupted;
 } region;
 
 static void *await_region(void *argument) {
     region *r = argument;
-    r->interrupted = plock_await(r->want, r->waker) == PLOCK_INTERRUPTED;
+    r->interrupted = plock_await(r->interest, r->waker) == PLOCK_INTERRUPTED;
     return NULL;
 }
 
-static void ring(void *waker) {
-    plock_waker_ring(waker);
+static void wake(void *waker) {
+    plock_waker_wake(waker);
 }
 
 static VALUE check_interrupts(VALUE unused) {
@@ -49,20 +49,20 @@ static VALUE check_interrupts(VALUE unused) {
 
 /* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. An interrupt
  * that is already pending then means that the region does not run at all.
- * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run ring()
+ * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run wake()
  * from. That thread inherits the caller's interrupt mask, so a release that defers interrupts
- * would wait for it without end. With it ring() may run in a signal handler, where this is the
+ * would wait for it without end. With it wake() may run in a signal handler, where this is the
  * only thread. */
-static plock_status wait_without_gvl(waiting *w, const plock_want *want) {
+static plock_status wait_without_gvl(waiting *w, const plock_interest *interest) {
     const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
     if (!w->waker) w->waker = plock_waker_take();
     if (w->waker && rb_thread_alone()) plock_waker_expect_signals(w->waker);
-    region r = {.want = want, .waker = w->waker, .interrupted = true};
-    if (w->waker) rb_nogvl(await_region, &r, ring, w->waker, flags);
+    region r = {.interest = interest, .waker = w->waker, .interrupted = true};
+    if (w->waker) rb_nogvl(await_region, &r, wake, w->waker, flags);
     /* A signal that Ruby repeats: slower, but no memory. */
     else rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     if (!r.interrupted) return PLOCK_OK;
-    if (w->waker) (void)plock_waker_hush(w->waker);
+    if (w->waker) (void)plock_waker_clear(w->waker);
     if (w->deferring) return PLOCK_INTERRUPTED;
     return guarded(w, check_interrupts, Qnil); /* also runs signal handlers */
 }
@@ -75,30 +75,30 @@ static VALUE scheduler_of_fiber(void) {
     return rb_fiber_scheduler_current();
 }
 
-/* Where no descriptor is left to be rung at, it is looked at often. */
+/* Where no descriptor is left to be woken at, it is looked at often. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
 
-static VALUE seconds_of(const plock_want *want, bool looks_soon) {
+static VALUE seconds_of(const plock_interest *interest, bool looks_soon) {
     const plock_ns now = plock_now(), soon = plock_after(now, WITHOUT_A_DESCRIPTOR);
-    const plock_ns deadline = looks_soon && soon < want->deadline ? soon : want->deadline;
+    const plock_ns deadline = looks_soon && soon < interest->deadline ? soon : interest->deadline;
     if (deadline == PLOCK_NEVER) return Qnil;
     return DBL2NUM(deadline > now ? (double)(deadline - now) / (double)PLOCK_SECOND : 0.0);
 }
 
 static VALUE wait_in_scheduler(VALUE argument) {
-    const plock_want *want = (const plock_want *)argument;
-    const int descriptor = want->waker ? plock_waker_descriptor(want->waker) : want->fd;
-    VALUE seconds = seconds_of(want, want->waker && descriptor < 0);
+    const plock_interest *interest = (const plock_interest *)argument;
+    const int descriptor = interest->waker ? plock_waker_descriptor(interest->waker) : interest->fd;
+    VALUE seconds = seconds_of(interest, interest->waker && descriptor < 0);
     if (descriptor < 0)
         return rb_fiber_scheduler_kernel_sleep(rb_fiber_scheduler_current(), seconds);
     VALUE options = rb_hash_new();
     rb_hash_aset(options, ID2SYM(rb_intern("autoclose")), Qfalse);
     VALUE arguments[] = {INT2NUM(descriptor), options};
     VALUE io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 2, arguments, RB_PASS_KEYWORDS);
-    const bool writes = !want->waker && want->events & POLLOUT;
+    const bool writes = !interest->waker && interest->events & POLLOUT;
     rb_io_wait(io, INT2NUM(writes ? RUBY_IO_WRITABLE : RUBY_IO_READABLE), seconds);
     RB_GC_GUARD(io);
-    if (want->waker) (void)plock_waker_hush(want->waker);
+    if (interest->waker) (void)plock_waker_clear(interest->waker);
     return Qnil;
 }
 
@@ -114,11 +114,11 @@ static VALUE wait_in_scheduler(VALUE argument) {
 
 #endif
 
-static plock_status binding_wait(void *context, const plock_want *want) {
+static plock_status binding_wait(void *context, const plock_interest *interest) {
     waiting *w = context;
-    if (NIL_P(scheduler_of_fiber())) return wait_without_gvl(w, want);
-    if (want->helps) plock_have_driven();
-    return guarded(w, wait_in_scheduler, (VALUE)want);
+    if (NIL_P(scheduler_of_fiber())) return wait_without_gvl(w, interest);
+    if (interest->helps) plock_have_led();
+    return guarded(w, wait_in_scheduler, (VALUE)interest);
 }
 
 /* --- driving --- */
@@ -144,13 +144,13 @@ plock_status binding_drive(plock_lease *lease) {
 }
 
 typedef struct readiness {
-    plock_want want;
+    plock_interest interest;
     bool waited;
 } readiness;
 
-static plock_status wait_once(void *of, plock_want *want) {
+static plock_status wait_once(void *of, plock_interest *interest) {
     readiness *r = of;
-    *want = r->want;
+    *interest = r->interest;
     if (r->waited) return PLOCK_OK;
     r->waited = true;
     return PLOCK_AGAIN;
@@ -161,7 +161,7 @@ static void nothing_to_cancel(void *of) {
 }
 
 void binding_wait_readable(int descriptor) {
-    readiness r = {.want = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
+    readiness r = {.interest = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
     (void)binding_carry_on((plock_operation){.of = &r, .step = wait_once, .cancel = nothing_to_cancel});
 }
 

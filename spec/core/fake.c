@@ -34,17 +34,17 @@ void fake_clock_stop(void) {
     plock_clock_replace(NULL);
 }
 
-struct pollfd fake_polled(const plock_want *want) {
-    const int rung = want->waker ? plock_waker_descriptor(want->waker) : -1;
-    if (want->waker) return (struct pollfd){.fd = rung, .events = POLLIN};
-    return (struct pollfd){.fd = want->fd, .events = want->events};
+struct pollfd fake_polled(const plock_interest *interest) {
+    const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
+    if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
+    return (struct pollfd){.fd = interest->fd, .events = interest->events};
 }
 
-plock_status fake_wait(void *context, const plock_want *want) {
-    struct pollfd polled = fake_polled(want);
+plock_status fake_wait(void *context, const plock_interest *interest) {
+    struct pollfd polled = fake_polled(interest);
     (void)context;
     if (polled.fd >= 0 && poll(&polled, 1, 0) > 0) return PLOCK_OK;
-    if (want->deadline > read_clock()) atomic_store(&moment, want->deadline);
+    if (interest->deadline > read_clock()) atomic_store(&moment, interest->deadline);
     return PLOCK_OK;
 }
 
@@ -57,25 +57,25 @@ fake_server fake_redis;
 static unsigned connections;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void ring(const fake_peer *peer) {
-    if (peer->bell >= 0) (void)!write(peer->bell, "x", 1); /* full: it is ringing */
+static void wake(const fake_peer *peer) {
+    if (peer->waker >= 0) (void)!write(peer->waker, "x", 1); /* full: it is waking */
 }
 
-static void hush(const fake_peer *peer) {
+static void clear(const fake_peer *peer) {
     char bytes[64];
-    while (peer->bell >= 0 && read(peer->fd, bytes, sizeof bytes) > 0) continue;
+    while (peer->waker >= 0 && read(peer->fd, bytes, sizeof bytes) > 0) continue;
 }
 
 static void add_input(fake_peer *peer, const char *bytes, size_t length) {
     if (length > sizeof peer->in - peer->in_length) abort();
     memcpy(peer->in + peer->in_length, bytes, length);
     peer->in_length += length;
-    ring(peer);
+    wake(peer);
 }
 
 static void hang_up(fake_peer *peer) {
     peer->closing = true;
-    ring(peer);
+    wake(peer);
 }
 
 static bool is(const char *command, const char *beginning) {
@@ -191,9 +191,9 @@ static fake_peer *peer_of(plock_transport *transport) {
     return ((fake_transport *)(void *)transport)->peer;
 }
 
-static plock_status again(const fake_peer *peer, short events, plock_want *want) {
-    want->fd = peer->fd;
-    want->events = events;
+static plock_status again(const fake_peer *peer, short events, plock_interest *interest) {
+    interest->fd = peer->fd;
+    interest->events = events;
     return PLOCK_AGAIN;
 }
 
@@ -203,19 +203,19 @@ static plock_status fail(plock_status status, plock_error *error) {
     return status;
 }
 
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_want *want, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
     (void)deadline;
     fake_peer *peer = peer_of(transport);
     if (peer->connect_again > 0) {
         peer->connect_again--;
-        return again(peer, POLLOUT, want);
+        return again(peer, POLLOUT, interest);
     }
     if (peer->connect_failure) return fail(peer->connect_failure, error);
     peer->connected = true;
     return PLOCK_OK;
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_want *want, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
     fake_peer *peer = peer_of(transport);
     pthread_mutex_lock(&mutex);
     size_t n = peer->in_length - peer->in_read;
@@ -229,16 +229,16 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     peer->in_read += n;
     if (peer->hoards && n > 0) peer->hoarded = peer->in_length;
     const bool closing = peer->closing; /* which can be read, too */
-    if ((peer->in_read == peer->in_length || peer->hoards) && !closing) hush(peer);
+    if ((peer->in_read == peer->in_length || peer->hoards) && !closing) clear(peer);
     pthread_mutex_unlock(&mutex);
     *got = n;
     if (n > 0) return PLOCK_OK;
-    if (paused) return again(peer, POLLIN, want);
+    if (paused) return again(peer, POLLIN, interest);
     if (peer->read_failure) return fail(peer->read_failure, error);
-    return closing ? fail(PLOCK_DISCONNECTED, error) : again(peer, POLLIN, want);
+    return closing ? fail(PLOCK_DISCONNECTED, error) : again(peer, POLLIN, interest);
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_want *want, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
     fake_peer *peer = peer_of(transport);
     if (peer->write_failure) return fail(peer->write_failure, error);
     pthread_mutex_lock(&mutex);
@@ -251,12 +251,12 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     take_commands(peer);
     pthread_mutex_unlock(&mutex);
     *sent = size;
-    return size ? PLOCK_OK : again(peer, POLLOUT, want);
+    return size ? PLOCK_OK : again(peer, POLLOUT, interest);
 }
 
 static int descriptor(const plock_transport *transport) {
     const fake_peer *peer = ((const fake_transport *)(const void *)transport)->peer;
-    return peer->bell >= 0 ? peer->fd : -1;
+    return peer->waker >= 0 ? peer->fd : -1;
 }
 
 static size_t pending(const plock_transport *transport) {
@@ -271,10 +271,10 @@ static bool alive(plock_transport *transport) {
 }
 
 static void close_descriptors(fake_peer *peer) {
-    if (peer->bell < 0) return;
+    if (peer->waker < 0) return;
     (void)close(peer->fd);
-    (void)close(peer->bell);
-    peer->fd = peer->bell = -1;
+    (void)close(peer->waker);
+    peer->fd = peer->waker = -1;
 }
 
 static void abandon(plock_transport *transport) {
@@ -297,7 +297,7 @@ static void open_descriptors(fake_peer *peer) {
     int ends[2];
     if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || fcntl(ends[1], F_SETFL, O_NONBLOCK)) abort();
     peer->fd = ends[0];
-    peer->bell = ends[1];
+    peer->waker = ends[1];
 }
 
 static plock_transport *make(plock_store *store) {
@@ -318,7 +318,7 @@ static plock_transport *make(plock_store *store) {
 
 void fake_reset(void) {
     memset(fake_peers, 0, sizeof fake_peers);
-    for (unsigned i = 0; i < FAKE_PEERS; i++) fake_peers[i].fd = fake_peers[i].bell = -1;
+    for (unsigned i = 0; i < FAKE_PEERS; i++) fake_peers[i].fd = fake_peers[i].waker = -1;
     fake_redis = (fake_server){0};
     connections = 0;
 }

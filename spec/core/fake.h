@@ -18,10 +18,10 @@ void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
 /* A wait for plock_drive that takes no time: where nothing is ready the clock jumps to the deadline. */
-plock_status fake_wait(void *context, const plock_want *want);
+plock_status fake_wait(void *context, const plock_interest *interest);
 
 /* What an event loop would poll for it. */
-struct pollfd fake_polled(const plock_want *want);
+struct pollfd fake_polled(const plock_interest *interest);
 
 /* --- the server --- */
 
@@ -71,7 +71,7 @@ typedef struct fake_peer {
     /* The fake's own. */
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
     unsigned orders[FAKE_COMMANDS];  /* when each came, of all the server's */
-    int bell;                        /* the other end of fd; -1: the fake has none */
+    int waker;                        /* the other end of fd; -1: the fake has none */
     size_t in_length, in_read, out_length, written, hoarded; /* hoarded: of what came, so much has left the descriptor */
     unsigned answered;
     bool paused, closing;

@@ -55,9 +55,9 @@ void fake_await_settled(plock_store *store) {
     CHECK_INT(left, 0);
 }
 
-static plock_status wait_for_descriptor(void *context, const plock_want *want) {
+static plock_status wait_for_descriptor(void *context, const plock_interest *interest) {
     unsigned *rounds = context;
-    struct pollfd polled = fake_polled(want);
+    struct pollfd polled = fake_polled(interest);
     (void)poll(&polled, 1, 1);
     return test_patient(rounds) ? PLOCK_OK : PLOCK_INTERRUPTED;
 }
@@ -68,25 +68,25 @@ plock_status fake_await_end(plock_lease *lease) {
 }
 
 void fake_carry_on(plock_lease *lease) {
-    plock_want want;
+    plock_interest interest;
     plock_status status;
     struct pollfd polled;
     do {
-        status = plock_lease_step(lease, &want);
-        polled = fake_polled(&want);
+        status = plock_lease_step(lease, &interest);
+        polled = fake_polled(&interest);
     } while (status == PLOCK_AGAIN && poll(&polled, 1, 0) > 0);
     CHECK_STATUS(status, PLOCK_AGAIN);
 }
 
 void fake_await_turn(plock_lease *lease, plock_ns wait) {
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = wait}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = wait}), PLOCK_OK);
     fake_carry_on(lease);
 }
 
 static atomic_uint nudges;
 
-static plock_status nudged(plock_job *job, plock_want *want) {
-    (void)job, (void)want;
+static plock_status nudged(plock_job *job, plock_interest *interest) {
+    (void)job, (void)interest;
     return PLOCK_OK;
 }
 

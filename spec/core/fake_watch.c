@@ -28,12 +28,12 @@ plock_store *fake_watching_store(void) {
     return fake_native_store(says);
 }
 
-plock_status fake_hold(plock_lease *lease, const plock_patience *patience) {
+plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience) {
     const plock_status status = plock_lease_acquire(lease, patience);
     return status ? status : fake_await_end(lease);
 }
 
-void fake_watch(plock_lease *lease, const plock_patience *patience) {
+void fake_watch(plock_lease *lease, const plock_acquire_options *patience) {
     CHECK_STATUS(fake_hold(lease, patience), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
     fake_await(patience->renews ? "EVALSHA extend" : "EVALSHA check", 1);

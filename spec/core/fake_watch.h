@@ -13,10 +13,10 @@ extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fa
 plock_store *fake_watching_store(void);
 
 /* Acquires the lease without letting time pass. */
-plock_status fake_hold(plock_lease *lease, const plock_patience *patience);
+plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience);
 
 /* The same for the first lease of a store; and since the channel has just been opened it is looked at, once. */
-void fake_watch(plock_lease *lease, const plock_patience *patience);
+void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
 /* The server answers, late, the n-th command that begins like this, counted from 0. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);

@@ -68,13 +68,13 @@ plock_status local_finish(plock_lease *lease) {
     return plock_carry_on(&operation, plock_wait_poll, NULL);
 }
 
-plock_status local_acquire_as(plock_lease *lease, const plock_local_terms *terms) {
+plock_status local_acquire_as(plock_lease *lease, const plock_local_acquire_options *terms) {
     const plock_status status = plock_local_lease_acquire(lease, terms);
     return status ? status : local_finish(lease);
 }
 
 plock_status local_acquire(plock_lease *lease, plock_ns ttl, plock_ns wait) {
-    return local_acquire_as(lease, &(plock_local_terms){.ttl = ttl, .wait = wait});
+    return local_acquire_as(lease, &(plock_local_acquire_options){.ttl = ttl, .wait = wait});
 }
 
 plock_status local_release(plock_lease *lease) {
@@ -89,21 +89,21 @@ plock_status local_extend(plock_lease *lease, plock_ns ttl) {
 
 plock_status local_break(plock_local *store, const char *key) {
     plock_error error;
-    plock_want want;
+    plock_interest interest;
     plock_status status;
-    do status = plock_local_break(store, key, strlen(key), &want, &error);
-    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &want) == PLOCK_OK);
+    do status = plock_local_break(store, key, strlen(key), &interest, &error);
+    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     return status;
 }
 
 static int count(plock_local *store, const char *key, bool waiting) {
     plock_local_person people[64];
     plock_error error;
-    plock_want want;
+    plock_interest interest;
     size_t found = 0;
     plock_status status;
-    do status = plock_local_examine(store, key, strlen(key), people, 64, &found, &want, &error);
-    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &want) == PLOCK_OK);
+    do status = plock_local_examine(store, key, strlen(key), people, 64, &found, &interest, &error);
+    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     if (status) return -1;
     int counted = 0;
     for (size_t i = 0; i < found && i < 64; i++) counted += people[i].waits == waiting;

@@ -20,7 +20,7 @@ plock_lease *local_lease(plock_local *store, const char *key);
 
 /* Acquires and waits, or fails as the status says. */
 plock_status local_acquire(plock_lease *lease, plock_ns ttl, plock_ns wait);
-plock_status local_acquire_as(plock_lease *lease, const plock_local_terms *terms);
+plock_status local_acquire_as(plock_lease *lease, const plock_local_acquire_options *terms);
 plock_status local_finish(plock_lease *lease);
 plock_status local_release(plock_lease *lease);
 plock_status local_extend(plock_lease *lease, plock_ns ttl);

@@ -31,7 +31,7 @@ static inline void pass(plock_ns span, plock_ns by) {
 }
 
 /* The lease waits in line behind another one, and is granted when that is gone, before its own thread sees it. */
-static inline void grant_unseen(plock_lease *first, const plock_patience *patience) {
+static inline void grant_unseen(plock_lease *first, const plock_acquire_options *patience) {
     atomic_store(&fake_to_acquire, FAKE_QUEUED);
     CHECK_STATUS(plock_lease_acquire(lease, patience), PLOCK_OK);
     fake_carry_on(lease);

@@ -61,7 +61,7 @@ static plock_status open_store(plock_store *unused, plock_lease *lease) {
     return status;
 }
 
-/* --- exchanges with a server --- */
+/* --- calls with a server --- */
 
 static void script_is_unknown(void) {
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
@@ -88,12 +88,12 @@ static unsigned newest_acquire(void) {
 /* Once somebody queues the lock is released, and each who queues then is told, for one may have come again after a failure. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
-    plock_want want;
+    plock_interest interest;
     unsigned told = 0, rounds = 0;
     (void)store;
-    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
     if (status) return status;
-    while (((status = plock_lease_step(lease, &want)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
+    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
         const unsigned newest = newest_acquire();
         fake_clock_pass(PLOCK_MILLISECOND);
         if (newest == told || !fake_queues(fake_command("EVALSHA acquire", newest, command))) continue;
@@ -106,11 +106,11 @@ static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
 }
 
 static plock_status give_up_in_line(plock_store *store, plock_lease *lease) {
-    plock_want want;
+    plock_interest interest;
     unsigned rounds = 0;
     (void)store;
-    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
-    while (!status && (status = plock_lease_step(lease, &want)) == PLOCK_AGAIN && newest_acquire() < 1 && test_patient(&rounds)) status = PLOCK_OK;
+    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    while (!status && (status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN && newest_acquire() < 1 && test_patient(&rounds)) status = PLOCK_OK;
     plock_lease_cancel(lease);
     fake_clock_pass(PLOCK_SECOND);
     (void)fake_publish("= stranger k");
@@ -161,7 +161,7 @@ static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
     plock_group *group = NULL;
     plock_status status = plock_lease_new(&both[1], store, "other", 5);
     if (!status) status = plock_group_new(&group, both, 2);
-    if (!status) status = plock_group_acquire(group, &(plock_patience){.ttl = 3 * PLOCK_SECOND});
+    if (!status) status = plock_group_acquire(group, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
     if (!status) {
         const plock_operation operation = plock_group_operation(group);
         status = plock_carry_on(&operation, fake_wait, NULL);
@@ -184,17 +184,17 @@ static plock_status free_what_is_held(plock_store *store, plock_lease *lease) {
 }
 
 static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease) {
-    plock_want want;
+    plock_interest interest;
     plock_lease *other;
     plock_status status = plock_lease_new(&other, store, "other", 5);
     if (status) return status;
     fake_peers[0].connect_again = 1;
-    status = plock_lease_acquire(other, &(plock_patience){.ttl = PLOCK_SECOND});
+    status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
-    status = plock_lease_step(other, &want);
+    status = plock_lease_step(other, &interest);
     if (status == PLOCK_AGAIN) { /* it has the only connection; the one who waits is told when there is room */
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-        status = plock_lease_step(lease, &want);
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+        status = plock_lease_step(lease, &interest);
         plock_lease_cancel(other);
         if (status == PLOCK_AGAIN) status = fake_finish(lease);
         if (!status) status = fake_release(lease);
@@ -226,7 +226,7 @@ static plock_status look_up_and_connect(plock_store *unused, plock_lease *lease)
     if (status) return status;
     status = plock_lease_new(&own, store, "k", 1);
     if (!status) {
-        status = plock_lease_acquire(own, &(plock_patience){.ttl = PLOCK_SECOND});
+        status = plock_lease_acquire(own, &(plock_acquire_options){.ttl = PLOCK_SECOND});
         if (!status) status = plock_drive(own, plock_wait_poll, NULL);
         plock_lease_free(own);
     }

@@ -1,4 +1,4 @@
-/* What a program does with watched leases and inquiries, for the tests in which memory runs out. */
+/* What a program does with watched leases and queries, for the tests in which memory runs out. */
 #include "scenarios.h"
 
 #include "fake_native.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 
 /* --- the server --- */
 
@@ -69,7 +69,7 @@ static void check_found_lost(plock_lease *lease) {
 
 /* --- scenarios --- */
 
-static plock_status hold(plock_lease *lease, const plock_patience *patience) {
+static plock_status hold(plock_lease *lease, const plock_acquire_options *patience) {
     const plock_status status = plock_lease_acquire(lease, patience);
     return status ? status : fake_await_end(lease);
 }
@@ -112,14 +112,14 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
 /* As soon as he has queued, each time that he does, he is told that it is his turn. */
 static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM];
-    plock_want want;
+    plock_interest interest;
     unsigned called = 0, rounds = 0;
-    plock_patience patience = RENEWED;
+    plock_acquire_options patience = RENEWED;
     (void)store;
     patience.wait = 100 * PLOCK_SECOND;
     plock_status status = plock_lease_acquire(lease, &patience);
     if (status) return status;
-    while (((status = plock_lease_step(lease, &want)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
+    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
         const unsigned newest = fake_commands_like("EVALSHA acquire") - 1;
         fake_clock_pass(PLOCK_MILLISECOND);
         if (newest == called || !fake_queues(fake_command("EVALSHA acquire", newest, command))) continue;
@@ -140,20 +140,20 @@ static void knows_no_script(void) {
 }
 
 static plock_status ask(plock_store *store, plock_lease *lease) {
-    plock_inquiry *inquiry;
-    plock_want want;
+    plock_query *query;
+    plock_interest interest;
     (void)lease;
-    plock_status status = plock_inquiry_new(&inquiry, store, "k", 1, false);
+    plock_status status = plock_query_new(&query, store, "k", 1, false);
     if (status) return status;
     for (int i = 0; i < 3 && !status; i++) {
-        if (i == 0) plock_inquiry_status(inquiry, 0);
-        else if (i == 1) plock_inquiry_scan(inquiry, 0);
-        else plock_inquiry_break(inquiry);
-        while ((status = plock_inquiry_step(inquiry, &want)) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
-        CHECK_INT(plock_inquiry_parts(inquiry), !status);
-        CHECK_STATUS(plock_inquiry_error(inquiry)->status, status);
+        if (i == 0) plock_query_status(query, 0);
+        else if (i == 1) plock_query_scan(query, 0);
+        else plock_query_break(query);
+        while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
+        CHECK_INT(plock_query_parts(query), !status);
+        CHECK_STATUS(plock_query_error(query)->status, status);
     }
-    plock_inquiry_free(inquiry);
+    plock_query_free(query);
     return status;
 }
 

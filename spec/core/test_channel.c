@@ -13,7 +13,7 @@
 static plock_store *store;
 static plock_channel channel;
 static plock_message message;
-static plock_want want;
+static plock_interest interest;
 static plock_error error;
 
 static void begin(const char *url) {
@@ -24,9 +24,9 @@ static void begin(const char *url) {
 }
 
 static plock_status step(void) {
-    want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
+    interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
     plock__begin_step();
-    const plock_status status = plock__channel_step(&channel, store, true, &message, &want, &error);
+    const plock_status status = plock__channel_step(&channel, store, true, &message, &interest, &error);
     plock__end_step();
     return status;
 }
@@ -71,7 +71,7 @@ static void it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed(voi
     (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.id);
     CHECK_TEXT(fake_peers[0].commands[1], expected);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, PLOCK_NEVER); /* it may be silent for ever */
+    CHECK_INT(interest.deadline, PLOCK_NEVER); /* it may be silent for ever */
     end();
 }
 
@@ -126,7 +126,7 @@ static void what_keeps_it_from_opening_is_told_and_it_is_closed(void) {
         fake_redis.subscriptions[0] = WAYS[i].said;
         const plock_status status = step();
         if (status == PLOCK_AGAIN) {
-            CHECK_INT(want.deadline, plock_now() + 300 * PLOCK_MILLISECOND);
+            CHECK_INT(interest.deadline, plock_now() + 300 * PLOCK_MILLISECOND);
             fake_clock_pass(300 * PLOCK_MILLISECOND);
         }
         test_status(status == PLOCK_AGAIN ? step() : status, WAYS[i].status, WAYS[i].said, __FILE__, __LINE__);
@@ -143,7 +143,7 @@ static void connecting_has_its_time_too(void) {
     begin("redis://h?connect_timeout=0.4");
     fake_peers[0].silent_greeting = true;
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, plock_now() + 400 * PLOCK_MILLISECOND);
+    CHECK_INT(interest.deadline, plock_now() + 400 * PLOCK_MILLISECOND);
     fake_clock_pass(400 * PLOCK_MILLISECOND);
     CHECK_STATUS(step(), PLOCK_SILENT);
     fake_peers[1].connect_failure = PLOCK_CONNECT;
@@ -226,11 +226,11 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     unsigned heard = 1;
     plock_status status;
     plock__begin_step();
-    while ((status = plock__channel_step(&channel, store, false, &message, &want, &error)) == PLOCK_OK) heard++;
+    while ((status = plock__channel_step(&channel, store, false, &message, &interest, &error)) == PLOCK_OK) heard++;
     plock__end_step();
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(heard, MESSAGES);
-    CHECK(want.fd >= 0);
+    CHECK(interest.fd >= 0);
     end();
 }
 

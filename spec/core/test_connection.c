@@ -14,7 +14,7 @@
 static plock_store *store;
 static plock_connection *connection;
 static plock_error error;
-static plock_want want;
+static plock_interest interest;
 
 /* A connection to fake_peers[0]; the test sets that up before it opens the connection. */
 static void begin(const char *url) {
@@ -29,8 +29,8 @@ static void end(void) {
 }
 
 static plock_status open_it(void) {
-    want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
-    return plock__connection_open(connection, PLOCK_NEVER, &want, &error);
+    interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
+    return plock__connection_open(connection, PLOCK_NEVER, &interest, &error);
 }
 
 static plock_status send_word(const char *text) {
@@ -39,7 +39,7 @@ static plock_status send_word(const char *text) {
 }
 
 static plock_status receive(const plock_value **value) {
-    return plock__connection_receive(connection, value, &want, &error);
+    return plock__connection_receive(connection, value, &interest, &error);
 }
 
 /* --- the greeting --- */
@@ -129,7 +129,7 @@ static void connecting_may_take_several_steps(void) {
         CHECK_STATUS(open_it(), PLOCK_AGAIN);
         CHECK_INT(fake_peers[0].command_count, 3);
         CHECK_INT(fake_peers[0].hellos, 1); /* all in one go */
-        CHECK_INT(want.fd, 7);
+        CHECK_INT(interest.fd, 7);
         fake_say(&fake_peers[0], "+OK\r\n", 5);
     }
     CHECK_STATUS(open_it(), PLOCK_OK);
@@ -174,10 +174,10 @@ static void what_the_socket_does_not_take_is_sent_later(void) {
     fake_peers[0].answers[0] = "+PONG\r\n";
     CHECK_STATUS(send_word("PING"), PLOCK_OK);
     CHECK(!plock__connection_flushed(connection));
-    want.deadline = 12345; /* the caller's */
-    CHECK_STATUS(plock__connection_receive(connection, &value, &want, &error), PLOCK_AGAIN);
-    CHECK_INT(want.events, POLLOUT); /* no reply comes before the command is out */
-    CHECK_INT(want.deadline, 12345);
+    interest.deadline = 12345; /* the caller's */
+    CHECK_STATUS(plock__connection_receive(connection, &value, &interest, &error), PLOCK_AGAIN);
+    CHECK_INT(interest.events, POLLOUT); /* no reply comes before the command is out */
+    CHECK_INT(interest.deadline, 12345);
     fake_peers[0].write_room = 0;
     CHECK_STATUS(receive(&value), PLOCK_OK);
     CHECK(plock__connection_flushed(connection));

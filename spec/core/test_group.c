@@ -19,7 +19,7 @@ static const char GONE[] = "*3\r\n:1\r\n:1\r\n:2\r\n";
 static plock_store *store;
 static plock_lease *leases[LEASES];
 static plock_group *group;
-static plock_want want;
+static plock_interest interest;
 
 static void begin_at(const char *url) {
     static const char *const KEYS[LEASES] = {"a", "b", "c"};
@@ -45,7 +45,7 @@ static plock_status finish(void) {
     return plock_carry_on(&operation, fake_wait, NULL);
 }
 
-static const plock_patience TERMS = {.ttl = 3 * PLOCK_SECOND};
+static const plock_acquire_options TERMS = {.ttl = 3 * PLOCK_SECOND};
 
 static plock_status acquire(void) {
     const plock_status status = plock_group_acquire(group, &TERMS);
@@ -176,7 +176,7 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     fake_clock_pass(3 * PLOCK_SECOND);
     fake_say(&fake_peers[0], HELD, sizeof HELD - 1);
     CHECK_STATUS(finish(), PLOCK_SILENT);
@@ -194,7 +194,7 @@ static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
         begin();
         fake_peers[0].answers[0] = FAKE_SILENCE;
         const plock_ns began = plock_now();
-        const plock_patience terms = {.ttl = TERMS.ttl, .wait = CASES[i].left * PLOCK_MILLISECOND, .asking = CASES[i].asking * PLOCK_MILLISECOND};
+        const plock_acquire_options terms = {.ttl = TERMS.ttl, .wait = CASES[i].left * PLOCK_MILLISECOND, .asking = CASES[i].asking * PLOCK_MILLISECOND};
         CHECK_STATUS(plock_group_acquire(group, &terms), PLOCK_OK);
         CHECK_STATUS(finish(), PLOCK_SILENT);
         CHECK_INT(plock_now() - began, CASES[i].ends_after * PLOCK_MILLISECOND);
@@ -206,10 +206,10 @@ static void giving_up_gives_all_back(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     plock_group_cancel(group);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK); /* the leases are free for other things */
     plock_lease_cancel(leases[0]);
     end();
@@ -292,7 +292,7 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     plock_group_cancel(group);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 2 a plock:1:{a}:queue me"), 1);
@@ -335,7 +335,7 @@ static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     fake_peers[0].answers[1] = FAKE_SILENCE;
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     plock_group_cancel(group);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
@@ -376,7 +376,7 @@ static void one_that_found_no_connection_has_not_failed(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     plock_connection *busy;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &busy, &turn, &want), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->pool, &busy, &turn, &interest), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
     for (size_t i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
     plock__pool_give(&store->pool, busy, true);
@@ -412,9 +412,9 @@ static void what_does_not_belong_together_is_no_group(void) {
     CHECK_STATUS(plock_group_new(&none, many, 2), PLOCK_MISUSE);
     CHECK(none == NULL);
     plock_lease_free(other);
-    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = PLOCK_SECOND, .wait = -1}), PLOCK_MISUSE);
-    CHECK_STATUS(plock_group_acquire(group, &(plock_patience){.ttl = 1}), PLOCK_MISUSE);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_acquire(group, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = -1}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_acquire(group, &(plock_acquire_options){.ttl = 1}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
     end();
 }
 
@@ -436,10 +436,10 @@ static void a_child_has_none_of_its_parents(void) {
     fake_peers[0].answers[1] = FAKE_SILENCE;
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     const pid_t child = fork();
     if (child == 0) {
-        const bool apart = plock_group_step(group, &want) == PLOCK_FORKED && plock_group_release(group, 0) == PLOCK_MISUSE;
+        const bool apart = plock_group_step(group, &interest) == PLOCK_FORKED && plock_group_release(group, 0) == PLOCK_MISUSE;
         _exit(apart ? 0 : 1);
     }
     int status = -1;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND, LEFT_ALONE = 250 * PLOCK_MILLISECOND;
-static const plock_patience AUTOMATIC = {.ttl = 3 * PLOCK_SECOND, .renews = true, .automatic = true};
+static const plock_acquire_options AUTOMATIC = {.ttl = 3 * PLOCK_SECOND, .renews = true, .automatic = true};
 
 /* Its time has come: a renewal notes where its owner listens. Another follows where the channel was opened after that. */
 static void come_of_age(void) {
@@ -87,7 +87,7 @@ static void a_break_before_is_found_when_it_begins(void) {
 static void so_it_is_where_the_channel_was_open_before(void) {
     begin();
     plock_lease *other = fake_lease(store);
-    CHECK_STATUS(fake_hold(other, &(plock_patience){.ttl = 3600 * PLOCK_SECOND, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(fake_hold(other, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .watched = true}), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
     CHECK_STATUS(fake_hold(lease, &AUTOMATIC), PLOCK_OK);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
@@ -99,7 +99,7 @@ static void so_it_is_where_the_channel_was_open_before(void) {
 }
 
 static void its_loss_is_told_where_that_is_wanted(void) {
-    plock_patience patience = AUTOMATIC;
+    plock_acquire_options patience = AUTOMATIC;
     patience.watched = true;
     begin();
     CHECK_STATUS(fake_hold(lease, &patience), PLOCK_OK);
@@ -110,7 +110,7 @@ static void its_loss_is_told_where_that_is_wanted(void) {
 }
 
 static void one_that_lasts_for_a_moment_only_is_renewed_in_time(void) {
-    plock_patience patience = AUTOMATIC;
+    plock_acquire_options patience = AUTOMATIC;
     patience.ttl = 60 * PLOCK_MILLISECOND;
     begin();
     CHECK_STATUS(fake_hold(lease, &patience), PLOCK_OK);
@@ -134,7 +134,7 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
 }
 
 static void it_is_renewed_no_longer_than_it_may_be_held(void) {
-    plock_patience patience = AUTOMATIC;
+    plock_acquire_options patience = AUTOMATIC;
     patience.max_hold = PLOCK_SECOND;
     begin();
     CHECK_STATUS(fake_hold(lease, &patience), PLOCK_OK);
@@ -151,9 +151,9 @@ static void it_is_renewed_no_longer_than_it_may_be_held(void) {
 static void one_that_waited_is_renewed_before_its_thread_sees_it(void) {
     begin();
     plock_lease *first = fake_lease(store); /* so that the channel is open, and it queues */
-    CHECK_STATUS(fake_hold(first, &(plock_patience){.ttl = TTL, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(fake_hold(first, &(plock_acquire_options){.ttl = TTL, .watched = true}), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
-    plock_patience patience = AUTOMATIC;
+    plock_acquire_options patience = AUTOMATIC;
     patience.wait = 100 * PLOCK_SECOND;
     grant_unseen(first, &patience);
     for (unsigned i = 0; i < 12; i++) fake_native_pass(TTL / 4);

@@ -92,14 +92,14 @@ static void a_held_key_is_refused(void) {
 /* A lease counts from before its request left, less what clocks may differ by: 1 % and 2 ms. */
 static void a_lease_is_valid_for_its_time_less_drift(void) {
     begin("redis://h");
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = 10 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND}), PLOCK_OK);
     fake_clock_pass(50 * PLOCK_MILLISECOND); /* from beginning to leaving: not counted */
     const plock_ns left = plock_now();
-    plock_want want;
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_clock_pass(70 * PLOCK_MILLISECOND);
     fake_say(&fake_peers[0], FAKE_HELD, strlen(FAKE_HELD));
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK);
     CHECK_INT(plock_lease_acquired_at(lease), left);
     CHECK_INT(plock_lease_valid_until(lease), left + 10 * PLOCK_SECOND - 100 * PLOCK_MILLISECOND - 2 * PLOCK_MILLISECOND);
     fake_clock_pass(plock_lease_valid_until(lease) - plock_now() - 1);
@@ -116,7 +116,7 @@ static void the_time_to_live_is_sent_in_milliseconds(void) {
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) {
         begin("redis://h");
         fake_peers[0].answers[0] = FAKE_REFUSED;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = TTLS[i].ttl}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = TTLS[i].ttl}), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_REFUSED);
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), TTLS[i].sent);
         end();
@@ -195,7 +195,7 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
         char word[FAKE_COMMAND_ROOM];
         begin("redis://h");
         fake_peers[0].obliging = true;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = 10 * PLOCK_SECOND, .at_least = 60 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND, .at_least = 60 * PLOCK_SECOND}), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), "60000"); /* and the lease lasts as long */
         fake_clock_pass(TIMES[i].held);
@@ -213,25 +213,25 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
 
 static void what_makes_no_sense_is_refused(void) {
     plock_lease *none;
-    plock_want want;
+    plock_interest interest;
     begin("redis://h");
     CHECK_STATUS(plock_lease_new(&none, store, "", 0), PLOCK_MISUSE);
     CHECK(none == NULL);
     CHECK_STATUS(plock_lease_own(lease, "", 0), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
-    static const plock_patience IMPOSSIBLE[] = {
+    static const plock_acquire_options IMPOSSIBLE[] = {
         {.ttl = 0}, {.ttl = -1}, {.ttl = PLOCK_TTL_MIN - 1}, {.ttl = PLOCK_TTL_MAX + 1}, {.ttl = PLOCK_NEVER},
         {.ttl = PLOCK_SECOND, .wait = -1}, {.ttl = PLOCK_SECOND, .at_least = -1}, {.ttl = PLOCK_SECOND, .at_least = PLOCK_TTL_MAX + 1}};
     char label[PLOCK_LABEL_MAX + 2];
     memset(label, 'x', sizeof label);
     label[PLOCK_LABEL_MAX + 1] = 0;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .label = label}), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .label = label}), PLOCK_MISUSE);
     for (unsigned i = 0; i < sizeof IMPOSSIBLE / sizeof *IMPOSSIBLE; i++) CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_MISUSE); /* one is under way */
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_MISUSE); /* one is under way */
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_MISUSE);
     plock_lease_cancel(lease);
     plock_lease_cancel(lease);
@@ -272,7 +272,7 @@ static void a_lease_object_can_be_used_again(void) {
 static void *acquire_and_release(void *argument) {
     plock_store *shared = argument;
     plock_lease *own = fake_lease(shared);
-    CHECK_STATUS(plock_lease_acquire(own, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(own, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_drive(own, plock_wait_poll, NULL), PLOCK_OK);
     CHECK(plock_lease_valid(own));
     CHECK_STATUS(plock_lease_release(own, PLOCK_KEEP_AT_LEAST), PLOCK_OK);

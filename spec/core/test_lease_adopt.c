@@ -6,17 +6,17 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_acquire_options PLAIN = {.ttl = 3 * PLOCK_SECOND};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 
-static plock_want want;
+static plock_interest interest;
 
-static plock_status start_adopting(const char *owner, const plock_patience *patience) {
+static plock_status start_adopting(const char *owner, const plock_acquire_options *patience) {
     return plock_lease_adopt(lease, owner, strlen(owner), patience);
 }
 
-static plock_status adopt(const plock_patience *patience) {
+static plock_status adopt(const plock_acquire_options *patience) {
     const plock_status status = start_adopting("me", patience);
     return status ? status : fake_await_end(lease);
 }
@@ -42,7 +42,7 @@ static void whoever_knows_the_value_takes_it_over(void) {
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
     fake_clock_pass(100 * PLOCK_MILLISECOND); /* it counts from when the request leaves … */
     atomic_store(&fake_to_adopt, FAKE_SILENCE);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(!plock_lease_valid(lease));
     fake_clock_pass(70 * PLOCK_MILLISECOND); /* … and not from when it is answered */
     fake_answer("EVALSHA adopt", 0, FAKE_HELD);
@@ -89,7 +89,7 @@ static void it_can_be_given_to_an_owner_that_is_named(void) {
 }
 
 static void nobody_else_does(void) {
-    static const plock_patience *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
+    static const plock_acquire_options *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
     for (unsigned i = 0; i < 3; i++) {
         begin();
         atomic_store(&fake_to_adopt, FAKE_NOT_OURS);
@@ -149,7 +149,7 @@ static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     atomic_store(&fake_to_adopt, FAKE_CLOSES);
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     atomic_store(&fake_to_adopt, NULL);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -186,10 +186,10 @@ static void it_may_have_to_hurry(void) {
 static void what_makes_no_sense_is_refused(void) {
     static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1};
     begin();
-    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(start_adopting("me", &(plock_patience){.ttl = TTLS[i]}), PLOCK_MISUSE);
-    CHECK_STATUS(start_adopting("me", &(plock_patience){.ttl = TTL, .max_hold = -1}), PLOCK_MISUSE);
+    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTLS[i]}), PLOCK_MISUSE);
+    CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTL, .max_hold = -1}), PLOCK_MISUSE);
     CHECK_STATUS(start_adopting("", &PLAIN), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE); /* nothing has begun */
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* nothing has begun */
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
     CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* one is under way */
     CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_MISUSE);
@@ -215,7 +215,7 @@ static void who_gives_it_up_holds_nothing_and_leaves_nothing(void) {
         begin();
         atomic_store(&fake_to_adopt, FAKE_SILENCE);
         CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         (void)heir(0, token);
         if (way == FREE) {
             plock_lease_free(lease);
@@ -223,7 +223,7 @@ static void who_gives_it_up_holds_nothing_and_leaves_nothing(void) {
         } else {
             plock_lease_cancel(lease);
             CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE);
         }
         atomic_store(&fake_to_adopt, NULL);
         pass(2 * TTL, TTL / 3);
@@ -268,7 +268,7 @@ static void it_is_renewed_like_any_other(void) {
 }
 
 static void its_time_may_be_bounded(void) {
-    plock_patience patience = RENEWED;
+    plock_acquire_options patience = RENEWED;
     patience.max_hold = 2 * PLOCK_SECOND;
     begin();
     CHECK_STATUS(adopt(&patience), PLOCK_OK);
@@ -312,7 +312,7 @@ static void adopt_in_child(void *context) {
     CHECK_STATUS(plock_lease_adopt(own, "me", 2, context), PLOCK_OK);
     CHECK_STATUS(fake_await_end(own), PLOCK_OK);
     CHECK(plock_lease_valid(own) && plock_lease_fence(own) == FAKE_HELD_FENCE);
-    if (((const plock_patience *)context)->renews) {
+    if (((const plock_acquire_options *)context)->renews) {
         pass(2 * TTL, TTL / 3);
         CHECK(plock_lease_valid(own));
         CHECK(fake_commands_like("EVALSHA extend 2 k ") >= 6);
@@ -325,7 +325,7 @@ static void adopt_in_child(void *context) {
 }
 
 static void a_child_can_take_over_what_its_parent_left(void) {
-    plock_patience patience = TEST_TSAN ? PLAIN : RENEWED;
+    plock_acquire_options patience = TEST_TSAN ? PLAIN : RENEWED;
     begin();
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_OK);
     CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
@@ -339,9 +339,9 @@ static void a_child_can_take_over_what_its_parent_left(void) {
 
 static void step_in_child(void *context) {
     (void)context;
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_FORKED);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_FORKED);
     CHECK(!plock_lease_valid(lease));
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE);
     fake_end(lease, store);
     CHECK_INT(fake_commands_like("EVALSHA"), 1);
 }
@@ -350,7 +350,7 @@ static void an_adoption_does_not_go_on_in_a_child(void) {
     begin();
     atomic_store(&fake_to_adopt, FAKE_SILENCE);
     CHECK_STATUS(start_adopting("me", &WATCHED), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_await("SUBSCRIBE", 1);
     test_in_child(step_in_child, NULL);
     fake_answer("EVALSHA adopt", 0, FAKE_HELD);

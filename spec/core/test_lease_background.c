@@ -11,7 +11,7 @@
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 static void begin(void) {
     fake_clock_start();
@@ -76,7 +76,7 @@ static void freeing_in_mid_release_carries_it_on(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].obliging = false;
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_free(lease);
     lease = NULL;
     check_releases(2); /* that one's answer was lost: once more, on another connection */
@@ -89,7 +89,7 @@ static void giving_up_a_release_carries_it_on(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].obliging = false;
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
     check_releases(2);
@@ -215,7 +215,7 @@ static void a_release_by_name_that_failed_does_not(void) {
 static plock_connection *take_the_only_one(void) {
     plock_connection *connection;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &want), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK);
     return connection;
 }
 
@@ -291,9 +291,9 @@ static void a_child_holds_nothing_and_releases_nothing_of_its_parents(void) {
 static void step_inherited(void *context) {
     (void)context;
     const unsigned commands = fake_peers[0].command_count;
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_FORKED);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_FORKED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_FORKED);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_MISUSE); /* it is over */
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* it is over */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(!plock_lease_inherited(lease) && plock_lease_valid(lease));
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
@@ -319,13 +319,13 @@ static void an_operation_does_not_go_on_in_the_child(void) {
             CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
             CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
         } else {
-            CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+            CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
         }
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         test_in_child(step_inherited, NULL);
         test_in_child(free_inherited, NULL);
         fake_say(&fake_peers[0], operation == RELEASE ? FAKE_DONE : FAKE_HELD, strlen(operation == RELEASE ? FAKE_DONE : FAKE_HELD));
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_OK); /* and the parent has noticed nothing */
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK); /* and the parent has noticed nothing */
         fake_peers[0].obliging = true;
         end();
     }
@@ -346,10 +346,10 @@ static void a_full_pool_is_empty_in_the_child(void) {
     lease = fake_lease(store);
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     plock_lease *waiting = fake_lease(store);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK_STATUS(plock_lease_acquire(waiting, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(waiting, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(waiting, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
     CHECK_INT(store->pool.waiting, 1);
     test_in_child(acquire_in_child, waiting);
     plock_lease_free(waiting);

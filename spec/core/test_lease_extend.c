@@ -86,11 +86,11 @@ static void what_makes_no_sense_is_refused(void) {
 
 /* Until it is known what the server did, the lease lasts no longer than in the worse case. */
 static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
-    plock_want want;
+    plock_interest interest;
     const plock_ns acquired = begin();
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(3 * PLOCK_SECOND)); /* the server has not been asked yet */
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
@@ -102,11 +102,11 @@ static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
     static const struct { plock_ns ttl; unsigned undone; } TTLS[] = {{PLOCK_SECOND, 1}, {3 * PLOCK_SECOND, 0}, {60 * PLOCK_SECOND, 0}};
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
         for (int cancelled = 0; cancelled < 2; cancelled++) {
-            plock_want want;
+            plock_interest interest;
             char token[FAKE_COMMAND_ROOM], old[FAKE_COMMAND_ROOM];
             begin();
             CHECK_STATUS(plock_lease_extend(lease, TTLS[i].ttl), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             if (cancelled) plock_lease_cancel(lease);
             else CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
             (void)fake_word(fake_peers[0].commands[1], 6, token);
@@ -118,7 +118,7 @@ static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
 
 /* A request that waits for a connection shortens nothing. */
 static void a_shorter_time_that_was_never_asked_for_does_not_count(void) {
-    plock_want want;
+    plock_interest interest;
     fake_clock_start();
     store = fake_store("redis://h?pool_size=1");
     lease = fake_lease(store);
@@ -126,13 +126,13 @@ static void a_shorter_time_that_was_never_asked_for_does_not_count(void) {
     fake_peers[0].answers[0] = FAKE_HELD;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     const plock_ns until = plock_lease_valid_until(lease);
-    CHECK_STATUS(plock_lease_acquire(other, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(other, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(other, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_lease_extend(lease, 100 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_clock_pass(200 * PLOCK_MILLISECOND);
     CHECK_INT(plock_lease_valid_until(lease), until);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(plock_lease_valid(lease));
     plock_lease_cancel(lease);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
@@ -225,10 +225,10 @@ static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
 }
 
 static void so_is_one_whose_extension_was_given_up(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     fake_clock_pass(10 * PLOCK_SECOND); /* over, as far as it is known; but the server may have it still */
     CHECK(!plock_lease_valid(lease));
@@ -246,20 +246,20 @@ static void one_that_is_over_is_not_released(void) {
 }
 
 static void one_that_is_freed_in_mid_extension_is_released(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     CHECK_STATUS(plock_lease_extend(lease, 10 * PLOCK_SECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
     CHECK(fake_peers[0].destroyed); /* an answer was still to come there */
 }
 
 static void an_extension_that_is_given_up_leaves_the_lease_held(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     CHECK_STATUS(plock_lease_extend(lease, 10 * PLOCK_SECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     CHECK(plock_lease_valid(lease));
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);

@@ -5,15 +5,15 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
-static const plock_patience *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
+static const plock_acquire_options PLAIN = {.ttl = 3 * PLOCK_SECOND};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_acquire_options *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
 enum { KINDS = 3 };
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 static void begin(void) {
     store = fake_watching_store();
@@ -91,7 +91,7 @@ static void an_extension_under_way_ends_before_the_lease_is_left(void) {
     fake_watch(lease, &RENEWED);
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_lease_leave(lease), PLOCK_IN_USE);
     atomic_store(&fake_to_extend, NULL);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
@@ -124,7 +124,7 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
         if (way == ACQUIRING) {
             atomic_store(&fake_to_acquire, FAKE_SILENCE);
             CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         } else if (way != NEVER_HELD) {
             CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
         }
@@ -132,7 +132,7 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
         if (way == LEFT) fake_leave(lease);
         if (way == RELEASING) {
             CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         }
         if (way == NOT_OURS) {
             atomic_store(&fake_to_extend, FAKE_NOT_OURS);
@@ -185,7 +185,7 @@ static void one_in_mid_extension_is_held(void) {
     CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
     const uint64_t id = plock_lease_id(lease);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     forget();
     check_told(id);
     fake_await("EVALSHA release", 1);

@@ -8,7 +8,7 @@
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 static void begin(void) {
     fake_clock_start();
@@ -140,8 +140,8 @@ static void who_brings_an_owner_has_one_attempt(void) {
 static void giving_up_undoes_it(void) {
     char undo[FAKE_COMMAND_ROOM];
     begin();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
     end();
@@ -152,8 +152,8 @@ static void giving_up_undoes_it(void) {
 static void freeing_in_mid_acquire_undoes_it(void) {
     char undo[FAKE_COMMAND_ROOM];
     begin();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     end();
     CHECK(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)) >= 1);
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);

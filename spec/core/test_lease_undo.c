@@ -8,7 +8,7 @@
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 static void begin(void) {
     fake_clock_start();
@@ -22,8 +22,8 @@ static void end(void) {
 }
 
 static void start_acquire(plock_ns ttl, plock_ns wait) {
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = ttl, .wait = wait}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = ttl, .wait = wait}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
 }
 
 /* The token of the n-th acquire that this peer got. */
@@ -235,10 +235,10 @@ static void an_acquire_that_is_given_up_is_undone(void) {
 static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK_INT(want.fd, -1);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_INT(interest.fd, -1);
     plock_lease_cancel(lease);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);

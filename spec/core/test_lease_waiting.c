@@ -67,26 +67,26 @@ static const char *never_lets_go(const char *command, unsigned nth) {
 }
 
 static void a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only(void) {
-    plock_want want;
+    plock_interest interest;
     begin_in_line(never_lets_go, PLOCK_SECOND);
     fake_clock_pass(PLOCK_SECOND);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, plock_now() + PARTING_SPAN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_INT(interest.deadline, plock_now() + PARTING_SPAN);
     fake_await("EVALSHA leave", 1);
     fake_clock_pass(PARTING_SPAN - 1);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_clock_pass(1);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TIMED_OUT);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TIMED_OUT);
     end();
 }
 
 /* Cancelled or freed in that moment. */
 static void who_is_leaving_can_be_given_up(void) {
     for (int frees = 0; frees < 2; frees++) {
-        plock_want want;
+        plock_interest interest;
         begin_in_line(never_lets_go, PLOCK_SECOND);
         fake_clock_pass(PLOCK_SECOND);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         if (frees) plock_lease_free(lease), lease = NULL;
         else plock_lease_cancel(lease);
         fake_await("EVALSHA leave", 1);
@@ -97,14 +97,14 @@ static void who_is_leaving_can_be_given_up(void) {
 /* Neither his thread nor the native one wakes up before there is something to see. */
 /* Its holder will tell. But the server may forget that somebody waits, so one look in a second it is. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
-    plock_want want;
+    plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK_INT(want.fd, -1); /* a thread needs no descriptor to wait in line */
-    CHECK(want.waker != NULL);
-    CHECK_INT(want.deadline, began + 4 * PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_INT(interest.fd, -1); /* a thread needs no descriptor to wait in line */
+    CHECK(interest.waker != NULL);
+    CHECK_INT(interest.deadline, began + 4 * PLOCK_SECOND);
     for (unsigned i = 0; i < 39; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_await("EVALSHA acquire", 2 + 3);
     end();
 }
@@ -114,9 +114,9 @@ static const char *grant_the_third(const char *command, unsigned nth) {
 }
 
 static void a_lock_that_becomes_free_is_acquired_at_once(void) {
-    plock_want want;
+    plock_interest interest;
     begin_in_line(grant_the_third, 10 * PLOCK_SECOND);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -145,14 +145,14 @@ static void who_finds_no_connection_at_last_was_refused_all_the_same(void) {
     plock_connection *held[CONNECTIONS_MAX];
     unsigned count = 0;
     plock_turn turn = {0};
-    plock_want want;
+    plock_interest interest;
     begin_in_line(fake_refuses, 3 * PLOCK_SECOND);
-    while (count < CONNECTIONS_MAX && !plock__pool_take(&store->pool, &held[count], &turn, &want)) count++;
+    while (count < CONNECTIONS_MAX && !plock__pool_take(&store->pool, &held[count], &turn, &interest)) count++;
     plock__pool_leave(&store->pool, &turn);
     plock_status status = PLOCK_AGAIN;
     for (unsigned i = 0; i < 40 && (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED); i++) {
         fake_native_pass(100 * PLOCK_MILLISECOND);
-        status = plock_lease_step(lease, &want);
+        status = plock_lease_step(lease, &interest);
     }
     CHECK_STATUS(status, PLOCK_TIMED_OUT);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
@@ -224,7 +224,7 @@ static void a_holder_who_will_not_tell_is_looked_at_again_and_again(void) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
     }
-    CHECK_STATUS(plock_lease_step(lease, &(plock_want){0}), PLOCK_AGAIN); /* his own thread has slept on */
+    CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN); /* his own thread has slept on */
     end();
 }
 
@@ -259,16 +259,16 @@ static void each_attempt_has_a_token_of_its_own(void) {
 /* --- a store that fails --- */
 
 static void each_failed_attempt_is_told_and_another_follows(void) {
-    plock_want want;
+    plock_interest interest;
     begin("redis://h");
     fake_peers[0].connect_failure = PLOCK_CONNECT;
     fake_peers[1].answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
     fake_peers[1].obliging = true;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* a pause comes first */
-    CHECK(want.deadline > plock_now());
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN); /* a pause comes first */
+    CHECK(interest.deadline > plock_now());
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_LOADING);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_OK);
@@ -301,7 +301,7 @@ static void what_does_not_pass_ends_it_at_once(void) {
 static void who_insists_tries_until_the_end_all_the_same(void) {
     begin("redis://h");
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .insists = true}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .insists = true}), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_WRONGPASS);
@@ -395,14 +395,14 @@ static void so_does_one_that_is_silent(void) {
 }
 
 static void a_shorter_outage_is_ridden_out(void) {
-    plock_want want;
+    plock_interest interest;
     plock_status status = PLOCK_AGAIN;
     begin("redis://h");
     refuse_connections_from(0);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
     while (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) {
-        status = plock_lease_step(lease, &want);
-        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+        status = plock_lease_step(lease, &interest);
+        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
         if (plock_now() < began + GIVES_UP) continue;
         for (unsigned p = fake_connections(); p < FAKE_PEERS; p++) {
             fake_peers[p].connect_failure = PLOCK_OK; /* back just before the last attempt */
@@ -418,7 +418,7 @@ static void who_endures_or_insists_tries_until_the_end(void) {
     for (int insists = 0; insists < 2; insists++) {
         begin("redis://h");
         refuse_connections_from(0);
-        const plock_patience patience = {.ttl = LONG, .wait = 5 * PLOCK_SECOND, .endures = !insists, .insists = insists};
+        const plock_acquire_options patience = {.ttl = LONG, .wait = 5 * PLOCK_SECOND, .endures = !insists, .insists = insists};
         CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
         CHECK_INT(plock_now(), began + 5 * PLOCK_SECOND);
@@ -443,11 +443,11 @@ static void a_server_that_answers_is_no_such_server(void) {
 /* Until it is over, or the span. */
 static plock_status pass_in_line(plock_ns span) {
     const plock_ns until = plock_now() + span;
-    plock_want want;
+    plock_interest interest;
     plock_status status = PLOCK_AGAIN;
     while ((status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && plock_now() < until) {
         fake_native_pass(ROUND);
-        do status = plock_lease_step(lease, &want);
+        do status = plock_lease_step(lease, &interest);
         while (status == PLOCK_TRY_FAILED);
     }
     return status;
@@ -487,14 +487,14 @@ static void who_stands_in_line_rides_out_a_shorter_outage(void) {
 static void an_operation_can_be_hurried(void) {
     for (int opening = 0; opening < 2; opening++) {
         begin("redis://h");
-        plock_want want;
+        plock_interest interest;
         fake_peers[0].silent_greeting = opening;
         for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         plock_lease_hurry(lease, began + 20 * PLOCK_MILLISECOND);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-        CHECK_INT(want.deadline, began + 20 * PLOCK_MILLISECOND);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+        CHECK_INT(interest.deadline, began + 20 * PLOCK_MILLISECOND);
         CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
         CHECK_INT(plock_now(), began + 20 * PLOCK_MILLISECOND);
         end();
@@ -503,10 +503,10 @@ static void an_operation_can_be_hurried(void) {
 
 static void a_pause_can_be_hurried(void) {
     begin("redis://h");
-    plock_want want;
+    plock_interest interest;
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_TRY_FAILED);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND); /* it does not become longer again */
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);

@@ -34,7 +34,7 @@ static void a_lease_says_what_it_is(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     const plock_ns before = plock_now();
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = 10 * PLOCK_SECOND, .label = "why", .label_length = 3}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = 10 * PLOCK_SECOND, .label = "why", .label_length = 3}), PLOCK_OK);
     size_t length;
     CHECK(!memcmp(plock_lease_key(lease, &length), "k", 1) && length == 1);
     (void)plock_lease_owner(lease, &length);
@@ -43,9 +43,9 @@ static void a_lease_says_what_it_is(void) {
     CHECK(plock_lease_acquired_at(lease) >= before && plock_lease_acquired_at(lease) <= plock_now());
     CHECK_INT(plock_lease_valid_until(lease) - plock_lease_acquired_at(lease), 10 * PLOCK_SECOND);
     plock_local_person person;
-    plock_want want;
+    plock_interest interest;
     plock_error error;
-    CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &want, &error), PLOCK_OK);
+    CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &interest, &error), PLOCK_OK);
     CHECK_INT(length, 1);
     CHECK(!person.waits && person.pid == getpid() && person.fence == plock_lease_fence(lease));
     CHECK(person.label_length == 3 && !memcmp(person.label, "why", 3));
@@ -76,9 +76,9 @@ static void it_can_be_extended_and_shortened(void) {
     CHECK_STATUS(local_acquire(one, PLOCK_SECOND, 0), PLOCK_OK);
     CHECK_STATUS(local_extend(one, LONG), PLOCK_OK);
     CHECK(plock_lease_valid_until(one) > plock_now() + LONG - 5 * PLOCK_SECOND);
-    CHECK_STATUS(plock_local_lease_acquire(two, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    plock_want want;
-    CHECK_STATUS(plock_lease_step(two, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_lease_acquire(two, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK); /* who waits looks earlier, too */
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);
@@ -120,7 +120,7 @@ static void owners_can_be_brought(void) {
     memset(name, 'o', sizeof name);
     for (size_t length = 1; length <= sizeof name; length += 43) {
         plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
-        CHECK_STATUS(local_acquire_as(one, &(plock_local_terms){.ttl = LONG, .owner = name, .owner_length = length}), PLOCK_OK);
+        CHECK_STATUS(local_acquire_as(one, &(plock_local_acquire_options){.ttl = LONG, .owner = name, .owner_length = length}), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_release_owned(two, name, length + 1 > sizeof name ? 1 : length + 1), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_local_lease_release_owned(two, name, length), PLOCK_OK);
@@ -194,9 +194,9 @@ static void what_is_held_is_listed_once(void) {
     size_t length = 1;
     int found = 0;
     while (length) {
-        plock_want want;
+        plock_interest interest;
         plock_error error;
-        CHECK_STATUS(plock_local_next_key(store, &cursor, name, &length, &want, &error), PLOCK_OK);
+        CHECK_STATUS(plock_local_next_key(store, &cursor, name, &length, &interest, &error), PLOCK_OK);
         int number = -1;
         if (!length) break;
         name[length] = 0;
@@ -215,7 +215,7 @@ static void a_lease_can_be_left_and_adopted(void) {
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     size_t length;
     const char *owner = plock_lease_owner(one, &length);
-    const plock_local_terms terms = {.renews = false};
+    const plock_local_acquire_options terms = {.renews = false};
     CHECK_STATUS(plock_lease_leave(one), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_OK);
     CHECK(!plock_lease_valid(one) && !plock_lease_lost(one));
@@ -250,7 +250,7 @@ static void it_can_be_adopted_for_another_time(void) {
         CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
         size_t length;
         const char *owner = plock_lease_owner(one, &length);
-        plock_local_terms terms = {.owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
+        plock_local_acquire_options terms = {.owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
         CHECK_STATUS(plock_lease_leave(one), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_MISUSE);
@@ -329,7 +329,7 @@ static bool works_without_one(unsigned long n) {
     (void)plock__fail_allocation(n);
     plock_status status = plock_local_open(&store, local_path(), 0, &error);
     if (!status) status = plock_local_lease_new(&one, store, "k", 1);
-    if (!status) status = local_acquire_as(one, &(plock_local_terms){.ttl = LONG, .watched = true, .owner = "me", .owner_length = 2});
+    if (!status) status = local_acquire_as(one, &(plock_local_acquire_options){.ttl = LONG, .watched = true, .owner = "me", .owner_length = 2});
     if (!status) status = plock_local_lease_new(&two, store, "k", 1);
     const plock_status second = status ? status : local_acquire(two, LONG, 5 * PLOCK_MILLISECOND);
     CHECK(second == PLOCK_TIMED_OUT || second == PLOCK_NO_MEMORY || second == PLOCK_DESCRIPTORS || second == PLOCK_DISCONNECTED);
@@ -366,10 +366,10 @@ static void several_find_room_where_something_is_over(void) {
     }
     (void)usleep(5000);
     plock_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
-    plock_want want;
+    plock_interest interest;
     plock_error error;
     size_t refused;
-    CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error), PLOCK_OK);
+    CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error), PLOCK_OK);
     for (int i = 0; i < 2; i++) plock_lease_free(leases[i]);
     CHECK_INT(local_holders(store, "one"), 0);
     plock_local_close(store);

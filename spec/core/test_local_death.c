@@ -105,7 +105,7 @@ static void whoever_comes_after_its_death_has_it_without_waiting(void) {
 static void hold_at_least(void *context) {
     scene *s = context;
     plock_lease *lease = local_lease(s->store, "k");
-    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND})) _exit(1);
     atomic_store(&s->at, plock_lease_acquired_at(lease));
     plock_lease *left = local_lease(s->store, "left");
     if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_lease_leave(left) || local_finish(left)) _exit(1);
@@ -132,11 +132,11 @@ static void what_is_meant_to_outlive_its_process_does(void) {
 typedef struct bequest {
     scene *s;
     char owner[PLOCK_TOKEN_LENGTH];
-    plock_local_terms terms; /* the adopter's */
+    plock_local_acquire_options terms; /* the adopter's */
 } bequest;
 
 /* Acquired as the terms say, and left. */
-static void bequeath(bequest *b, const plock_local_terms *terms) {
+static void bequeath(bequest *b, const plock_local_acquire_options *terms) {
     plock_lease *lease = local_lease(b->s->store, "k");
     CHECK_STATUS(local_acquire_as(lease, terms), PLOCK_OK);
     atomic_store(&b->s->at, plock_lease_acquired_at(lease));
@@ -167,7 +167,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
     for (const char *mode = "-rws"; *mode; mode++) {
-        plock_local_terms terms = {.ttl = LONG, .mode = *mode == '-' ? 0 : *mode, .limit = *mode == 's' ? 3 : *mode == 'w'};
+        plock_local_acquire_options terms = {.ttl = LONG, .mode = *mode == '-' ? 0 : *mode, .limit = *mode == 's' ? 3 : *mode == 'w'};
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
@@ -187,8 +187,8 @@ static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
     for (size_t i = 0; i < sizeof SPANS / sizeof *SPANS; i++) {
-        b.terms = (plock_local_terms){.at_least = SPANS[i][1] * SPAN};
-        bequeath(&b, &(plock_local_terms){.ttl = LONG, .at_least = SPANS[i][0] * SPAN});
+        b.terms = (plock_local_acquire_options){.at_least = SPANS[i][1] * SPAN};
+        bequeath(&b, &(plock_local_acquire_options){.ttl = LONG, .at_least = SPANS[i][0] * SPAN});
         check_killed(local_child(adopt_and_die, &b));
         plock_lease *lease = local_lease(b.s->store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, SOON), PLOCK_OK);
@@ -200,7 +200,7 @@ static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
 }
 
 static void nor_does_a_short_span_end_it_before(void) {
-    static const plock_local_terms TERMS[][2] = {
+    static const plock_local_acquire_options TERMS[][2] = {
         {{.ttl = LONG, .at_least = LONG}, {.ttl = PLOCK_SECOND}}, /* before, the adopter's */
         {{.ttl = PLOCK_SECOND}, {.at_least = LONG}},
         {{.ttl = PLOCK_SECOND}, {.ttl = PLOCK_SECOND, .at_least = LONG}},
@@ -226,7 +226,7 @@ static void it_does_so_whatever_step_the_adopter_dies_at(void) {
     b.s->store = local_open();
     unsigned long faults = 1;
     for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
-        bequeath(&b, &(plock_local_terms){.ttl = LONG, .at_least = LONG});
+        bequeath(&b, &(plock_local_acquire_options){.ttl = LONG, .at_least = LONG});
         b.s->fault = fault;
         check_killed(local_child(adopt_and_die, &b));
         if (!fault) faults = b.s->fault;
@@ -346,12 +346,12 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
 /* --- death at every step --- */
 
 static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
-    plock_want want;
+    plock_interest interest;
     plock_error error;
     size_t refused;
     leases[0] = local_lease(store, "k");
     leases[1] = local_lease(store, "second");
-    return plock_local_acquire_all(leases, 2, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error);
+    return plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error);
 }
 
 /* Everything that changes the file, with the key that the others of the test wait for. */
@@ -369,9 +369,9 @@ static void do_everything(plock_local *store) {
     plock_lease_free(pair[0]);
     plock_lease_free(pair[1]);
     plock_lease *writer = local_lease(store, "shared"), *reader = local_lease(store, "shared");
-    if (local_acquire_as(writer, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w'})) _exit(1);
+    if (local_acquire_as(writer, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'w'})) _exit(1);
     if (plock_lease_downgrade(writer) || local_finish(writer)) _exit(1);
-    if (local_acquire_as(reader, &(plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'r'})) _exit(1);
+    if (local_acquire_as(reader, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'r'})) _exit(1);
     (void)local_break(store, "shared");
     plock_lease_free(writer);
     plock_lease_free(reader);
@@ -485,11 +485,11 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
 
 static void keep_both(plock_local *store) {
     plock_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
-    plock_want want;
+    plock_interest interest;
     plock_error error;
     size_t refused;
-    const plock_local_terms terms = {.ttl = PLOCK_SECOND, .at_least = LONG};
-    if (plock_local_acquire_all(leases, 2, &terms, &refused, &want, &error)) _exit(1);
+    const plock_local_acquire_options terms = {.ttl = PLOCK_SECOND, .at_least = LONG};
+    if (plock_local_acquire_all(leases, 2, &terms, &refused, &interest, &error)) _exit(1);
 }
 
 static void keep_both_and_die_somewhere(void *context) {

@@ -207,7 +207,7 @@ static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "left");
-    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .at_least = at_least})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = at_least})) _exit(1);
 }
 
 static void leave(plock_ns at_least) {
@@ -576,7 +576,7 @@ static void use(plock_local *store, unsigned round) {
     (void)snprintf(name, sizeof name, "key %u", round % 40);
     plock_lease *lease = local_lease(store, name), *shared = local_lease(store, "shared");
     (void)local_acquire(lease, LONG, round % 3 ? 0 : PLOCK_MILLISECOND);
-    (void)local_acquire_as(shared, &(plock_local_terms){.ttl = LONG, .mode = 'r'});
+    (void)local_acquire_as(shared, &(plock_local_acquire_options){.ttl = LONG, .mode = 'r'});
     (void)local_holders(store, name);
     (void)local_waiters(store, "shared");
     if (round % 5 == 0) (void)local_break(store, name);
@@ -612,8 +612,8 @@ static void scribbling_ends_in_an_error_at_worst(void) {
             }
             use(store, round);
             plock_error error;
-            plock_want want;
-            if (plock_local_break(store, "k", 1, &want, &error) == PLOCK_PROTOCOL || round > 60) break;
+            plock_interest interest;
+            if (plock_local_break(store, "k", 1, &interest, &error) == PLOCK_PROTOCOL || round > 60) break;
         }
         (void)close(fd);
         for (int i = 0; i < LIVE; i++) plock_lease_free(held[i]);

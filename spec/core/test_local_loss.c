@@ -243,12 +243,12 @@ static bool loss_is_told(uint64_t id) {
         }
         struct pollfd polled = {.fd = plock_notice_descriptor(), .events = POLLIN};
         if (plock_now() >= deadline || poll(&polled, 1, 50) < 0) return false;
-        plock_notice_hush();
+        plock_notice_clear();
     }
 }
 
 static void it_is_told_within_a_second(void) {
-    static const plock_local_terms TERMS[] = {
+    static const plock_local_acquire_options TERMS[] = {
         {.ttl = 3600 * PLOCK_SECOND, .watched = true},
         {.ttl = 3600 * PLOCK_SECOND, .renews = true},
         {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true, .watched = true},
@@ -299,7 +299,7 @@ static plock_status acquire_soon(plock_lease *lease) {
 
 /* The leases are still there, as in Ruby until they are collected. */
 static void who_has_let_go_is_not_refused(void) {
-    static const plock_local_terms TERMS[] = {
+    static const plock_local_acquire_options TERMS[] = {
         {.ttl = 3600 * PLOCK_SECOND},
         {.ttl = 3600 * PLOCK_SECOND, .watched = true},
         {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true},
@@ -309,7 +309,7 @@ static void who_has_let_go_is_not_refused(void) {
     for (int i = 0; i < FATES_COUNT; i++) {
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1; /* what is left is kept in a file that is damaged */
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
-        plock_want want;
+        plock_interest interest;
         clear();
         plock_local *store = open_there();
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
@@ -319,8 +319,8 @@ static void who_has_let_go_is_not_refused(void) {
                 CHECK_STATUS(local_acquire_as(leases[terms][end], &TERMS[terms]), PLOCK_OK);
             }
         waiting = local_lease(store, "k00");
-        CHECK_STATUS(plock_local_lease_acquire(waiting, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(waiting, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_local_lease_acquire(waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
         (void)usleep(300000); /* those that are left alone at first are watched by now */
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
@@ -376,7 +376,7 @@ static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(v
         clear();
         plock_local *store = open_there();
         plock_lease *lease = local_lease(store, "k");
-        CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .renews = renews}), PLOCK_OK);
+        CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .renews = renews}), PLOCK_OK);
         (void)usleep(LOOKED_AT);
         is_renamed();
         (void)usleep(LOOKED_AT);
@@ -397,10 +397,10 @@ static void who_waits_does_so_in_the_file_that_is_there(void) {
             clear();
             plock_local *store = open_there();
             plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
-            plock_want want;
+            plock_interest interest;
             CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-            CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG, .watched = watched}), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .watched = watched}), PLOCK_OK);
+            CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             (void)usleep(LOOKED_AT);
@@ -431,16 +431,16 @@ static void and_does_so_within_a_second_where_it_is_harmed(void) {
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         int told[2];
         char byte;
-        plock_want want;
+        plock_interest interest;
         clear();
         CHECK(pipe(told) == 0);
         const pid_t holder = local_child(hold_on, &told[1]);
         CHECK(read(told[0], &byte, 1) == 1);
         plock_local *store = open_there();
         plock_lease *lease = local_lease(store, "k");
-        const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
+        const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG};
         CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
@@ -472,29 +472,29 @@ static void a_lease_that_is_asked_about_just_after_a_truncation_is_lost(void) {
     clear();
 }
 
-static void *truncate_and_ring(void *interrupt) {
+static void *truncate_and_wake(void *interrupt) {
     (void)usleep(LOOKED_AT); /* by then the waiter sleeps */
     is_truncated();
-    plock_waker_ring(interrupt);
+    plock_waker_wake(interrupt);
     return NULL;
 }
 
 static void be_interrupted_just_after(void *unused) {
     (void)unused;
     pthread_t thread;
-    plock_want want;
+    plock_interest interest;
     plock_waker *interrupt = plock_waker_take();
     plock_local *store = open_there();
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
-    const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
+    const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG};
     if (local_acquire(first, LONG, 0) || plock_local_lease_acquire(second, &terms)) _exit(1);
-    if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(2);
-    if (pthread_create(&thread, NULL, truncate_and_ring, interrupt)) _exit(3);
-    while (plock_await(&want, interrupt) == PLOCK_OK) /* woken for something else */
-        if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(4);
+    if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(2);
+    if (pthread_create(&thread, NULL, truncate_and_wake, interrupt)) _exit(3);
+    while (plock_await(&interest, interrupt) == PLOCK_OK) /* woken for something else */
+        if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(4);
     (void)pthread_join(thread, NULL);
-    (void)plock_waker_hush(interrupt);
-    if (plock_lease_step(second, &want) != PLOCK_AGAIN) _exit(5);
+    (void)plock_waker_clear(interrupt);
+    if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(5);
     if (local_release(first) != PLOCK_NOT_OWNER) _exit(6);
     if (local_finish(second) || !plock_lease_valid(second)) _exit(7);
 }
@@ -516,10 +516,10 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     for (int back = 0; back < 2; back++) {
         plock_local *store = open_deep();
         plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "l");
-        plock_want want;
+        plock_interest interest;
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
         const plock_ns moved_at = plock_now();
         its_folder_is_renamed();
         (void)usleep(300000);
@@ -561,7 +561,7 @@ struct visitor {
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
     plock_lease *lease = local_lease(open_there(), "k");
-    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true})) _exit(1);
     if (signal(SIGUSR1, move_away_and_back) == SIG_ERR) _exit(2);
     (void)plock__local_signal_at(v->point);
     const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_lease_lost(lease);
@@ -611,79 +611,79 @@ static const struct fate SEEN_INSIDE[] = {
 enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
 
 /* What is done then, by somebody who has nothing in the file. */
-struct errand {
+struct retry {
     plock_local *store;
     plock_lease *leases[2];
     size_t refused, count, length;
     uint32_t cursor;
-    plock_local_terms terms;
+    plock_local_acquire_options terms;
     plock_local_person person;
     plock_error error;
     char key[PLOCK_LOCAL_KEY_MAX];
 };
 
-static plock_status by_lease(struct errand *e, plock_status begun) {
+static plock_status by_lease(struct retry *e, plock_status begun) {
     if (begun) return begun;
     const plock_status status = local_finish(e->leases[0]);
     e->error = *plock_lease_error(e->leases[0]);
     return status;
 }
 
-static plock_status acquires(struct errand *e) {
+static plock_status acquires(struct retry *e) {
     return by_lease(e, plock_local_lease_acquire(e->leases[0], &e->terms));
 }
 
-static plock_status adopts(struct errand *e) {
+static plock_status adopts(struct retry *e) {
     return by_lease(e, plock_local_lease_adopt(e->leases[0], "him", 3, &e->terms));
 }
 
-static plock_status releases_for_another(struct errand *e) {
+static plock_status releases_for_another(struct retry *e) {
     return by_lease(e, plock_local_lease_release_owned(e->leases[0], "him", 3));
 }
 
-static plock_status repeated(struct errand *e, plock_status (*step)(struct errand *e, plock_want *want)) {
-    plock_want want;
+static plock_status repeated(struct retry *e, plock_status (*step)(struct retry *e, plock_interest *interest)) {
+    plock_interest interest;
     plock_status status;
-    do status = step(e, &want);
-    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &want) == PLOCK_OK);
+    do status = step(e, &interest);
+    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     return status;
 }
 
-static plock_status both(struct errand *e, plock_want *want) {
-    return plock_local_acquire_all(e->leases, 2, &e->terms, &e->refused, want, &e->error);
+static plock_status both(struct retry *e, plock_interest *interest) {
+    return plock_local_acquire_all(e->leases, 2, &e->terms, &e->refused, interest, &e->error);
 }
 
-static plock_status people(struct errand *e, plock_want *want) {
-    return plock_local_examine(e->store, "k", 1, &e->person, 1, &e->count, want, &e->error);
+static plock_status people(struct retry *e, plock_interest *interest) {
+    return plock_local_examine(e->store, "k", 1, &e->person, 1, &e->count, interest, &e->error);
 }
 
-static plock_status keys(struct errand *e, plock_want *want) {
-    return plock_local_next_key(e->store, &e->cursor, e->key, &e->length, want, &e->error);
+static plock_status keys(struct retry *e, plock_interest *interest) {
+    return plock_local_next_key(e->store, &e->cursor, e->key, &e->length, interest, &e->error);
 }
 
-static plock_status end_of_all(struct errand *e, plock_want *want) {
-    return plock_local_break(e->store, "k", 1, want, &e->error);
+static plock_status end_of_all(struct retry *e, plock_interest *interest) {
+    return plock_local_break(e->store, "k", 1, interest, &e->error);
 }
 
-static plock_status acquires_both(struct errand *e) {
+static plock_status acquires_both(struct retry *e) {
     return repeated(e, both);
 }
 
-static plock_status examines(struct errand *e) {
+static plock_status examines(struct retry *e) {
     return repeated(e, people);
 }
 
-static plock_status lists(struct errand *e) {
+static plock_status lists(struct retry *e) {
     return repeated(e, keys);
 }
 
-static plock_status breaks(struct errand *e) {
+static plock_status breaks(struct retry *e) {
     return repeated(e, end_of_all);
 }
 
 static const struct kind {
-    plock_status (*does)(struct errand *e);
-    plock_local_terms terms;
+    plock_status (*does)(struct retry *e);
+    plock_local_acquire_options terms;
     plock_status in_a_new_file;
     int held; /* by then */
 } KINDS[] = {
@@ -703,16 +703,16 @@ static const struct kind {
 };
 enum { KINDS_COUNT = sizeof KINDS / sizeof *KINDS };
 
-static struct errand errand_to(plock_local *store, const struct kind *kind) {
-    return (struct errand){.store = store, .leases = {local_lease(store, "k"), local_lease(store, "l")}, .terms = kind->terms};
+static struct retry retry_to(plock_local *store, const struct kind *kind) {
+    return (struct retry){.store = store, .leases = {local_lease(store, "k"), local_lease(store, "l")}, .terms = kind->terms};
 }
 
-static void is_done(const struct errand *e) {
+static void is_done(const struct retry *e) {
     for (int i = 0; i < 2; i++) plock_lease_free(e->leases[i]);
 }
 
 /* They are in the file that is there, once each. */
-static void holds_what_it_says(const struct errand *e, int held) {
+static void holds_what_it_says(const struct retry *e, int held) {
     struct stat found;
     if (!CHECK(stat(path, &found) == 0 && found.st_size > 0)) return;
     plock_local *other = open_there();
@@ -729,7 +729,7 @@ static void who_has_nothing_in_the_file_begins_afresh(void) {
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
             clear();
             plock_local *store = open_there();
-            struct errand e = errand_to(store, &KINDS[kind]);
+            struct retry e = retry_to(store, &KINDS[kind]);
             is_seen_at_the_section(store);
             SEEN_INSIDE[i].comes();
             const plock_status status = KINDS[kind].does(&e);
@@ -743,7 +743,7 @@ static void who_has_nothing_in_the_file_begins_afresh(void) {
 }
 
 /* As acquire_soon. */
-static plock_status does_soon(const struct kind *kind, struct errand *e) {
+static plock_status does_soon(const struct kind *kind, struct retry *e) {
     unsigned rounds = 0;
     plock_status status;
     while ((status = kind->does(e)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
@@ -757,7 +757,7 @@ static void who_has_something_in_the_file_is_refused_another(void) {
             clear();
             plock_local *store = open_there(), *second = open_there();
             plock_lease *lease = local_lease(second, "m");
-            struct errand e = errand_to(store, &KINDS[kind]);
+            struct retry e = retry_to(store, &KINDS[kind]);
             e.terms.wait = 0;
             CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
             is_seen_at_the_section(store);
@@ -784,16 +784,16 @@ static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
         for (int watched = 0; watched < 2; watched++) {
             int told[2];
             char byte;
-            plock_want want;
+            plock_interest interest;
             clear();
             CHECK(pipe(told) == 0);
             const pid_t holder = local_child(hold_on, &told[1]);
             CHECK(read(told[0], &byte, 1) == 1);
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
-            const plock_local_terms terms = {.ttl = LONG, .wait = LONG, .watched = watched};
+            const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG, .watched = watched};
             CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             is_seen_at_the_section(store);
             SEEN_INSIDE[i].comes();
             plock_lease_hurry(lease, plock_now());
@@ -821,7 +821,7 @@ static void one_that_is_removed_while_it_is_opened_is_made_anew(void) {
         plock__local_before(PLOCK__TAKES_PLACE, is_removed_long_after_it_was_looked_at);
         plock_local *store = open_there();
         if (!store) continue;
-        struct errand e = errand_to(store, &KINDS[kind]);
+        struct retry e = retry_to(store, &KINDS[kind]);
         is_removed();
         (void)usleep(LOOKED_AT);
         plock_local_close(open_there());
@@ -846,7 +846,7 @@ static void is_removed_and_missed(int unused) {
 static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kind *kind) {
     clear();
     plock_local *store = open_there();
-    struct errand e = errand_to(store, kind);
+    struct retry e = retry_to(store, kind);
     visited = plock__local_retain(store->map);
     (void)plock__local_signal_at(point);
     const plock_status status = kind->does(&e);

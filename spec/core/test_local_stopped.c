@@ -15,7 +15,7 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
 /* What the processes of a test share. */
 typedef struct scene {
     plock_local *store;
-    plock_local_terms terms;
+    plock_local_acquire_options terms;
     _Atomic int stage;
 } scene;
 
@@ -41,11 +41,11 @@ static void await_stage(const scene *s, int stage) {
     while (atomic_load(&s->stage) < stage && test_patient(&rounds)) continue;
 }
 
-static plock_lease *stand_in_line(plock_local *store, const plock_local_terms *terms) {
+static plock_lease *stand_in_line(plock_local *store, const plock_local_acquire_options *terms) {
     plock_lease *lease = local_lease(store, "k");
-    plock_want want;
+    plock_interest interest;
     if (plock_local_lease_acquire(lease, terms)) _exit(1);
-    if (plock_lease_step(lease, &want) != PLOCK_AGAIN) _exit(1);
+    if (plock_lease_step(lease, &interest) != PLOCK_AGAIN) _exit(1);
     return lease;
 }
 
@@ -71,9 +71,9 @@ static void wait_and_be_stopped(void *context) {
 
 static bool is_inside_the_section(const scene *s) {
     size_t count;
-    plock_want want;
+    plock_interest interest;
     plock_error error;
-    return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &want, &error) == PLOCK_AGAIN;
+    return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error) == PLOCK_AGAIN;
 }
 
 /* It stands in line, and is stopped while its native thread changes nothing. */
@@ -97,7 +97,7 @@ static int ended_as(pid_t child) {
 
 /* --- exclusive locks and semaphores --- */
 
-static const plock_local_terms TERMS[] = {
+static const plock_local_acquire_options TERMS[] = {
     {.ttl = 3600 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND},
     {.ttl = 10 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .renews = true, .automatic = true},
     {.ttl = 10 * PLOCK_SECOND, .wait = 60 * PLOCK_SECOND, .renews = true, .watched = true},
@@ -156,7 +156,7 @@ static void many_stopped_waiters_cost_no_more(void) {
 /* Its turn was over before its patience. */
 static void its_patience_ends_as_that_of_others(void) {
     scene *s = new_scene();
-    s->terms = (plock_local_terms){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
+    s->terms = (plock_local_acquire_options){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
     plock_lease *first = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     const pid_t stopped = stopped_waiter(s);
@@ -176,9 +176,9 @@ static void its_patience_ends_as_that_of_others(void) {
 
 static void a_reader_passes_a_stopped_writer_which_keeps_its_place(void) {
     scene *s = new_scene();
-    const plock_local_terms reads = {.ttl = LONG, .wait = LONG, .mode = 'r'};
-    const plock_local_terms tries = {.ttl = LONG, .mode = 'r'};
-    s->terms = (plock_local_terms){.ttl = LONG, .wait = LONG, .mode = 'w', .limit = 1};
+    const plock_local_acquire_options reads = {.ttl = LONG, .wait = LONG, .mode = 'r'};
+    const plock_local_acquire_options tries = {.ttl = LONG, .mode = 'r'};
+    s->terms = (plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'w', .limit = 1};
     plock_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
     plock_lease *third = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire_as(first, &reads), PLOCK_OK);
@@ -204,14 +204,14 @@ static void a_reader_passes_a_stopped_writer_which_keeps_its_place(void) {
 }
 
 static plock_status acquire_both(plock_lease *const pair[2]) {
-    const plock_local_terms terms = {.ttl = LONG};
+    const plock_local_acquire_options terms = {.ttl = LONG};
     size_t refused;
-    plock_want want;
+    plock_interest interest;
     plock_error error;
-    return plock_local_acquire_all(pair, 2, &terms, &refused, &want, &error);
+    return plock_local_acquire_all(pair, 2, &terms, &refused, &interest, &error);
 }
 
-/* And is served as soon as it comes back, though nobody rings it. */
+/* And is served as soon as it comes back, though nobody wakes it. */
 static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     scene *s = new_scene();
     s->terms = TERMS[0];
@@ -260,7 +260,7 @@ static void a_late_thread_does_not_lose_its_turn(void) {
         scene *s = new_scene();
         s->terms = TERMS[i];
         plock_lease *first = local_lease(s->store, "k"), *next = local_lease(s->store, "k");
-        plock_local_terms impatient = TERMS[i];
+        plock_local_acquire_options impatient = TERMS[i];
         impatient.wait = 1500 * PLOCK_MILLISECOND;
         CHECK_STATUS(local_acquire_as(first, &s->terms), PLOCK_OK);
         const pid_t late = local_child(wait_and_be_late, s);

@@ -15,7 +15,7 @@ enum { WORKERS = 6, KEYS = 3, PERMITS = 2, LIVES_MAX = 4096 };
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, RUNS_FOR = (TEST_TSAN ? 1 : 3) * PLOCK_SECOND;
 
-static struct ring {
+static struct wake {
     plock_local *store;
     plock_ns ends;
     _Atomic int owner[KEYS];              /* the life that is inside, + 1 */
@@ -54,7 +54,7 @@ static void alone(int key, int life) {
 /* Where some die inside, the counters are too high: only too many that live would be wrong, and that is what holders() tells. */
 static void together(int life, bool writes) {
     plock_lease *lease = local_lease(stage->store, "shared");
-    const plock_local_terms terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = writes ? 'w' : 'r'};
+    const plock_local_acquire_options terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = writes ? 'w' : 'r'};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "shared");
@@ -67,7 +67,7 @@ static void together(int life, bool writes) {
 
 static void one_of_some(int life) {
     plock_lease *lease = local_lease(stage->store, "permits");
-    const plock_local_terms terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = 's', .limit = PERMITS};
+    const plock_local_acquire_options terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = 's', .limit = PERMITS};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "permits");
@@ -78,7 +78,7 @@ static void one_of_some(int life) {
 
 static void all_of_them(int life) {
     plock_lease *leases[KEYS];
-    plock_want want;
+    plock_interest interest;
     plock_error error;
     size_t refused;
     for (int key = 0; key < KEYS; key++) {
@@ -87,8 +87,8 @@ static void all_of_them(int life) {
         leases[key] = local_lease(stage->store, name);
     }
     plock_status status;
-    do status = plock_local_acquire_all(leases, KEYS, &(plock_local_terms){.ttl = LONG}, &refused, &want, &error);
-    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &want) == PLOCK_OK);
+    do status = plock_local_acquire_all(leases, KEYS, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error);
+    while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     if (status != PLOCK_OK && status != PLOCK_REFUSED) wrong(plock_status_name(status), life);
     for (int key = 0; key < KEYS && status == PLOCK_OK; key++) {
         const int before = atomic_exchange(&stage->owner[key], life + 1);

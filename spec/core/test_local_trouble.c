@@ -123,7 +123,7 @@ static void work(void *context) {
             continue;
         }
         plock_lease *lease = local_lease(store, name);
-        const plock_status status = local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .wait = LONG, .watched = life % 2, .renews = life % 4 == 3});
+        const plock_status status = local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .watched = life % 2, .renews = life % 4 == 3});
         if (status == PLOCK_OK) {
             check_wait(key, began, life);
             be_inside(lease, key, life, began);

@@ -19,12 +19,12 @@ static void nap(plock_ns span) {
 }
 
 /* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts. */
-static plock_lease *late(plock_local *store, plock_local_terms terms) {
+static plock_lease *late(plock_local *store, plock_local_acquire_options terms) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
-    plock_want want;
+    plock_interest interest;
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     plock_lease_free(first);
     nap(terms.ttl + BRIEF);
@@ -34,11 +34,11 @@ static plock_lease *late(plock_local *store, plock_local_terms terms) {
 static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
     plock_local *store = local_open();
     for (int watched = 0; watched < 2; watched++) {
-        plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
-        plock_want want;
+        plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
+        plock_interest interest;
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(one, &want), PLOCK_AGAIN);
-        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_lease_step(one, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
+        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
         CHECK(!plock_lease_valid(one) && plock_lease_valid(other));
         CHECK_INT(local_waiters(store, "k"), 1); /* he stands in line again */
         CHECK_STATUS(local_release(other), PLOCK_OK);
@@ -54,7 +54,7 @@ static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
 
 static void he_has_it_anew_where_nobody_came_meanwhile(void) {
     plock_local *store = local_open();
-    plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = LONG});
+    plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = LONG});
     CHECK_STATUS(local_finish(one), PLOCK_OK);
     CHECK(plock_lease_valid(one));
     plock_lease_free(one);
@@ -63,7 +63,7 @@ static void he_has_it_anew_where_nobody_came_meanwhile(void) {
 
 static void his_patience_is_not_longer_for_that(void) {
     plock_local *store = local_open();
-    plock_lease *one = late(store, (plock_local_terms){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
+    plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_TIMED_OUT);
     CHECK_INT(local_waiters(store, "k"), 0);
@@ -93,12 +93,12 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
         plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "k");
-        const plock_local_terms terms = {.ttl = LONG, .wait = LONG};
-        plock_want want;
+        const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG};
+        plock_interest interest;
         atomic_store(&moment, BEFORE);
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
         plock__local_before(PLOCK__LOOKS, await_program);
         await(ABOUT_TO);
         CHECK_STATUS(local_release(first), PLOCK_OK);
@@ -107,7 +107,7 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
         if (again) {
             CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_OK);
             CHECK_STATUS(plock_local_lease_acquire(second, &terms), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
         }
         atomic_store(&moment, MAY);
         if (again) {
@@ -128,10 +128,10 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
 static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
-    plock_want want;
+    plock_interest interest;
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     nap(150 * PLOCK_MILLISECOND);
     CHECK_STATUS(local_release(first), PLOCK_NOT_OWNER);
@@ -153,16 +153,16 @@ static void take_it(void *context) {
     for (;;) (void)pause();
 }
 
-/* Nobody rings him, for who holds it in the file that is gone goes on holding it. */
+/* Nobody wakes him, for who holds it in the file that is gone goes on holding it. */
 static void and_finds_out_by_himself(void) {
     plock_local *store = local_open();
     const pid_t holder = local_child(take_it, store);
     unsigned rounds = 0;
     while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
     plock_lease *lease = local_lease(store, "k");
-    plock_want want;
-    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    plock_interest interest;
+    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     const plock_ns removed = plock_now();
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
@@ -229,10 +229,10 @@ static void note_that_it_looks(void) {
 }
 
 static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed(void) {
-    plock_want want;
+    plock_interest interest;
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k");
-    CHECK_STATUS(local_acquire_as(first, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(first, &(plock_local_acquire_options){.ttl = LONG, .watched = true}), PLOCK_OK);
     atomic_store(&moment, BEFORE);
     plock__local_before(PLOCK__IS_FREED, await_program);
     plock_lease_free(first);
@@ -242,13 +242,13 @@ static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_f
     first = local_lease(store, "k");
     plock_lease *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = LONG}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
     plock__local_has_to_look(plock__local_lease(second));
     atomic_store(&moment, MAY);
     await(LOOKS); /* one thread does both, so the old one is freed by now */
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(second), PLOCK_OK);
     plock_lease_free(first);

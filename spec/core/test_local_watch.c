@@ -26,7 +26,7 @@ static bool noticed(plock_notice_kind kind, uint64_t id) {
         }
         struct pollfd polled = {.fd = plock_notice_descriptor(), .events = POLLIN};
         if (plock_now() >= deadline || poll(&polled, 1, 100) < 0) return false;
-        plock_notice_hush();
+        plock_notice_clear();
     }
 }
 
@@ -40,7 +40,7 @@ static void a_lease_is_renewed_until_it_is_released(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     plock_notice_renewals(true);
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}), PLOCK_OK);
     const plock_ns end = plock_lease_valid_until(lease);
     unsigned rounds = 0;
     while (plock_now() < end + 2 * SHORT && test_patient(&rounds)) continue;
@@ -63,7 +63,7 @@ static void hold_until_told(void *context) {
     const struct holder *holder = context;
     char byte;
     plock_lease *lease = local_lease(local_open(), "k");
-    if (local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = holder->renews})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = holder->renews})) _exit(1);
     if (write(holder->ready[1], "", 1) != 1 || read(holder->go[0], &byte, 1) != 1) _exit(2);
     _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
@@ -96,7 +96,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
-    CHECK_STATUS(local_acquire_as(left, &(plock_local_terms){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(left, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}), PLOCK_OK);
     CHECK_STATUS(plock_lease_leave(left), PLOCK_OK);
     CHECK_STATUS(local_finish(left), PLOCK_OK);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
@@ -110,7 +110,7 @@ static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_han
 static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_terms){.ttl = SHORT, .renews = true, .max_hold = 2 * SHORT}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true, .max_hold = 2 * SHORT}), PLOCK_OK);
     const plock_ns began = plock_lease_acquired_at(lease);
     CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
     CHECK(plock_lease_lost(lease) && plock_now() >= began + 2 * SHORT);
@@ -122,7 +122,7 @@ static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
 static void a_loss_is_told_and_only_to_who_wants_to_hear(void) {
     plock_local *store = local_open();
     plock_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
-    CHECK_STATUS(local_acquire_as(watched, &(plock_local_terms){.ttl = LONG, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(watched, &(plock_local_acquire_options){.ttl = LONG, .watched = true}), PLOCK_OK);
     CHECK_STATUS(local_acquire(plain, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_break(store, "l"), PLOCK_OK);
     CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
@@ -149,14 +149,14 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = 3 * SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
-    plock_want want;
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = 3 * SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
     const plock_ns later = plock_now() + 9 * SHORT; /* its own thread does not come round to it meanwhile */
     while (plock_now() < later && test_patient(&rounds)) continue;
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_OK);
     CHECK(plock_lease_valid(second));
     plock_lease_free(first);
     plock_lease_free(second);
@@ -188,7 +188,7 @@ static bool await_stage(scene *s, int stage) {
 static void hold_until_lost(void *context) {
     scene *s = context;
     plock_lease *lease = local_lease(s->store, "k");
-    if (local_acquire_as(lease, &(plock_local_terms){.ttl = LONG, .watched = true})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true})) _exit(1);
     atomic_store(&s->stage, 1);
     if (!noticed(PLOCK_LOST, plock_lease_id(lease))) _exit(2);
     plock_lease_free(lease);
@@ -332,13 +332,13 @@ static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
     plock_lease *first = local_lease(s->store, "l"), *second = local_lease(s->store, "l");
-    plock_want want;
+    plock_interest interest;
     const pid_t holder = local_child(hold_until_lost, s);
     CHECK(await_stage(s, 1));
     const pid_t stopped = will_stop_inside(s);
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_terms){.ttl = LONG, .wait = 2 * PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(second, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = 2 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     stops_inside(s, stopped);
     plock_lease_hurry(second, plock_now());
     const plock_ns asked = plock_now();
@@ -357,7 +357,7 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     scene *s = new_scene();
     s->store = local_open();
     plock_lease *lease = local_lease(s->store, "l");
-    const plock_local_terms watched = {.ttl = LONG, .watched = true};
+    const plock_local_acquire_options watched = {.ttl = LONG, .watched = true};
     const pid_t holder = local_child(hold_until_lost, s);
     CHECK(await_stage(s, 1));
     const pid_t stopped = will_stop_inside(s);
@@ -378,14 +378,14 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
 static void each_question_has_a_patience_of_its_own(void) {
     scene *s = new_scene();
     s->store = local_open();
-    plock_want want;
+    plock_interest interest;
     plock_error error;
     size_t count;
     for (int round = 0; round < 2; round++) {
         const pid_t holder = local_child(hold_until_lost, s);
         CHECK(await_stage(s, 1));
         const pid_t stopped = stop_inside(s);
-        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &want, &error), PLOCK_AGAIN);
+        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error), PLOCK_AGAIN);
         CHECK(kill(stopped, SIGCONT) == 0);
         CHECK_INT(local_status_of(stopped), 0);
         CHECK_INT(local_status_of(holder), 0);
@@ -414,15 +414,15 @@ static void threads_may_open_and_close_it_at_once(void) {
     plock_local_close(store);
 }
 
-/* Two threads let in two waiters of one other process, whose bell neither has open yet. */
-typedef struct bells {
+/* Two threads let in two waiters of one other process, whose waker neither has open yet. */
+typedef struct wakers {
     plock_local *store;
     const char *key;
     pthread_barrier_t *together;
-} bells;
+} wakers;
 
 static void *let_in(void *context) {
-    const bells *b = context;
+    const wakers *b = context;
     plock_lease *lease = local_lease(b->store, b->key);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     (void)pthread_barrier_wait(b->together);
@@ -432,18 +432,18 @@ static void *let_in(void *context) {
 }
 
 static void wait_for_two(void *context) {
-    const bells *both = context;
+    const wakers *both = context;
     plock_lease *leases[2];
     plock_status waits[2];
-    plock_want want;
+    plock_interest interest;
     for (int i = 0; i < 2; i++) {
         unsigned rounds = 0;
         while (local_holders(both[i].store, both[i].key) < 1)
             if (!test_patient(&rounds)) _exit(4);
         leases[i] = local_lease(both[i].store, both[i].key);
-        if (plock_local_lease_acquire(leases[i], &(plock_local_terms){.ttl = LONG, .wait = LONG})) _exit(1);
+        if (plock_local_lease_acquire(leases[i], &(plock_local_acquire_options){.ttl = LONG, .wait = LONG})) _exit(1);
         /* As soon as it waits for both it may be let in, even before this step returns. */
-        waits[i] = plock_lease_step(leases[i], &want);
+        waits[i] = plock_lease_step(leases[i], &interest);
         if (waits[i] != PLOCK_AGAIN && (i == 0 || waits[i])) _exit(2);
     }
     for (int i = 0; i < 2; i++) {
@@ -458,14 +458,14 @@ static int descriptors(void) {
     return count;
 }
 
-static void threads_may_ring_a_bell_at_once(void) {
+static void threads_may_wake_a_waker_at_once(void) {
     for (int round = 0; round < (TEST_TSAN ? 3 : 40); round++) {
         pthread_barrier_t together;
         pthread_t threads[2];
         const int before = descriptors();
         CHECK(pthread_barrier_init(&together, NULL, 3) == 0);
         plock_local *store = local_open();
-        bells both[] = {{store, "one", &together}, {store, "two", &together}};
+        wakers both[] = {{store, "one", &together}, {store, "two", &together}};
         const pid_t waiter = local_child(wait_for_two, both);
         for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, let_in, &both[i]) == 0);
         for (int i = 0; i < 2; i++) CHECK(local_await_waiters(store, both[i].key, 1));
@@ -524,7 +524,7 @@ int main(void) {
     RUN(a_lease_that_could_not_be_released_at_once_can_be_taken_again);
     RUN(each_question_has_a_patience_of_its_own);
     RUN(threads_may_open_and_close_it_at_once);
-    RUN(threads_may_ring_a_bell_at_once);
+    RUN(threads_may_wake_a_waker_at_once);
     local_end();
     return test_end("local_watch");
 }

@@ -124,20 +124,20 @@ static void renewals_are_posted_only_where_they_are_wanted(void) {
 static void who_listens_is_woken(void) {
     begin();
     CHECK(readable()); /* there may have been some before he came */
-    plock_notice_hush();
+    plock_notice_clear();
     CHECK(!readable());
     post(PLOCK_LOST, 1);
     CHECK(readable());
-    CHECK(readable()); /* until he hushes it */
+    CHECK(readable()); /* until he clears it */
     CHECK_INT(next_id(), 1);
     CHECK(readable());
-    plock_notice_hush();
+    plock_notice_clear();
     CHECK(!readable());
     post(PLOCK_RENEWED, 2); /* which nobody wants */
     CHECK(!readable());
     plock_notice_wake();
     CHECK(readable());
-    plock_notice_hush();
+    plock_notice_clear();
     CHECK_INT(next_id(), 0);
     end();
 }
@@ -146,7 +146,7 @@ static void what_was_posted_before_wakes_him_too(void) {
     begin();
     post(PLOCK_LOST, 1);
     plock_notice_wake(); /* nobody is there yet */
-    plock_notice_hush();
+    plock_notice_clear();
     CHECK(readable());
     CHECK_INT(next_id(), 1);
     end();
@@ -182,14 +182,14 @@ static void *post_many(void *context) {
     return NULL;
 }
 
-/* As a listener does it: hush, take what there is, wait. */
+/* As a listener does it: clear, take what there is, wait. */
 static unsigned listen_to_all(void) {
     unsigned count = 0;
     for (unsigned rounds = 0; rounds < 100 * THREADS * EACH; rounds++) {
         struct pollfd polled = {.fd = plock_notice_descriptor(), .events = POLLIN};
         const bool last = atomic_load(&posting) == 0;
         if (!last) CHECK(poll(&polled, 1, 10000) == 1);
-        plock_notice_hush();
+        plock_notice_clear();
         for (uint64_t id; (id = next_id()) != 0; count++) {
             const uint64_t poster = (id - 1) / EACH;
             CHECK_INT(id, poster * EACH + ++taken[poster]); /* each one's own in order */
@@ -245,7 +245,7 @@ static void without_memory_one_is_lost_and_the_next_is_not(void) {
     (void)plock__fail_allocation(1);
     CHECK_INT(plock_notice_descriptor(), -1);
     (void)plock__fail_allocation(0);
-    plock_notice_hush(); /* which is harmless then */
+    plock_notice_clear(); /* which is harmless then */
     plock_notice_wake();
     CHECK(plock_notice_descriptor() >= 0);
     end();
@@ -257,14 +257,14 @@ static void listen_in_child(void *context) {
     const int parents = *(const int *)context;
     const long inherited = plock__live_allocations();
     CHECK_INT(next_id(), 0); /* what the parent was told is the parent's */
-    plock_notice_hush();
+    plock_notice_clear();
     plock_notice_wake();
     post(PLOCK_LOST, 7);
     post(PLOCK_LOST, 8);
     CHECK_INT(next_id(), 7);
     CHECK(readable());
     CHECK_INT(next_id(), 8);
-    plock_notice_hush();
+    plock_notice_clear();
     CHECK(!readable());
     post(PLOCK_LOST, 9);
     CHECK(readable());
@@ -280,12 +280,12 @@ static void a_child_has_notices_of_its_own(void) {
     for (int listens = 0; listens < 2; listens++) {
         begin();
         int descriptor = listens ? plock_notice_descriptor() : -1;
-        if (listens) plock_notice_hush();
+        if (listens) plock_notice_clear();
         post(PLOCK_LOST, 1);
         test_in_child(listen_in_child, &descriptor);
         CHECK(readable());
         CHECK_INT(next_id(), 1);
-        plock_notice_hush();
+        plock_notice_clear();
         CHECK(!readable()); /* the child's are the child's */
         end();
     }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 static plock_store *store;
-static plock_want want;
+static plock_interest interest;
 static plock_error error;
 
 static void begin(unsigned limit) {
@@ -27,8 +27,8 @@ static void end(void) {
 }
 
 static plock_status take(plock_connection **connection, plock_turn *turn) {
-    want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
-    return plock__pool_take(&store->pool, connection, turn, &want);
+    interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
+    return plock__pool_take(&store->pool, connection, turn, &interest);
 }
 
 /* A connection that is ready, from the pool or new. */
@@ -38,7 +38,7 @@ static plock_connection *get(void) {
     CHECK_STATUS(take(&connection, &turn), PLOCK_OK);
     if (connection) return connection;
     CHECK_STATUS(plock__store_connect(store, &connection, &error), PLOCK_OK);
-    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &want, &error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &interest, &error), PLOCK_OK);
     return connection;
 }
 
@@ -50,20 +50,20 @@ static void check_queues(plock_turn *turn) {
     plock_connection *connection;
     CHECK_STATUS(take(&connection, turn), PLOCK_AGAIN);
     CHECK(turn->waits);
-    CHECK_INT(want.fd, -1);
-    CHECK(want.waker == turn->bell);
+    CHECK_INT(interest.fd, -1);
+    CHECK(interest.waker == turn->waker);
 }
 
-static bool rung(const plock_turn *turn) {
-    return plock__waker_rung(turn->bell);
+static bool woken(const plock_turn *turn) {
+    return plock__waker_woken(turn->waker);
 }
 
 static void check_served(plock_turn *turn, const plock_connection *expected) {
     plock_connection *connection;
-    CHECK(rung(turn));
+    CHECK(woken(turn));
     CHECK_STATUS(take(&connection, turn), PLOCK_OK);
     CHECK(connection == expected);
-    CHECK(!turn->waits && !turn->bell);
+    CHECK(!turn->waits && !turn->waker);
 }
 
 static void it_grows_on_demand_and_not_beyond_its_bound(void) {
@@ -76,9 +76,9 @@ static void it_grows_on_demand_and_not_beyond_its_bound(void) {
     }
     plock_turn turn = {0};
     check_queues(&turn);
-    CHECK(!rung(&turn));
+    CHECK(!woken(&turn));
     plock__pool_leave(&store->pool, &turn);
-    CHECK(!turn.waits && !turn.bell);
+    CHECK(!turn.waits && !turn.waker);
     for (unsigned i = 0; i < 3; i++) give(connections[i]);
     CHECK_INT(store->pool.open, 3);
     end();
@@ -144,7 +144,7 @@ static void a_connection_with_bytes_that_nobody_asked_for_is_closed(void) {
     const plock_value *value;
     fake_peers[0].answers[0] = ":1\r\n:2\r\n";
     CHECK_STATUS(plock__connection_send(connection, 1, &word, &error), PLOCK_OK);
-    CHECK_STATUS(plock__connection_receive(connection, &value, &want, &error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_receive(connection, &value, &interest, &error), PLOCK_OK);
     give(connection);
     CHECK(fake_peers[0].destroyed);
     end();
@@ -263,7 +263,7 @@ static void they_are_served_in_the_order_in_which_they_came(void) {
     for (int i = 0; i < TURNS; i++) {
         give(connection);
         for (int later = i + 1; later < TURNS; later++) {
-            CHECK(!rung(&turns[later]));
+            CHECK(!woken(&turns[later]));
             CHECK_STATUS(take(&other, &turns[later]), PLOCK_AGAIN);
         }
         check_served(&turns[i], connection);
@@ -336,9 +336,9 @@ static void without_memory_for_a_waker_the_place_is_kept_and_looked_at_often(voi
     (void)plock__fail_allocation(1);
     CHECK_STATUS(take(&got, &turn), PLOCK_AGAIN);
     (void)plock__fail_allocation(0);
-    CHECK(turn.waits && !turn.bell);
-    CHECK_INT(want.fd, -1);
-    CHECK(want.deadline > plock_now() && want.deadline <= plock_now() + 10 * PLOCK_MILLISECOND);
+    CHECK(turn.waits && !turn.waker);
+    CHECK_INT(interest.fd, -1);
+    CHECK(interest.deadline > plock_now() && interest.deadline <= plock_now() + 10 * PLOCK_MILLISECOND);
     check_queues(&late);
     give(connection);
     CHECK_STATUS(take(&got, &turn), PLOCK_OK);

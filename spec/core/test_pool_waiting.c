@@ -27,19 +27,19 @@ static plock_connection *take_and_wait(atomic_int *waiting) {
     plock_turn turn = {0};
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     for (;;) {
-        plock_want want = {.fd = -1, .deadline = deadline};
-        const plock_status status = plock__pool_take(&store->pool, &connection, &turn, &want);
+        plock_interest interest = {.fd = -1, .deadline = deadline};
+        const plock_status status = plock__pool_take(&store->pool, &connection, &turn, &interest);
         if (status != PLOCK_AGAIN) {
             if (status || connection) return connection;
             if (plock__store_connect(store, &connection, &error)) return NULL;
-            return plock__connection_open(connection, deadline, &want, &error) ? NULL : connection;
+            return plock__connection_open(connection, deadline, &interest, &error) ? NULL : connection;
         }
         atomic_fetch_add(waiting, 1);
         if (plock_now() >= deadline) {
             plock__pool_leave(&store->pool, &turn);
             return NULL;
         }
-        const int fd = want.waker ? plock_waker_descriptor(want.waker) : want.fd;
+        const int fd = interest.waker ? plock_waker_descriptor(interest.waker) : interest.fd;
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         (void)poll(&polled, 1, plock_poll_timeout(deadline));
     }
@@ -134,14 +134,14 @@ static void waiting_ends_at_the_deadline(void) {
     plock_lease *lease;
     CHECK_STATUS(plock_lease_new(&lease, store, "k", 1), PLOCK_OK);
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
     CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: every connection of the pool was busy");
     CHECK_INT(store->pool.waiting, 0);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    plock_want want;
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(store->pool.waiting, 1);
     plock_lease_free(lease);
     CHECK_INT(store->pool.waiting, 0);

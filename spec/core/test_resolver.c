@@ -38,7 +38,7 @@ static void open_gate(int times) {
 
 static plock_resolver resolver;
 static plock_addresses found;
-static plock_want want;
+static plock_interest interest;
 static plock_error error;
 
 static void begin(const char *host) {
@@ -50,14 +50,14 @@ static void begin(const char *host) {
 }
 
 static plock_status step(plock_lookup **lookup) {
-    want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
-    return plock__resolve(&resolver, lookup, &found, &want, &error);
+    interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
+    return plock__resolve(&resolver, lookup, &found, &interest, &error);
 }
 
 static plock_status wait_for(plock_lookup **lookup) {
     plock_status status;
     while ((status = step(lookup)) == PLOCK_AGAIN) {
-        struct pollfd polled = {.fd = want.fd, .events = want.events};
+        struct pollfd polled = {.fd = interest.fd, .events = interest.events};
         CHECK_INT(poll(&polled, 1, 10000), 1);
     }
     return status;
@@ -101,8 +101,8 @@ static void a_name_is_looked_up_by_another_thread(void) {
     plock_lookup *lookup = NULL;
     begin("store.example");
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
-    CHECK(lookup != NULL && want.fd >= 0);
-    CHECK_INT(want.events, POLLIN);
+    CHECK(lookup != NULL && interest.fd >= 0);
+    CHECK_INT(interest.events, POLLIN);
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* woken too early */
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
@@ -155,7 +155,7 @@ static void *ask_at_once(void *argument) {
     plock_lookup *lookup = NULL;
     plock_addresses addresses;
     plock_error words;
-    plock_want wanted = {.fd = -1, .deadline = PLOCK_NEVER};
+    plock_interest wanted = {.fd = -1, .deadline = PLOCK_NEVER};
     (void)argument;
     (void)pthread_barrier_wait(&barrier);
     plock_status status = plock__resolve(&resolver, &lookup, &addresses, &wanted, &words);

@@ -7,7 +7,7 @@
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 static void begin(const char *share) {
     fake_clock_start();
@@ -53,7 +53,7 @@ static void a_share_is_one_of_three_kinds(void) {
 
 static void a_share_is_chosen_before_it_is_asked_for(void) {
     begin("r");
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
     CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
@@ -108,8 +108,8 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
 static void what_was_given_up_is_taken_back(void) {
     begin("r");
     fake_peers[0].answers[0] = FAKE_SILENCE;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     end();
     CHECK_INT(fake_commands_like("EVAL shared_release 3 k "), 1);
@@ -176,7 +176,7 @@ static const char *refuses_first(const char *command, unsigned nth) {
 }
 
 static void wait_in_line(plock_lease *who) {
-    CHECK_STATUS(plock_lease_acquire(who, &(plock_patience){.ttl = 3 * PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(who, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
     fake_carry_on(who);
 }
 

@@ -26,7 +26,7 @@ static plock_config *config;
 static plock_resolver resolver;
 static plock_transport *transport;
 static plock_error error;
-static plock_want want;
+static plock_interest interest;
 static char folder[] = "/tmp/plock-socket-XXXXXX", path[64];
 static int descriptors;
 
@@ -59,25 +59,25 @@ static void begin_unix(void) {
 }
 
 static plock_status step(plock_ns deadline) {
-    want = (plock_want){.fd = -1, .deadline = deadline};
-    return transport->does->connect(transport, deadline, &want, &error);
+    interest = (plock_interest){.fd = -1, .deadline = deadline};
+    return transport->does->connect(transport, deadline, &interest, &error);
 }
 
 static void wait_as_wanted(void) {
-    struct pollfd polled = {.fd = want.fd, .events = want.events};
+    struct pollfd polled = {.fd = interest.fd, .events = interest.events};
     CHECK_INT(poll(&polled, 1, 10000), 1);
 }
 
 static plock_status connect_it(void) {
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     plock_status status;
-    while ((status = step(deadline)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &want);
+    while ((status = step(deadline)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &interest);
     return status;
 }
 
 static plock_status read_some(char *bytes, size_t size, size_t *got) {
     plock_status status;
-    while ((status = transport->does->read(transport, bytes, size, got, &want, &error)) == PLOCK_AGAIN) wait_as_wanted();
+    while ((status = transport->does->read(transport, bytes, size, got, &interest, &error)) == PLOCK_AGAIN) wait_as_wanted();
     return status;
 }
 
@@ -86,10 +86,10 @@ static plock_status read_some(char *bytes, size_t size, size_t *got) {
 static void check_both_directions(int peer) {
     char bytes[16];
     size_t count = 0;
-    CHECK_STATUS(transport->does->read(transport, bytes, sizeof bytes, &count, &want, &error), PLOCK_AGAIN);
-    CHECK_INT(want.fd, plock__socket_descriptor(transport));
-    CHECK_INT(want.events, POLLIN);
-    CHECK_STATUS(transport->does->write(transport, "hello", 5, &count, &want, &error), PLOCK_OK);
+    CHECK_STATUS(transport->does->read(transport, bytes, sizeof bytes, &count, &interest, &error), PLOCK_AGAIN);
+    CHECK_INT(interest.fd, plock__socket_descriptor(transport));
+    CHECK_INT(interest.events, POLLIN);
+    CHECK_STATUS(transport->does->write(transport, "hello", 5, &count, &interest, &error), PLOCK_OK);
     CHECK_INT(count, 5);
     CHECK(loopback_readable(peer) && read(peer, bytes, sizeof bytes) == 5 && !memcmp(bytes, "hello", 5));
     CHECK(write(peer, "0123456789", 10) == 10);
@@ -157,13 +157,13 @@ static void what_the_socket_does_not_take_waits(void) {
     begin_unix();
     CHECK_STATUS(connect_it(), PLOCK_OK);
     const int peer = loopback_accept(listener, true);
-    while ((status = transport->does->write(transport, bytes, sizeof bytes, &sent, &want, &error)) == PLOCK_OK) CHECK(sent > 0);
+    while ((status = transport->does->write(transport, bytes, sizeof bytes, &sent, &interest, &error)) == PLOCK_OK) CHECK(sent > 0);
     CHECK_STATUS(status, PLOCK_AGAIN);
-    CHECK_INT(want.events, POLLOUT);
+    CHECK_INT(interest.events, POLLOUT);
     CHECK(read(peer, bytes, sizeof bytes) > 0);
     while (read(peer, bytes, sizeof bytes) == (ssize_t)sizeof bytes) continue;
     wait_as_wanted();
-    CHECK_STATUS(transport->does->write(transport, bytes, 1, &sent, &want, &error), PLOCK_OK);
+    CHECK_STATUS(transport->does->write(transport, bytes, 1, &sent, &interest, &error), PLOCK_OK);
     CHECK(close(peer) == 0);
     end();
     CHECK(close(listener) == 0 && unlink(path) == 0);
@@ -303,13 +303,13 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     begin("redis://store.example");
     fake_clock_start();
     const plock_ns start = plock_now(), deadline = start + 300 * PLOCK_MILLISECOND;
-    while (filled < FILLERS && plock__socket_descriptor(transport) < 0 && step(deadline) == PLOCK_AGAIN && want.deadline == deadline) wait_as_wanted();
+    while (filled < FILLERS && plock__socket_descriptor(transport) < 0 && step(deadline) == PLOCK_AGAIN && interest.deadline == deadline) wait_as_wanted();
     if (filled < FILLERS) {
-        CHECK_INT(want.deadline, start + 100 * PLOCK_MILLISECOND); /* a third */
-        CHECK_INT(want.events, POLLOUT);
+        CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third */
+        CHECK_INT(interest.events, POLLOUT);
         fake_clock_pass(100 * PLOCK_MILLISECOND);
         CHECK_STATUS(step(deadline), PLOCK_AGAIN);
-        CHECK_INT(want.deadline, start + 200 * PLOCK_MILLISECOND);
+        CHECK_INT(interest.deadline, start + 200 * PLOCK_MILLISECOND);
         fake_clock_pass(100 * PLOCK_MILLISECOND);
         plock_status status;
         while ((status = step(deadline)) == PLOCK_AGAIN) wait_as_wanted();
@@ -335,8 +335,8 @@ static void a_full_unix_listener_is_asked_again(void) {
     fake_clock_start();
     const plock_ns deadline = plock_now() + PLOCK_SECOND;
     CHECK_STATUS(step(deadline), PLOCK_AGAIN);
-    CHECK_INT(want.fd, -1);
-    CHECK(want.deadline > plock_now() && want.deadline < plock_now() + 10 * PLOCK_MILLISECOND);
+    CHECK_INT(interest.fd, -1);
+    CHECK(interest.deadline > plock_now() && interest.deadline < plock_now() + 10 * PLOCK_MILLISECOND);
     const int peer = loopback_accept(listener, true);
     CHECK_STATUS(step(deadline), PLOCK_OK);
     fake_clock_stop();

@@ -15,7 +15,7 @@ static plock_config *config;
 static plock_resolver resolver;
 static plock_transport *transport;
 static plock_error error;
-static plock_want want;
+static plock_interest interest;
 static int listener, peer;
 
 static void begin(void) {
@@ -27,7 +27,7 @@ static void begin(void) {
     transport = plock__socket_transport(config, &resolver);
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     plock_status status;
-    while ((status = transport->does->connect(transport, deadline, &want, &error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &want);
+    while ((status = transport->does->connect(transport, deadline, &interest, &error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &interest);
     CHECK_STATUS(status, PLOCK_OK);
     peer = loopback_accept(listener, true);
 }
@@ -44,8 +44,8 @@ static plock_status read_one(void) {
     char byte;
     size_t got;
     plock_status status;
-    while ((status = transport->does->read(transport, &byte, 1, &got, &want, &error)) == PLOCK_AGAIN) {
-        struct pollfd polled = {.fd = want.fd, .events = want.events};
+    while ((status = transport->does->read(transport, &byte, 1, &got, &interest, &error)) == PLOCK_AGAIN) {
+        struct pollfd polled = {.fd = interest.fd, .events = interest.events};
         CHECK_INT(poll(&polled, 1, 10000), 1);
     }
     return status;
@@ -91,9 +91,9 @@ static void writing_to_nobody_is_no_signal(void) {
     begin();
     reset();
     plock_status status = PLOCK_OK;
-    for (int i = 0; i < 10 && !status; i++) status = transport->does->write(transport, "x", 1, &sent, &want, &error);
+    for (int i = 0; i < 10 && !status; i++) status = transport->does->write(transport, "x", 1, &sent, &interest, &error);
     CHECK_STATUS(status, PLOCK_DISCONNECTED);
-    CHECK_STATUS(transport->does->write(transport, "x", 1, &sent, &want, &error), PLOCK_DISCONNECTED); /* EPIPE now */
+    CHECK_STATUS(transport->does->write(transport, "x", 1, &sent, &interest, &error), PLOCK_DISCONNECTED); /* EPIPE now */
     end();
 }
 

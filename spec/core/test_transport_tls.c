@@ -142,7 +142,7 @@ static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     plock_status status = as_client(NULL, TLS1_3_VERSION, "");
     CHECK_STATUS(status, PLOCK_OK);
     tls_server_hang_up(&pair.server, false); /* the alert has been sent; now the socket is gone, too */
-    for (int i = 0; i < 50 && !status; i++) status = pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.want, &pair.error);
+    for (int i = 0; i < 50 && !status; i++) status = pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error);
     CHECK_STATUS(status, PLOCK_TLS);
     CHECK_HAS(pair.error.message, "certificate required");
     tls_pair_stop(&pair);

@@ -37,7 +37,7 @@ static plock_status write_all(const char *bytes, size_t length) {
     while (length > 0 && (!status || status == PLOCK_AGAIN)) {
         size_t sent = 0;
         (void)thread_state_drop();
-        status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.want, &pair.error);
+        status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.interest, &pair.error);
         CHECK(!thread_state_drop());
         if (!status) {
             CHECK(sent > 0);
@@ -63,8 +63,8 @@ static void bytes_go_both_ways(void) {
     CHECK(got == 3 && !memcmp(bytes, "+PO", 3));
     CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK); /* from what OpenSSL holds already */
     CHECK(got == 4 && !memcmp(bytes, "NG\r\n", 4));
-    CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got, &pair.want, &pair.error), PLOCK_AGAIN);
-    CHECK_INT(pair.want.events, POLLIN);
+    CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got, &pair.interest, &pair.error), PLOCK_AGAIN);
+    CHECK_INT(pair.interest.events, POLLIN);
     end();
 }
 
@@ -94,12 +94,12 @@ static plock_connection *greeted(void) {
     connected();
     plock_connection *connection = plock__connection_new(pair.config, pair.transport);
     pair.transport = NULL; /* the connection's now */
-    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.want, &pair.error), PLOCK_AGAIN);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error), PLOCK_AGAIN);
     CHECK(loopback_readable(pair.server.fd));
     CHECK(tls_server_read(&pair.server, bytes, sizeof bytes) > 0);
     tls_server_write(&pair.server, "+OK\r\n+OK\r\n", 10); /* to HELLO and CLIENT SETNAME */
-    (void)plock_wait_poll(NULL, &pair.want);
-    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.want, &pair.error), PLOCK_OK);
+    (void)plock_wait_poll(NULL, &pair.interest);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error), PLOCK_OK);
     return connection;
 }
 
@@ -111,11 +111,11 @@ static void a_connection_takes_all_of_a_record_before_it_waits(void) {
     for (int i = 0; i < REPLIES; i++) memcpy(record + 4 * i, ":1\r\n", 4);
     tls_server_write(&pair.server, record, sizeof record);
     CHECK(plock__connection_at_rest(connection)); /* what is still in the socket is alive()'s to find */
-    CHECK(plock__connection_expects(connection, &pair.want));
-    (void)plock_wait_poll(NULL, &pair.want);
+    CHECK(plock__connection_expects(connection, &pair.interest));
+    (void)plock_wait_poll(NULL, &pair.interest);
     unsigned heard = 0;
     plock_status status;
-    while ((status = plock__connection_hear(connection, heard == 0, &value, &pair.want, &pair.error)) == PLOCK_OK) heard++;
+    while ((status = plock__connection_hear(connection, heard == 0, &value, &pair.interest, &pair.error)) == PLOCK_OK) heard++;
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(heard, REPLIES);
     plock__connection_free(connection);
@@ -135,8 +135,8 @@ static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     CHECK_INT(first, 4096);
     memcpy(record + first, ":1\r\n", 4);
     tls_server_write(&pair.server, record, first + 4);
-    (void)plock_wait_poll(NULL, &pair.want);
-    CHECK_STATUS(plock__connection_receive(connection, &value, &pair.want, &pair.error), PLOCK_OK);
+    (void)plock_wait_poll(NULL, &pair.interest);
+    CHECK_STATUS(plock__connection_receive(connection, &value, &pair.interest, &pair.error), PLOCK_OK);
     CHECK_INT(value->length, 4087);
     CHECK(!plock__connection_at_rest(connection));
     plock__connection_free(connection);
@@ -151,14 +151,14 @@ static void a_full_socket_takes_the_rest_later(void) {
     unsigned from = 0;
     connected();
     for (unsigned i = 0; i < sizeof bytes[0]; i++) bytes[0][i] = bytes[1][i] = (char)(i * 31 >> 3);
-    while ((status = pair.transport->does->write(pair.transport, bytes[from % 2], sizeof bytes[0], &sent, &pair.want, &pair.error)) == PLOCK_OK) written += sent;
+    while ((status = pair.transport->does->write(pair.transport, bytes[from % 2], sizeof bytes[0], &sent, &pair.interest, &pair.error)) == PLOCK_OK) written += sent;
     CHECK_STATUS(status, PLOCK_AGAIN);
-    CHECK_INT(pair.want.events, POLLOUT);
+    CHECK_INT(pair.interest.events, POLLOUT);
     for (unsigned rounds = 0; arrived < written + sizeof bytes[0] && test_patient(&rounds);) {
         size_t got;
         while ((got = tls_server_read(&pair.server, received, sizeof received)) > 0) arrived += got;
         if (arrived < written) continue;
-        while (sent && (status = pair.transport->does->write(pair.transport, bytes[++from % 2], sizeof bytes[0], &sent, &pair.want, &pair.error)) == PLOCK_OK) {
+        while (sent && (status = pair.transport->does->write(pair.transport, bytes[++from % 2], sizeof bytes[0], &sent, &pair.interest, &pair.error)) == PLOCK_OK) {
             written += sent;
             sent = 0; /* one more is enough */
         }
@@ -251,14 +251,14 @@ static plock_status answered_with(const char *bytes, size_t length) {
     plock_status status;
     begin();
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
-    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.want, &pair.error)) == PLOCK_AGAIN && pair.want.events != POLLIN)
-        (void)plock_wait_poll(NULL, &pair.want);
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest, &pair.error)) == PLOCK_AGAIN && pair.interest.events != POLLIN)
+        (void)plock_wait_poll(NULL, &pair.interest);
     CHECK_STATUS(status, PLOCK_AGAIN);
     const int peer = loopback_accept(pair.server.listener, true);
     CHECK(loopback_readable(peer));
     if (bytes) CHECK(write(peer, bytes, length) == (ssize_t)length);
     else loopback_reset(peer);
-    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.want, &pair.error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &pair.want);
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest, &pair.error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &pair.interest);
     if (bytes) CHECK(close(peer) == 0);
     return status;
 }
@@ -286,11 +286,11 @@ static void a_handshake_that_never_ends_is_silence(void) {
     fake_clock_start();
     plock_lease *lease = fake_lease(store);
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    plock_want want;
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    for (unsigned rounds = 0; want.events != POLLIN && test_patient(&rounds);) CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, before + 150 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    for (unsigned rounds = 0; interest.events != POLLIN && test_patient(&rounds);) CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_INT(interest.deadline, before + 150 * PLOCK_MILLISECOND);
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
     CHECK_INT(plock_now(), before + 150 * PLOCK_MILLISECOND);
     fake_end(lease, store);

@@ -7,12 +7,12 @@
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
-static const plock_patience PLAIN = {.ttl = 3 * PLOCK_SECOND};
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options PLAIN = {.ttl = 3 * PLOCK_SECOND};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 
 typedef struct one {
     plock_lease_use turn;
@@ -21,7 +21,7 @@ typedef struct one {
     unsigned given_up;
 } one;
 
-static void begin(const plock_patience *patience) {
+static void begin(const plock_acquire_options *patience) {
     store = fake_watching_store();
     lease = fake_lease(store);
     CHECK_STATUS(fake_hold(lease, patience), PLOCK_OK);
@@ -55,7 +55,7 @@ static plock_operation take(one *o, plock_status (*operation)(void *)) {
 }
 
 static plock_status step(plock_operation operation) {
-    return operation.step(operation.of, &want);
+    return operation.step(operation.of, &interest);
 }
 
 static plock_status finish(plock_operation operation) {
@@ -68,13 +68,13 @@ static plock_status finish(plock_operation operation) {
 static void begin_silent_extension(void) {
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
 }
 
 static void check_waits(plock_operation operation) {
     const plock_ns now = plock_now();
     CHECK_STATUS(step(operation), PLOCK_AGAIN);
-    CHECK(want.fd == -1 && want.deadline > now && want.deadline <= now + PATIENCE);
+    CHECK(interest.fd == -1 && interest.deadline > now && interest.deadline <= now + PATIENCE);
 }
 
 static void what_is_free_begins_at_once(void) {

@@ -8,7 +8,7 @@
 
 static plock_store *store;
 static plock_lease *lease;
-static plock_want want;
+static plock_interest interest;
 static plock_ns began;
 
 /* From the acquire of this number on it is granted. */
@@ -121,7 +121,7 @@ static void one_attempt_is_made_without_queueing(void) {
 static void the_record_has_his_label(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .label = "nightly%20job"}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .label = "nightly%20job"}), PLOCK_OK);
     fake_carry_on(lease);
     fake_await("EVALSHA acquire", 2);
     for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", i, command), 12, word), "nightly%20job");
@@ -157,7 +157,7 @@ static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     get_in_line();
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 3); /* refused: somebody was quicker */
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK_INT(plock_now(), began);
@@ -353,7 +353,7 @@ static void the_lease_can_be_used_again(void) {
 static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses_untold);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_patience){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND, .shares = true}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND, .shares = true}), PLOCK_OK);
     fake_carry_on(lease);
     fake_await("EVALSHA acquire", 2);
     CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 16, word), "5");

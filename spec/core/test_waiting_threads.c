@@ -86,7 +86,7 @@ static plock_store *store;
 static atomic_int inside, entered, gave_up;
 
 static plock_status acquire(plock_lease *lease, plock_ns wait) {
-    plock_status status = plock_lease_acquire(lease, &(plock_patience){.ttl = 60 * PLOCK_SECOND, .wait = wait});
+    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 60 * PLOCK_SECOND, .wait = wait});
     if (status) return status;
     while ((status = plock_drive(lease, plock_wait_poll, NULL)) == PLOCK_TRY_FAILED) continue;
     return status;

@@ -1,9 +1,9 @@
-/* Wakers: rung by one thread, heard by another, and quiet afterwards. */
+/* Wakers: woken by one thread, heard by another, and quiet afterwards. */
 #include "test.h"
 
 #include "base/memory.h"
 #include "base/process.h"
-#include "plock/want.h"
+#include "plock/interest.h"
 #include "runtime/waker.h"
 
 #include <errno.h>
@@ -21,46 +21,46 @@ static bool audible(plock_waker *waker, int timeout_ms) {
 }
 
 /* The engine's read(2) comes here; a test can let something happen just before it. */
-static _Atomic(plock_waker *) ring_before_read;
+static _Atomic(plock_waker *) wake_before_read;
 
 ssize_t read(int fd, void *buffer, size_t size);
 ssize_t read(int fd, void *buffer, size_t size) {
-    plock_waker *waker = atomic_exchange(&ring_before_read, NULL);
-    if (waker) plock_waker_ring(waker);
+    plock_waker *waker = atomic_exchange(&wake_before_read, NULL);
+    if (waker) plock_waker_wake(waker);
     return (ssize_t)syscall(SYS_read, fd, buffer, size);
 }
 
-static void a_ring_is_heard_until_it_is_hushed(void) {
+static void a_wake_is_heard_until_it_is_cleared(void) {
     plock_waker *waker = plock_waker_take();
     if (!CHECK(waker != NULL)) return;
     CHECK(!audible(waker, 0));
-    plock_waker_ring(waker);
+    plock_waker_wake(waker);
     CHECK(audible(waker, 0));
     CHECK(audible(waker, 0));
-    CHECK(plock_waker_hush(waker));
+    CHECK(plock_waker_clear(waker));
     CHECK(!audible(waker, 0));
     plock_waker_give(waker);
 }
 
-static void ringing_twice_is_ringing_once(void) {
+static void waking_twice_is_waking_once(void) {
     plock_waker *waker = plock_waker_take();
-    for (int i = 0; i < 1000; i++) plock_waker_ring(waker);
-    CHECK(plock_waker_hush(waker));
+    for (int i = 0; i < 1000; i++) plock_waker_wake(waker);
+    CHECK(plock_waker_clear(waker));
     CHECK(!audible(waker, 0));
-    CHECK(!plock_waker_hush(waker)); /* and does not block */
-    plock_waker_ring(waker);
+    CHECK(!plock_waker_clear(waker)); /* and does not block */
+    plock_waker_wake(waker);
     CHECK(audible(waker, 0));
     plock_waker_give(waker);
 }
 
-/* Whoever hushes looks around afterwards, so this ring may be swallowed; but not the next one. */
-static void a_ring_in_the_middle_of_a_hush_does_not_silence_the_next(void) {
+/* Whoever clears looks around afterwards, so this wake may be swallowed; but not the next one. */
+static void a_wake_in_the_middle_of_a_clear_does_not_silence_the_next(void) {
     plock_waker *waker = plock__waker_take_open();
-    plock_waker_ring(waker);
-    atomic_store(&ring_before_read, waker);
-    (void)plock_waker_hush(waker);
-    CHECK(atomic_load(&ring_before_read) == NULL);
-    plock_waker_ring(waker);
+    plock_waker_wake(waker);
+    atomic_store(&wake_before_read, waker);
+    (void)plock_waker_clear(waker);
+    CHECK(atomic_load(&wake_before_read) == NULL);
+    plock_waker_wake(waker);
     CHECK(audible(waker, 0));
     plock_waker_give(waker);
 }
@@ -68,13 +68,13 @@ static void a_ring_in_the_middle_of_a_hush_does_not_silence_the_next(void) {
 static void one_that_was_given_back_is_used_again_and_silent(void) {
     plock_waker *first = plock_waker_take();
     const int descriptor = plock_waker_descriptor(first);
-    plock_waker_ring(first);
+    plock_waker_wake(first);
     plock_waker_give(first);
     plock_waker *second = plock_waker_take();
     CHECK(second == first);
     CHECK_INT(plock_waker_descriptor(second), descriptor);
     CHECK(!audible(second, 0));
-    CHECK(!plock_waker_hush(second));
+    CHECK(!plock_waker_clear(second));
     plock_waker *third = plock_waker_take();
     CHECK(third != second);
     CHECK(plock_waker_descriptor(third) != descriptor);
@@ -85,37 +85,37 @@ static void one_that_was_given_back_is_used_again_and_silent(void) {
 
 enum { ROUNDS = 3000 };
 
-typedef struct conversation {
+typedef struct admin_session {
     plock_waker *ask, *reply;
     atomic_int asked, replied, lost;
-} conversation;
+} admin_session;
 
-/* Hears rings until it has seen the last question, and acknowledges each state it saw. */
+/* Hears wakes until it has seen the last question, and acknowledges each state it saw. */
 static void *listen_and_reply(void *argument) {
-    conversation *c = argument;
+    admin_session *c = argument;
     for (int seen = 0; seen < ROUNDS;) {
         if (!audible(c->ask, 5000)) {
             atomic_fetch_add(&c->lost, 1);
             break;
         }
-        (void)plock_waker_hush(c->ask);
+        (void)plock_waker_clear(c->ask);
         seen = atomic_load(&c->asked);
         atomic_store(&c->replied, seen);
-        plock_waker_ring(c->reply);
+        plock_waker_wake(c->reply);
     }
     return NULL;
 }
 
-static void no_ring_is_lost_between_threads(void) {
-    conversation c = {.ask = plock_waker_take(), .reply = plock_waker_take()};
+static void no_wake_is_lost_between_threads(void) {
+    admin_session c = {.ask = plock_waker_take(), .reply = plock_waker_take()};
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, listen_and_reply, &c) == 0);
     for (int i = 1; i <= ROUNDS && !atomic_load(&c.lost); i++) {
         atomic_store(&c.asked, i);
-        plock_waker_ring(c.ask);
-        if (i % 2) continue; /* every other ring may meet the hush of the one before */
+        plock_waker_wake(c.ask);
+        if (i % 2) continue; /* every other wake may meet the clear of the one before */
         while (atomic_load(&c.replied) < i && !atomic_load(&c.lost))
-            if (audible(c.reply, 5000)) (void)plock_waker_hush(c.reply);
+            if (audible(c.reply, 5000)) (void)plock_waker_clear(c.reply);
             else atomic_fetch_add(&c.lost, 1);
     }
     CHECK(pthread_join(thread, NULL) == 0);
@@ -150,7 +150,7 @@ static void without_a_descriptor_errno_says_why(void) {
     CHECK_INT(code, EMFILE);
     CHECK(open == NULL);
     CHECK_INT(code_of_open, EMFILE);
-    plock_waker_ring(waker); /* before it has a descriptor: heard as soon as it has */
+    plock_waker_wake(waker); /* before it has a descriptor: heard as soon as it has */
     CHECK(audible(waker, 0));
     plock_waker_give(waker);
 }
@@ -185,10 +185,10 @@ typedef struct sleeper {
 
 static void *sleep_in_line(void *argument) {
     sleeper *s = argument;
-    const plock_want want = {.fd = -1, .waker = s->waker, .deadline = plock_now() + LONG};
+    const plock_interest interest = {.fd = -1, .waker = s->waker, .deadline = plock_now() + LONG};
     atomic_store(&s->asleep, true);
-    do s->status = plock_await(&want, s->interrupt);
-    while (!s->status && !plock__waker_rung(s->waker)); /* it may wake in vain */
+    do s->status = plock_await(&interest, s->interrupt);
+    while (!s->status && !plock__waker_woken(s->waker)); /* it may wake in vain */
     return NULL;
 }
 
@@ -206,7 +206,7 @@ static void threads_that_wait_need_no_descriptor(void) {
     for (int i = 0; i < SLEEPERS; i++) {
         unsigned rounds = 0;
         while (!atomic_load(&sleepers[i].asleep) && test_patient(&rounds)) continue;
-        plock_waker_ring(i % 3 == 1 ? sleepers[i].interrupt : sleepers[i].waker);
+        plock_waker_wake(i % 3 == 1 ? sleepers[i].interrupt : sleepers[i].waker);
     }
     for (int i = 0; i < SLEEPERS; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
@@ -227,11 +227,11 @@ static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void)
         plock_waker *interrupt = plock_waker_take();
         const int before = test_open_descriptors();
         const plock_ns late = plock_now() + LONG;
-        const plock_want at_a_pipe = {.fd = ends[0], .events = POLLIN, .deadline = late};
+        const plock_interest at_a_pipe = {.fd = ends[0], .events = POLLIN, .deadline = late};
         if (!left) forbid_descriptors(&limit);
-        plock_waker_ring(interrupt);
+        plock_waker_wake(interrupt);
         CHECK_STATUS(plock_await(&at_a_pipe, interrupt), PLOCK_INTERRUPTED);
-        CHECK(plock_waker_hush(interrupt));
+        CHECK(plock_waker_clear(interrupt));
         CHECK(write(ends[1], "x", 1) == 1);
         CHECK_STATUS(plock_await(&at_a_pipe, interrupt), PLOCK_OK);
         if (!left) CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -267,7 +267,7 @@ static void play(hand_off *h, int own) {
     for (int i = own; i < ROUNDS; i += 2) {
         while (atomic_load(&h->turn) < i) {
             const plock_ns until = plock_now() + 10 * PLOCK_SECOND;
-            (void)plock_waker_hush(h->wakers[own]);
+            (void)plock_waker_clear(h->wakers[own]);
             if (atomic_load(&h->turn) >= i) break;
             const plock_status slept = plock__waker_sleep(h->wakers[own], h->interrupts[own], until);
             if (slept || plock_now() >= until) {
@@ -276,7 +276,7 @@ static void play(hand_off *h, int own) {
             }
         }
         if (atomic_load(&h->turn) < ROUNDS) atomic_store(&h->turn, i + 1);
-        plock_waker_ring(h->wakers[!own]);
+        plock_waker_wake(h->wakers[!own]);
     }
 }
 
@@ -285,7 +285,7 @@ static void *play_second(void *argument) {
     return NULL;
 }
 
-static void no_ring_is_lost_between_a_look_and_the_sleep(void) {
+static void no_wake_is_lost_between_a_look_and_the_sleep(void) {
     hand_off h = {.wakers = {plock_waker_take(), plock_waker_take()},
                   .interrupts = {plock_waker_take(), NULL}};
     pthread_t thread;
@@ -299,20 +299,20 @@ static void no_ring_is_lost_between_a_look_and_the_sleep(void) {
     }
 }
 
-/* A descriptor's number may be anything's as soon as it is closed: no ring that comes late may
+/* A descriptor's number may be anything's as soon as it is closed: no wake that comes late may
  * write there. */
 typedef struct late_ringer {
     _Atomic(plock_waker *) waker;
     atomic_bool over;
 } late_ringer;
 
-static void *ring_again_and_again(void *argument) {
+static void *wake_again_and_again(void *argument) {
     late_ringer *l = argument;
-    while (!atomic_load(&l->over)) plock_waker_ring(atomic_load(&l->waker));
+    while (!atomic_load(&l->over)) plock_waker_wake(atomic_load(&l->waker));
     return NULL;
 }
 
-static void a_late_ring_writes_to_no_closed_descriptor(void) {
+static void a_late_wake_writes_to_no_closed_descriptor(void) {
     plock_waker *waker = plock_waker_take(), *fillers[32] = {0};
     late_ringer l;
     atomic_init(&l.waker, waker);
@@ -321,14 +321,14 @@ static void a_late_ring_writes_to_no_closed_descriptor(void) {
     /* So many are kept open that the next is closed. */
     for (int i = 0; i < 32; i++) plock_waker_give(fillers[i]);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, ring_again_and_again, &l) == 0);
+    CHECK(pthread_create(&thread, NULL, wake_again_and_again, &l) == 0);
     for (int i = 0; i < ROUNDS; i++) {
         int ends[2];
         if (plock_waker_descriptor(waker) < 0) continue;
         plock__waker_detach(waker);
         if (!CHECK(pipe(ends) == 0)) break;
         struct pollfd polled = {.fd = ends[0], .events = POLLIN};
-        (void)plock_waker_hush(waker);
+        (void)plock_waker_clear(waker);
         CHECK_INT(poll(&polled, 1, 0), 0);
         (void)close(ends[0]);
         (void)close(ends[1]);
@@ -355,7 +355,7 @@ static void use_in_child(void *context) {
     plock_waker *own = plock_waker_take();
     if (!CHECK(own != NULL)) return;
     CHECK(!audible(own, 0));
-    plock_waker_ring(own);
+    plock_waker_wake(own);
     CHECK(audible(own, 0));
     plock_waker_give(own);
     plock_waker_give(wakers[0]); /* one that the parent's code had in its hands */
@@ -370,7 +370,7 @@ static void a_forked_child_shares_none_with_its_parent(void) {
     test_in_child(use_in_child, wakers);
     CHECK_INT(test_open_descriptors(), before);
     CHECK(!audible(wakers[0], 0)); /* what the child rang is not heard here */
-    plock_waker_ring(wakers[0]);
+    plock_waker_wake(wakers[0]);
     CHECK(audible(wakers[0], 0));
     plock_waker_give(wakers[0]);
 }
@@ -383,7 +383,7 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     plock__forget_wakers();
     int before = test_open_descriptors();
     plock_waker *used = plock__waker_take_open(), *given = plock__waker_take_open();
-    plock_waker_ring(used);
+    plock_waker_wake(used);
     plock_waker_give(given);
     CHECK(test_open_descriptors() > before);
     test_in_child(count_in_child, &before);
@@ -398,9 +398,9 @@ enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
 static atomic_bool signalled_enough;
 
-static void ring_expecting(int signal) {
+static void wake_expecting(int signal) {
     (void)signal;
-    plock_waker_ring(expecting);
+    plock_waker_wake(expecting);
 }
 
 static void *send_signals(void *thread) {
@@ -408,8 +408,8 @@ static void *send_signals(void *thread) {
     return NULL;
 }
 
-static void a_signal_handler_may_ring_in_the_thread_that_sleeps(void) {
-    const struct sigaction action = {.sa_handler = ring_expecting};
+static void a_signal_handler_may_wake_in_the_thread_that_sleeps(void) {
+    const struct sigaction action = {.sa_handler = wake_expecting};
     struct sigaction before;
     pthread_t self = pthread_self(), other;
     CHECK(sigaction(SIGUSR1, &action, &before) == 0);
@@ -418,8 +418,8 @@ static void a_signal_handler_may_ring_in_the_thread_that_sleeps(void) {
     atomic_store(&signalled_enough, false);
     CHECK(pthread_create(&other, NULL, send_signals, &self) == 0);
     for (int i = 0; i < SIGNALS; i++) {
-        while (!plock__waker_rung(expecting)) (void)plock__waker_sleep(NULL, expecting, plock_now() + PLOCK_SECOND);
-        (void)plock_waker_hush(expecting);
+        while (!plock__waker_woken(expecting)) (void)plock__waker_sleep(NULL, expecting, plock_now() + PLOCK_SECOND);
+        (void)plock_waker_clear(expecting);
     }
     atomic_store(&signalled_enough, true);
     CHECK(pthread_join(other, NULL) == 0);
@@ -429,19 +429,19 @@ static void a_signal_handler_may_ring_in_the_thread_that_sleeps(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(a_ring_is_heard_until_it_is_hushed);
-    RUN(ringing_twice_is_ringing_once);
-    RUN(a_ring_in_the_middle_of_a_hush_does_not_silence_the_next);
+    RUN(a_wake_is_heard_until_it_is_cleared);
+    RUN(waking_twice_is_waking_once);
+    RUN(a_wake_in_the_middle_of_a_clear_does_not_silence_the_next);
     RUN(one_that_was_given_back_is_used_again_and_silent);
-    RUN(no_ring_is_lost_between_threads);
+    RUN(no_wake_is_lost_between_threads);
     RUN(without_a_descriptor_errno_says_why);
     RUN(descriptors_are_given_back);
     RUN(threads_that_wait_need_no_descriptor);
     RUN(an_interrupt_is_heard_beside_a_descriptor_and_without_one_left);
     RUN(who_sleeps_wakes_when_its_time_is_over);
-    RUN(no_ring_is_lost_between_a_look_and_the_sleep);
-    RUN(a_signal_handler_may_ring_in_the_thread_that_sleeps);
-    RUN(a_late_ring_writes_to_no_closed_descriptor);
+    RUN(no_wake_is_lost_between_a_look_and_the_sleep);
+    RUN(a_signal_handler_may_wake_in_the_thread_that_sleeps);
+    RUN(a_late_wake_writes_to_no_closed_descriptor);
     RUN(without_memory_there_is_no_waker_and_errno_says_why);
     RUN(a_forked_child_shares_none_with_its_parent);
     RUN(a_forked_child_keeps_no_descriptor_open);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 
 /* --- when --- */
 
@@ -41,7 +41,7 @@ static void a_renewal_shortens_nothing(void) {
 /* One of several holders, with scripts of their own; also when it has become a lesser one. */
 static void a_share_is_renewed_and_looked_at_as_such(void) {
     char command[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
-    plock_patience patience = RENEWED;
+    plock_acquire_options patience = RENEWED;
     patience.max_hold = PLOCK_SECOND + 1;
     begin();
     CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_OK);
@@ -89,14 +89,14 @@ static void its_time_counts_from_when_the_renewal_left(void) {
 /* The answer to the acquire took most of the lease's time. */
 static void what_was_granted_late_is_renewed_in_time(void) {
     enum { LATE_MS = 280 };
-    plock_want want;
+    plock_interest interest;
     begin();
     plock_lease *first = fake_lease(store); /* so that the channel is open, and nothing else makes the thread look */
-    fake_watch(first, &(plock_patience){.ttl = 3600 * PLOCK_SECOND, .renews = true});
+    fake_watch(first, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .renews = true});
     atomic_store(&fake_to_acquire, FAKE_SILENCE);
-    const plock_patience patience = {.ttl = 300 * PLOCK_MILLISECOND, .wait = PLOCK_SECOND, .renews = true};
+    const plock_acquire_options patience = {.ttl = 300 * PLOCK_MILLISECOND, .wait = PLOCK_SECOND, .renews = true};
     CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_clock_pass(LATE_MS * PLOCK_MILLISECOND);
     fake_answer("EVALSHA acquire", 1, FAKE_HELD);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -109,7 +109,7 @@ static void what_was_granted_late_is_renewed_in_time(void) {
 
 static void what_is_only_watched_is_not_renewed(void) {
     begin();
-    fake_watch(lease, &(plock_patience){.ttl = TTL, .watched = true});
+    fake_watch(lease, &(plock_acquire_options){.ttl = TTL, .watched = true});
     pass(fake_reliable(0, TTL) - 1, fake_reliable(0, TTL) - 1);
     CHECK(plock_lease_valid(lease));
     fake_no_notice();
@@ -122,7 +122,7 @@ static void what_is_only_watched_is_not_renewed(void) {
 
 static void what_is_not_watched_costs_nothing(void) {
     begin();
-    CHECK_STATUS(fake_hold(lease, &(plock_patience){.ttl = TTL}), PLOCK_OK);
+    CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK);
     fake_native_pass(2 * TTL);
     CHECK_INT(fake_connections(), 1);
     CHECK_INT(fake_commands_like("EVALSHA"), 1);
@@ -178,8 +178,8 @@ static void what_was_granted_to_one_who_waits_is_renewed_before_he_sees_it(void)
     plock_lease *first;
     begin();
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */
-    fake_watch(first, &(plock_patience){.ttl = TTL, .watched = true});
-    const plock_patience patience = {.ttl = TTL, .wait = 100 * PLOCK_SECOND, .renews = true};
+    fake_watch(first, &(plock_acquire_options){.ttl = TTL, .watched = true});
+    const plock_acquire_options patience = {.ttl = TTL, .wait = 100 * PLOCK_SECOND, .renews = true};
     grant_unseen(first, &patience);
     pass(3 * TTL, TTL / 3);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -238,7 +238,7 @@ static void freeing_or_leaving_it_ends_it(void) {
 }
 
 static void nothing_is_renewed_when_it_has_been_held_long_enough(void) {
-    plock_patience patience = RENEWED;
+    plock_acquire_options patience = RENEWED;
     patience.max_hold = 5 * PLOCK_SECOND;
     begin();
     fake_watch(lease, &patience);

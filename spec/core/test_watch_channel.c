@@ -3,15 +3,15 @@
 #include "test.h"
 
 #include "base/process.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
-static const plock_patience *const PATIENCES[] = {&RENEWED, &WATCHED};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_acquire_options *const PATIENCES[] = {&RENEWED, &WATCHED};
 
 static void checks(unsigned count) {
     fake_await("EVALSHA check", count);
@@ -189,13 +189,13 @@ static void a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed(voi
 /* The message is quicker than the thread that reads what was granted. */
 static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
     for (unsigned i = 0; i < 2; i++) {
-        plock_want want;
+        plock_interest interest;
         begin();
         plock_lease *first;
         CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open */
         fake_watch(first, &WATCHED);
         CHECK_STATUS(plock_lease_acquire(lease, PATIENCES[i]), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN); /* granted, and not yet read */
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN); /* granted, and not yet read */
         fake_call("!", 1);
         fake_nudge();
         break_it();
@@ -209,9 +209,9 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
 
 /* --- for how long --- */
 
-static bool keeper_is_there(void) {
+static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__keeper_of(store);
+    const bool there = plock__coordinator_of(store);
     plock__leave();
     return there;
 }
@@ -220,7 +220,7 @@ static bool keeper_is_there(void) {
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
     enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {
-        plock_want want;
+        plock_interest interest;
         begin();
         if (way == REFUSED) atomic_store(&fake_to_acquire, FAKE_REFUSED);
         if (way == CANCELLED) atomic_store(&fake_to_acquire, FAKE_SILENCE);
@@ -229,7 +229,7 @@ static void it_is_listened_for_no_longer_than_it_lasts(void) {
         if (way == REFUSED) CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_REFUSED);
         if (way == CANCELLED) {
             CHECK_STATUS(plock_lease_acquire(lease, &WATCHED), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             fake_await("SUBSCRIBE", 1);
             atomic_store(&fake_to_acquire, NULL);
             plock_lease_cancel(lease);
@@ -239,7 +239,7 @@ static void it_is_listened_for_no_longer_than_it_lasts(void) {
             fake_await_notice(PLOCK_LOST, lease);
         }
         for (unsigned i = 0; i < 3; i++) fake_native_pass(5 * PLOCK_SECOND);
-        test_check(!keeper_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : way == REFUSED ? "refused" : "cancelled", __FILE__, __LINE__);
+        test_check(!coordinator_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : way == REFUSED ? "refused" : "cancelled", __FILE__, __LINE__);
         end();
     }
 }

@@ -3,7 +3,7 @@
 #include "test.h"
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 
 /* Told once, whatever comes after it. */
 static void check_lost(void) {
@@ -114,7 +114,7 @@ static void an_answer_that_comes_after_the_end_of_its_time_changes_nothing(void)
 /* It was granted, and broken before the thread that waits for it came round to see it. */
 static void one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it(void) {
     plock_lease *first;
-    plock_patience patience = RENEWED;
+    plock_acquire_options patience = RENEWED;
     patience.wait = 100 * PLOCK_SECOND;
     begin();
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */

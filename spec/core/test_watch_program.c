@@ -2,14 +2,14 @@
 #include "one_watched.h"
 #include "test.h"
 
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
-static const plock_patience RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
-static const plock_patience WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
+static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
+static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 
 static plock_lease *other;
 
@@ -51,7 +51,7 @@ static void the_next_renewal_asks_for_the_new_time(void) {
 /* The next renewal is due before it ends, not when it would have been. */
 static void one_that_is_shortened_is_renewed_in_time(void) {
     begin();
-    fake_watch(lease, &(plock_patience){.ttl = 30 * PLOCK_SECOND, .renews = true});
+    fake_watch(lease, &(plock_acquire_options){.ttl = 30 * PLOCK_SECOND, .renews = true});
     CHECK_STATUS(extend(300 * PLOCK_MILLISECOND), PLOCK_OK);
     renewals(2);
     for (unsigned i = 3; i <= 8; i++) {
@@ -69,13 +69,13 @@ static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         const plock_ns shorter = 300 * PLOCK_MILLISECOND * (way == UNANSWERED ? 10 : 1);
-        plock_want want;
+        plock_interest interest;
         begin();
-        fake_watch(lease, &(plock_patience){.ttl = 30 * PLOCK_SECOND, .renews = true});
+        fake_watch(lease, &(plock_acquire_options){.ttl = 30 * PLOCK_SECOND, .renews = true});
         atomic_store(&fake_to_extend, FAKE_SILENCE);
         if (way == GIVEN_UP) {
             CHECK_STATUS(plock_lease_extend(lease, shorter), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             plock_lease_cancel(lease);
         } else {
             CHECK_STATUS(plock_lease_extend(lease, shorter), PLOCK_OK);
@@ -141,13 +141,13 @@ static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
 
 /* If the server came to the renewal last, the key would stay for the longer time. */
 static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     begin_renewal();
     CHECK_STATUS(plock_lease_extend(lease, 500 * PLOCK_MILLISECOND), PLOCK_OK);
     for (int i = 0; i < 3; i++) {
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
-        CHECK_INT(want.deadline, plock_now() + PLOCK_MILLISECOND);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+        CHECK_INT(interest.deadline, plock_now() + PLOCK_MILLISECOND);
         fake_clock_pass(PLOCK_MILLISECOND);
     }
     renewals(2);
@@ -162,11 +162,11 @@ static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
 }
 
 static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     begin_renewal();
     CHECK_STATUS(plock_lease_extend(lease, 500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     renewals(3); /* at once: its answer says nothing of what the program has asked for meanwhile */
@@ -175,14 +175,14 @@ static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
 }
 
 static void so_they_do_while_both_are_under_way(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     begin_renewal();
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     fake_clock_pass(10 * PLOCK_MILLISECOND);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
     fake_clock_pass(PLOCK_SECOND / 4); /* half of command_timeout is what a renewal gets */
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     renewals(3);
     const plock_ns left = plock_now();
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND)); /* it may have been shortened by now */
@@ -196,13 +196,13 @@ static void so_they_do_while_both_are_under_way(void) {
 
 /* Two that are under way at once could be carried out in either order. */
 static void nothing_is_renewed_while_the_program_extends_it(void) {
-    plock_want want;
+    plock_interest interest;
     begin();
     fake_watch(lease, &RENEWED);
     fake_native_pass(900 * PLOCK_MILLISECOND);
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     const plock_ns asked = plock_now();
     fake_native_pass(200 * PLOCK_MILLISECOND); /* a renewal would be due */
     fake_call("!", 0);
@@ -220,7 +220,7 @@ static void nothing_is_renewed_while_the_program_extends_it(void) {
 static void an_extension_that_fails_or_is_given_up_leaves_it_to_the_renewals(void) {
     enum { FAILS, GIVEN_UP, WAYS };
     for (int way = 0; way < WAYS; way++) {
-        plock_want want;
+        plock_interest interest;
         begin();
         fake_watch(lease, &RENEWED);
         fake_native_pass(TTL / 3 - 1);
@@ -229,7 +229,7 @@ static void an_extension_that_fails_or_is_given_up_leaves_it_to_the_renewals(voi
             CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_NOPERM);
         } else {
             CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             plock_lease_cancel(lease);
         }
         CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
@@ -279,7 +279,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
             if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
             else fake_leave(lease);
         }
-        CHECK_STATUS(fake_hold(lease, &(plock_patience){.ttl = TTL}), PLOCK_OK); /* which nobody watches */
+        CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK); /* which nobody watches */
         CHECK_TEXT(channel_of(1, again), "-");
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
         CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
@@ -318,7 +318,7 @@ static void use_in_child(void *context) {
     if (threads) {
         plock_lease *own;
         CHECK_STATUS(plock_lease_new(&own, store, "own", 3), PLOCK_OK);
-        CHECK_STATUS(fake_hold(own, &RENEWED), PLOCK_OK); /* another keeper, another thread */
+        CHECK_STATUS(fake_hold(own, &RENEWED), PLOCK_OK); /* another coordinator, another thread */
         fake_await("SUBSCRIBE", 2);
         fake_native_pass(TTL / 3);
         CHECK(fake_commands_like("EVALSHA extend 2 own ") >= 2);
@@ -365,13 +365,13 @@ static void a_child_neither_renews_nor_ends_what_its_parent_holds(void) {
 static void a_child_that_does_nothing_leaks_nothing(void) {
     enum { RESTS, RENEWAL_UNDER_WAY, NOT_HELD_YET, LOST, STATES };
     for (int state = 0; state < STATES; state++) {
-        plock_want want;
+        plock_interest interest;
         begin();
         if (state == RENEWAL_UNDER_WAY) begin_renewal();
         else if (state != NOT_HELD_YET) fake_watch(lease, &RENEWED);
         if (state == NOT_HELD_YET) {
             CHECK_STATUS(plock_lease_acquire(lease, &RENEWED), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
             fake_await("SUBSCRIBE", 1);
         }
         if (state == LOST) {

@@ -90,7 +90,7 @@ static void *come_and_go(void *argument) {
     const unsigned number = *(const unsigned *)argument;
     plock_lease *lease = fake_lease(store);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        const plock_patience patience = {.ttl = ttl_of(i + number), .wait = i % 3 ? 30 * PLOCK_SECOND : 0, .renews = i % 4 != 3, .watched = true};
+        const plock_acquire_options patience = {.ttl = ttl_of(i + number), .wait = i % 3 ? 30 * PLOCK_SECOND : 0, .renews = i % 4 != 3, .watched = true};
         CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
         const plock_status status = finish(lease);
         atomic_fetch_add(&answered, 1);

@@ -28,14 +28,14 @@ static atomic_int stepped, destroyed;
 static atomic_bool in_step;
 static pthread_t stepped_by;
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     counted_job *counted = (counted_job *)(void *)job;
     stepped_by = pthread_self();
     atomic_fetch_add(&stepped, 1);
     if (counted->fd >= 0 ? readable(counted->fd) : --counted->steps_left == 0) return PLOCK_OK;
-    want->fd = counted->fd;
-    want->events = POLLIN;
-    if (counted->fd < 0) want->deadline = plock_now();
+    interest->fd = counted->fd;
+    interest->events = POLLIN;
+    if (counted->fd < 0) interest->deadline = plock_now();
     return PLOCK_AGAIN;
 }
 
@@ -148,7 +148,7 @@ static void it_comes_back_after_it_has_ended(void) {
 static void no_thread_means_that_the_job_is_dropped_at_once(void) {
     begin();
     plock__forget_wakers();
-    (void)plock__fail_allocation(1); /* the bell */
+    (void)plock__fail_allocation(1); /* the waker */
     plock__worker_submit(steps(5));
     (void)plock__fail_allocation(0);
     CHECK_INT(atomic_load(&destroyed), 1);
@@ -324,12 +324,12 @@ static void a_child_can_drain_what_it_inherited(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-static plock_status long_step(plock_job *job, plock_want *want) {
+static plock_status long_step(plock_job *job, plock_interest *interest) {
     (void)job;
     atomic_store(&in_step, true);
     for (volatile int i = 0; i < 20000; i++) continue;
     atomic_store(&in_step, false);
-    want->deadline = plock_now();
+    interest->deadline = plock_now();
     return PLOCK_AGAIN;
 }
 

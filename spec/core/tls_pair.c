@@ -24,7 +24,7 @@ plock_status tls_pair_renew(tls_pair *pair) {
 
 void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host, const char *options) {
     char url[512];
-    *pair = (tls_pair){.want = {.fd = -1}};
+    *pair = (tls_pair){.interest = {.fd = -1}};
     tls_server_start(&pair->server, identity, client_ca);
     (void)snprintf(url, sizeof url, "rediss://%s:%s?%s", host, pair->server.port, options);
     CHECK_STATUS(plock_config_new(&pair->config, url, &pair->error), PLOCK_OK);
@@ -35,21 +35,21 @@ void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca,
 /* Waits for the client's descriptor, stepping the server meanwhile; for a hundred rounds of a moment at most where it is the
  * server that has to go on. */
 static void wait_stepping(tls_pair *pair) {
-    struct pollfd polled = {.fd = pair->want.fd, .events = pair->want.events};
+    struct pollfd polled = {.fd = pair->interest.fd, .events = pair->interest.events};
     tls_server_step(&pair->server);
     (void)poll(&polled, 1, 1);
 }
 
 static plock_status connect_step(tls_pair *pair, plock_ns deadline) {
     (void)thread_state_drop(); /* the server's */
-    const plock_status status = pair->transport->does->connect(pair->transport, deadline, &pair->want, &pair->error);
+    const plock_status status = pair->transport->does->connect(pair->transport, deadline, &pair->interest, &pair->error);
     CHECK(!thread_state_drop());
     return status;
 }
 
 static plock_status read_step(tls_pair *pair, char *bytes, size_t size, size_t *got) {
     (void)thread_state_drop();
-    const plock_status status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->want, &pair->error);
+    const plock_status status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->interest, &pair->error);
     CHECK(!thread_state_drop());
     return status;
 }

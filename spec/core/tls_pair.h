@@ -11,7 +11,7 @@ typedef struct tls_pair {
     plock_resolver resolver;
     SSL_CTX *context;
     plock_transport *transport;
-    plock_want want;
+    plock_interest interest;
     plock_error error;
 } tls_pair;
 

@@ -47,8 +47,8 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
     if (!confirmed) fake_redis.subscriptions[0] = FAKE_SILENCE;
     plock__begin_step();
     for (bool said = false; heard.status == PLOCK_OK || !said;) {
-        plock_want want = {.fd = -1, .deadline = PLOCK_NEVER};
-        heard.status = plock__channel_step(&channel, store, true, &message, &want, &error);
+        plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
+        heard.status = plock__channel_step(&channel, store, true, &message, &interest, &error);
         if (heard.status == PLOCK_OK) check_message(&message, &heard);
         if (said) continue;
         REQUIRE(heard.status == PLOCK_OK || heard.status == PLOCK_AGAIN);

@@ -20,12 +20,12 @@ void plock_group_free(plock_group *group);
  * attempt_timeout are shorter, but not before 20 ms.
  * A release passes over those that are not held, but not over those whose owner was named (plock_lease_own), which it releases by that
  * name; they cannot be acquired so. What is released stays taken for `keep`. */
-PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group, const plock_patience *patience);
+PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group, const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
 
-/* PLOCK_AGAIN with want; PLOCK_OK: done; PLOCK_REFUSED: nothing has been acquired, and plock_group_free_ones tells how many were free;
+/* PLOCK_AGAIN with interest; PLOCK_OK: done; PLOCK_REFUSED: nothing has been acquired, and plock_group_free_ones tells how many were free;
  * else the store's failure, in words in plock_group_error. */
-PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_want *want);
+PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_interest *interest);
 void plock_group_cancel(plock_group *group);
 /* It ends by the deadline; what a release has not heard of by then the native thread goes on with. */
 void plock_group_hurry(plock_group *group, plock_ns deadline);

@@ -33,14 +33,14 @@ PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
 PLOCK_MUST_USE plock_status plock_lease_leave(plock_lease *lease);
 
 /* Advances the operation. Returns
- *   PLOCK_AGAIN        not done: call again as *want says
+ *   PLOCK_AGAIN        not done: call again as *interest says
  *   PLOCK_TRY_FAILED   acquire only: an attempt failed (plock_lease_error tells how), another will follow: call again
  *   PLOCK_OK           done
  *   PLOCK_REFUSED      acquire with wait 0: another holder has it
  *   PLOCK_TIMED_OUT    acquire with patience: it ended, after a refusal or after a failure (that plock_lease_error still tells)
  *   PLOCK_NOT_OWNER    release, extend, downgrade: it was not ours any more
  *   any other          the store's failure; plock_lease_error has the words. */
-PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_want *want);
+PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_interest *interest);
 
 /* The operation under way ends by the deadline. */
 void plock_lease_hurry(plock_lease *lease, plock_ns deadline);

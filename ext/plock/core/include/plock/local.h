@@ -4,7 +4,7 @@
  *   plock_local_open(&store, NULL, 0, &error);              // the default place, or a path
  *   plock_lease *lease;
  *   plock_local_lease_new(&lease, store, "plock:v1:abc", 12);
- *   plock_local_lease_acquire(lease, &(plock_local_terms){.ttl = 3 * PLOCK_SECOND, .wait = PLOCK_SECOND});
+ *   plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = PLOCK_SECOND});
  *   plock_operation operation = plock_lease_operation(lease);
  *   status = plock_carry_on(&operation, plock_wait_poll, NULL); // PLOCK_OK: held
  *   plock_lease_release(lease, 0);
@@ -59,19 +59,19 @@ const char *plock_local_remade(const plock_local *store);
  * without one where the system's locks belong to processes and cannot be shared. */
 int plock_local_liveness(plock_local *store, plock_error *error);
 
-typedef struct plock_local_terms {
+typedef struct plock_local_acquire_options {
     plock_ns ttl;      /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;     /* how long to try; 0: one attempt */
     plock_ns at_least; /* how long the key is to stay taken whatever becomes of this process */
     plock_ns max_hold; /* no renewal after that; 0: without a bound */
-    bool renews, automatic, watched; /* as in plock_patience */
+    bool renews, automatic, watched; /* as in plock_acquire_options */
     char mode;            /* 0: alone. Else only such as have the same are inside together, … */
     unsigned limit;       /* … and no more than so many; 0: without a bound. 65535 at most */
     const char *label;    /* PLOCK_LOCAL_LABEL_MAX bytes at most, of any kind */
     size_t label_length;
     const char *owner;    /* instead of a fresh token */
     size_t owner_length;
-} plock_local_terms;
+} plock_local_acquire_options;
 
 /* A wish for one key; nothing is held. PLOCK_OK, PLOCK_MISUSE (empty) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_local *store, const char *key, size_t length);
@@ -79,20 +79,20 @@ PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_loc
 /* Begins an operation; plock_lease_step carries it out. PLOCK_OK, or PLOCK_MISUSE if the lease is held or a span is out of range.
  * Besides what plock/lease.h lists, it ends with PLOCK_STORE_FULL, PLOCK_SILENT (a process that is stopped is in the way),
  * PLOCK_PROTOCOL (the file is damaged), PLOCK_DESCRIPTORS … */
-PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease, const plock_local_terms *terms);
+PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease, const plock_local_acquire_options *terms);
 
 /* Takes over what this owner left by plock_lease_leave. It keeps its end where the terms' ttl is 0, and gets
  * another owner, a fresh token or the terms', and a greater fence: it can be adopted once. From now on it ends with this process; but its
  * at_least goes on to count: the ttl is no shorter than what is left of that, and the terms' at_least may lengthen it. Of the terms
  * max_hold, renews, automatic and watched count besides. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
-PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_local_terms *terms);
+PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_local_acquire_options *terms);
 
 /* Releases what this owner holds, whoever acquired it. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
 PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_lease *lease, const char *owner, size_t length);
 
 /* Acquires all, or nothing: one attempt. Their keys are different ones. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED (*refused: which one is held or waited for), or a failure. */
-PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, size_t count, const plock_local_terms *terms, size_t *refused,
-                                                    plock_want *want, plock_error *error);
+PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, size_t count, const plock_local_acquire_options *terms, size_t *refused,
+                                                    plock_interest *interest, plock_error *error);
 
 /* Leaves what it holds to whoever releases it by its owner; it still ends with this process. Only what was acquired in one attempt and is
  * not watched. */
@@ -110,15 +110,15 @@ typedef struct plock_local_person {
 
 /* Writes up to `room` of them, holders first, then waiters in order; *count: how many there are. PLOCK_OK, PLOCK_AGAIN or a failure. */
 PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count,
-                                                plock_want *want, plock_error *error);
+                                                plock_interest *interest, plock_error *error);
 
 #define PLOCK_LOCAL_KEY_MAX 200 /* bytes of a key that can be told; a longer one is not listed */
 
 /* The next key from *cursor on (0 at first) that is held: *length is 0 at the end. PLOCK_OK, PLOCK_AGAIN or a failure. */
-PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want,
+PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_interest *interest,
                                                  plock_error *error);
 
 /* Takes it away from all who hold it. PLOCK_OK, PLOCK_NOT_OWNER (nobody), PLOCK_AGAIN or a failure. */
-PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_want *want, plock_error *error);
+PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_interest *interest, plock_error *error);
 
 #endif

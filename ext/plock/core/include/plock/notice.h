@@ -29,9 +29,9 @@ typedef struct plock_notice {
 plock_notice *plock_notice_next(void);
 void plock_notice_free(plock_notice *notice);
 
-/* A descriptor that is readable when there may be a notice, until plock_notice_hush; -1 with errno. */
+/* A descriptor that is readable when there may be a notice, until plock_notice_clear; -1 with errno. */
 int plock_notice_descriptor(void);
-void plock_notice_hush(void);
+void plock_notice_clear(void);
 
 /* Makes it readable all the same. */
 void plock_notice_wake(void);

@@ -7,7 +7,7 @@
 
 #define PLOCK_LABEL_MAX 300 /* bytes: a hundred, percent-encoded */
 
-typedef struct plock_patience {
+typedef struct plock_acquire_options {
     plock_ns ttl;       /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;      /* how long to try; 0: one attempt, by an owner that was brought only that */
     plock_ns asking;    /* for so long the caller has been asking, for several keys one after the other: the time that an attempt may take
@@ -24,7 +24,7 @@ typedef struct plock_patience {
     bool shares;        /* with processes of the older Ruby implementation: they poll, and get a chance to */
     const char *label;  /* for people who ask who holds or waits: up to PLOCK_LABEL_MAX bytes without blanks, which live as long as
                          * the operation; NULL: none */
-} plock_patience;
+} plock_acquire_options;
 
 /* Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). Copies the key and refers to the store. */
 PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store, const char *key, size_t length);
@@ -40,7 +40,7 @@ PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *sh
 
 /* Begins an operation and does no I/O; plock_lease_step carries it out. Returns PLOCK_OK, or PLOCK_MISUSE if the lease is held
  * or a span is out of range. */
-PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_patience *patience);
+PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease, const plock_acquire_options *patience);
 
 /* A release that fails because the server cannot be reached goes on in the background until the lease would have ended by
  * itself; one of an owner that was named (plock_lease_own) does not. Where it only found no connection of the pool in time,
@@ -53,7 +53,7 @@ PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
  * The lease gets another owner, a fresh token or the one of plock_lease_own, and a greater fence: a value can be adopted once.
  * Returns as above, and PLOCK_NO_MEMORY; done, PLOCK_OK or PLOCK_NOT_OWNER. Of the patience ttl, renews, automatic, max_hold and watched count.
  * Where the reply is lost, what a fresh token may have got is released in the background. */
-PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_patience *patience);
+PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length, const plock_acquire_options *patience);
 
 /* What the lease asks for, as it was given to plock_lease_share, or is by now; "": nothing. */
 const char *plock_lease_shares(const plock_lease *lease);

@@ -23,12 +23,12 @@ plock_ns plock__local_lasts(const plock_local_lease *lease) {
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
 }
 
-plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]) {
-    const plock_local_terms *terms = &lease->terms;
-    *wish = (plock__local_wish){.ttl = lease->base.ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
+plock_status plock__local_wait_request_of(plock_local_lease *lease, plock__local_wait_request *wait_request, char room[PLOCK_DIGEST_HEX]) {
+    const plock_local_acquire_options *terms = &lease->terms;
+    *wait_request = (plock__local_wait_request){.ttl = lease->base.ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
                                 .watched = lease->care == PLOCK__WATCHED, .label = plock__text(terms->label, terms->label_length),
                                 .thread = (int64_t)plock__thread_number(), .lease = lease->care || terms->wait ? lease : NULL};
-    return plock__local_owner_text(plock__local_owner(lease), room, &wish->owner, &wish->owner_digested);
+    return plock__local_owner_text(plock__local_owner(lease), room, &wait_request->owner, &wait_request->owner_digested);
 }
 
 /* Reads what the claim says; it is ours. */
@@ -50,7 +50,7 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
     if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, 0); /* what became of it is not known, or not wanted any more */
-    plock__local_give_bell_back(lease);
+    plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
     return plock__local_finish_without(lease, status);
 }
@@ -60,13 +60,13 @@ static plock_status refused(plock_local_lease *lease) {
 }
 
 static plock_status holds(plock_local_lease *lease) {
-    plock__local_give_bell_back(lease);
+    plock__local_give_waker_back(lease);
     lease->doing = PLOCK__IDLE;
     return PLOCK_OK;
 }
 
 /* In the section. PLOCK_REFUSED: somebody is inside or before us. */
-static plock_status claim(plock_local_lease *lease, const plock__local_wish *wish, bool waits, plock_ns now) {
+static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request, bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
     uint32_t key = plock__local_find(map, &lease->name), made;
     if (key != PLOCK__LOCAL_NONE) {
@@ -74,12 +74,12 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wish *wis
         if (!plock__key(map, key)->length) key = PLOCK__LOCAL_NONE;
     }
     plock_status status = PLOCK_OK;
-    const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wish->mode, wish->limit);
+    const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wait_request->mode, wait_request->limit);
     if (!admitted) lease->base.contended = true;
     if (!admitted && !waits) return PLOCK_REFUSED;
     if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->base.error);
-    if (!status) status = plock__local_claim_key(map, key, wish, !admitted, now, &made, &lease->base.error);
-    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wish, waits, now);
+    if (!status) status = plock__local_claim_key(map, key, wait_request, !admitted, now, &made, &lease->base.error);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wait_request, waits, now);
     if (status) return status;
     plock__local_has_claim(lease, made);
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
@@ -96,45 +96,45 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
-/* What somebody needs to wait: the attendant, and a bell of his own. */
+/* What somebody needs to wait: the attendant, and a waker of his own. */
 static plock_status prepare_to_wait(plock_local_lease *lease) {
     const plock_status status = plock__local_attend(lease->map, &lease->base.error);
-    if (status || lease->bell) return status;
-    plock_waker *bell = plock_waker_take();
-    if (!bell) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
+    if (status || lease->waker) return status;
+    plock_waker *waker = plock_waker_take();
+    if (!waker) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
     plock__enter();
-    lease->bell = bell;
+    lease->waker = waker;
     plock__leave();
     return PLOCK_OK;
 }
 
 /* The file, or a folder above it, may be back in a moment, or this process may let go of what it has lost: whoever has patience waits for that,
  * as long as for a server that is away. */
-static bool rides_out(plock_local_lease *lease, plock_want *want) {
+static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
-    *want = (plock_want){.fd = -1, .deadline = now + 10 * PLOCK_MILLISECOND};
-    return want->deadline < lease->patience_ends && now - lease->away_since < PLOCK_LOCAL_PATIENCE;
+    *interest = (plock_interest){.fd = -1, .deadline = now + 10 * PLOCK_MILLISECOND};
+    return interest->deadline < lease->patience_ends && now - lease->away_since < PLOCK_LOCAL_PATIENCE;
 }
 
-static plock_status ask(plock_local_lease *lease, plock_want *want) {
-    plock__local_wish wish;
+static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
+    plock__local_wait_request wait_request;
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
     /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
-    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, want)) return PLOCK_AGAIN;
+    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest)) return PLOCK_AGAIN;
     lease->away_since = 0;
-    if (!status) status = plock__local_wish_of(lease, &wish, room);
+    if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
     if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
-        status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->base.error);
+        status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         if (status) break;
-        const plock_status answer = claim(lease, &wish, lease->bell, now);
+        const plock_status answer = claim(lease, &wait_request, lease->waker, now);
         if (answer == PLOCK_OK) {
             plock__local_date(lease, now);
             lease->place = PLOCK__HOLDS;
@@ -158,7 +158,7 @@ static plock_status ask(plock_local_lease *lease, plock_want *want) {
         }
         status = answer;
     }
-    status = plock__local_afresh(lease, status, want);
+    status = plock__local_afresh(lease, status, interest);
     lease->base.held = false;
     if (status != PLOCK_AGAIN) return fail(lease, status);
     lease->doing = PLOCK__ASKS;
@@ -181,10 +181,10 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
 }
 
 /* Patience is over. PLOCK_OK: he was let in meanwhile. */
-static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
+static plock_status leave_line(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), want, &lease->base.error);
+    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), interest, &lease->base.error);
     if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
     if (status) return status;
     const bool let_in = plock__local_let_in(lease);
@@ -201,10 +201,10 @@ static plock_status leave_line(plock_local_lease *lease, plock_want *want) {
 }
 
 /* Unless the native thread has done so. PLOCK_AGAIN: the section is taken. */
-static plock_status take(plock_local_lease *lease, plock_ns now, plock_want *want) {
+static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
-    plock_status status = plock__local_go_in(map, now, lease->deadline, want, &lease->base.error);
+    plock_status status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status) return status;
     take_if_handed_over(lease, now);
     return plock__local_leave(map, &lease->base.error);
@@ -213,12 +213,12 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_want *wan
 /* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: what it was given is over, for
  * the thread was kept from it too long, or the file that it waited in is lost. PLOCK_AGAIN or
  * PLOCK_SILENT as plock__local_go_in. */
-static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
+static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_error ignored;
     if (plock__local_check(map, now, &ignored)) return PLOCK_NOT_OWNER;
-    const plock_status status = take(lease, now, want);
+    const plock_status status = take(lease, now, interest);
     if (status) return plock__local_lost(map) ? PLOCK_NOT_OWNER : status;
     plock__local_date(lease, now);
     const plock_ns until = atomic_load(&map->claims[lease->claim].until);
@@ -231,10 +231,10 @@ static plock_status take_turn(plock_local_lease *lease, plock_want *want) {
 }
 
 /* Whatever is left of his claim, in a file that is still in its place. */
-static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want *want) {
+static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_status status = plock__local_check(map, now, &lease->base.error);
-    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), want, &lease->base.error);
+    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), interest, &lease->base.error);
     if (status) return status;
     if (plock__local_has_place(lease)) {
         map->lease_of[lease->claim] = NULL;
@@ -244,14 +244,14 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_want
 }
 
 /* He asks as if he had just come, but for his patience; where the file is missing, in the one that is made anew. */
-static plock_status begin_anew(plock_local_lease *lease, plock_want *want) {
+static plock_status begin_anew(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
-    const plock_status status = end_claim(lease, now, want);
+    const plock_status status = end_claim(lease, now, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status && !plock__local_lost(lease->map)) return fail(lease, status);
     const bool ready = plock__local_start_over(lease);
     if (ready) lease->doing = PLOCK__ASKS;
-    *want = (plock_want){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
+    *interest = (plock_interest){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
 
@@ -269,12 +269,12 @@ static bool is_there(const void *lease) {
 }
 
 /* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
-static const plock__nook *nook(plock_local_lease *lease) {
+static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->care == PLOCK__WATCHED) return NULL;
-    lease->nook = (plock__nook){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .bell = lease->bell,
+    lease->parking_slot = (plock__parking_slot){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .waker = lease->waker,
                                 .is_there = is_there, .of = lease};
-    return &lease->nook;
+    return &lease->parking_slot;
 }
 
 /* As outcome, by the word of its claim. */
@@ -289,33 +289,33 @@ static plock_status see_turn(const plock_local_lease *lease) {
     }
 }
 
-static plock_status wait_in_line(plock_local_lease *lease, plock_want *want) {
-    plock__waker_hush_if_rung(lease->bell);
+static plock_status wait_in_line(plock_local_lease *lease, plock_interest *interest) {
+    plock__waker_clear_if_woken(lease->waker);
     plock__local_make_readable(lease->map);
     plock_status status = outcome(lease);
     if (status == PLOCK_AGAIN) {
-        *want = (plock_want){.fd = -1, .waker = lease->bell, .deadline = lease->patience_ends,
-                             .helps = true, .nook = nook(lease)};
-        if (want->nook) status = see_turn(lease);
+        *interest = (plock_interest){.fd = -1, .waker = lease->waker, .deadline = lease->patience_ends,
+                             .helps = true, .parking_slot = parking_slot(lease)};
+        if (interest->parking_slot) status = see_turn(lease);
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
-    if (!patient) status = leave_line(lease, want);
-    if (status == PLOCK_OK) status = take_turn(lease, want);
+    if (!patient) status = leave_line(lease, interest);
+    if (status == PLOCK_OK) status = take_turn(lease, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
     /* Where the file is lost, nobody has refused him in the one that is there. */
-    const bool over = status == PLOCK_NOT_OWNER || plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, want);
+    const bool over = status == PLOCK_NOT_OWNER || plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
-    if (over || (ousted && !uncalled)) return begin_anew(lease, want);
+    if (over || (ousted && !uncalled)) return begin_anew(lease, interest);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }
 
-plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want) {
+plock_status plock__local_acquire_step(plock_local_lease *lease, plock_interest *interest) {
     if (lease->doing == PLOCK__ASKS) {
-        const plock_status asked = ask(lease, want);
+        const plock_status asked = ask(lease, interest);
         if (asked != PLOCK_AGAIN || lease->doing == PLOCK__ASKS) return asked;
     }
-    return wait_in_line(lease, want);
+    return wait_in_line(lease, interest);
 }

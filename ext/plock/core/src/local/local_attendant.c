@@ -1,4 +1,4 @@
-/* The attendant: what the native thread does for the claims of this process in a local store. It listens to the bell, hands out what was
+/* The attendant: what the native thread does for the claims of this process in a local store. It listens to the waker, hands out what was
  * granted, and has those look whose time has come. */
 #include "local/local_lease.h"
 
@@ -21,7 +21,7 @@ struct plock__local_attendant {
     plock_job job; /* first, so that both are one address */
     plock__local_map *map;
     unsigned generation;
-    bool heard; /* the bell, and has not looked since: its own, as what follows */
+    bool heard; /* the waker, and has not looked since: its own, as what follows */
     bool cannot_hear; /* of any process's end */
 
     /* Under the lock. */
@@ -45,7 +45,7 @@ struct death_watch {
 /* No process has this number. */
 static const uint64_t ANY = 0;
 
-static plock_status hear_of_some_end(plock_job *job, plock_want *want) {
+static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
     death_watch *watch = (death_watch *)(void *)job;
     char events[1024];
     while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
@@ -54,25 +54,25 @@ static plock_status hear_of_some_end(plock_job *job, plock_want *want) {
     if (attendant && job->ready) {
         attendant->all_look = true;
         attendant->some_ended_at = plock_now();
-        plock__worker_prod(&attendant->job);
+        plock__worker_schedule(&attendant->job);
     }
     plock__leave();
     if (!attendant) return PLOCK_OK;
-    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
     return PLOCK_AGAIN;
 }
 
-static plock_status hear_of_death(plock_job *job, plock_want *want) {
+static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
     death_watch *watch = (death_watch *)(void *)job;
     plock__enter();
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
         attendant->all_look = true;
-        plock__worker_prod(&attendant->job);
+        plock__worker_schedule(&attendant->job);
     }
     plock__leave();
     if (!attendant || job->ready) return PLOCK_OK;
-    *want = (plock_want){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
     return PLOCK_AGAIN;
 }
 
@@ -149,7 +149,7 @@ static bool watch_process(plock__local_attendant *attendant, uint64_t process, p
 static void attend_by(plock__local_attendant *attendant, plock_ns at) {
     if (at >= attendant->looks_at) return;
     attendant->looks_at = at;
-    plock__worker_prod(&attendant->job);
+    plock__worker_schedule(&attendant->job);
 }
 
 void plock__local_register(plock_local_lease *lease) {
@@ -170,8 +170,8 @@ void plock__local_unregister(plock_local_lease *lease) {
         }
 }
 
-static void prod(plock__local_map *map) {
-    if (map->attendant) plock__worker_prod(&map->attendant->job);
+static void schedule(plock__local_map *map) {
+    if (map->attendant) plock__worker_schedule(&map->attendant->job);
 }
 
 /* With the lock held. */
@@ -179,17 +179,17 @@ static void serve(plock_local_lease *lease) {
     if (lease->place != PLOCK__WAITS) return;
     lease->place = PLOCK__HOLDS;
     plock__local_begin_watch(lease);
-    if (lease->care == PLOCK__WATCHED) plock__worker_prod(&lease->job);
+    if (lease->care == PLOCK__WATCHED) plock__worker_schedule(&lease->job);
     else plock__local_unregister(lease);
-    if (lease->bell) plock__worker_ring(lease->bell);
+    if (lease->waker) plock__worker_wake(lease->waker);
 }
 
 static void oust(plock_local_lease *lease) {
-    if (lease->place == PLOCK__HOLDS && lease->duty) plock__worker_prod(&lease->job);
+    if (lease->place == PLOCK__HOLDS && lease->duty) plock__worker_schedule(&lease->job);
     if (lease->place != PLOCK__WAITS) return;
     lease->place = PLOCK__OUSTED;
     plock__local_unregister(lease);
-    if (lease->bell) plock__worker_ring(lease->bell);
+    if (lease->waker) plock__worker_wake(lease->waker);
 }
 
 void plock__local_has_turn(plock_local_lease *lease) {
@@ -208,7 +208,7 @@ void plock__local_granted(plock_local_lease *lease) {
 void plock__local_has_to_look(plock_local_lease *lease) {
     plock__enter();
     lease->look_at = 0;
-    prod(lease->map);
+    schedule(lease->map);
     plock__leave();
 }
 
@@ -332,7 +332,7 @@ static bool needed(const plock__local_attendant *attendant) {
     return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Whoever rings does so before what he rings for. So one waits here until he has left the section, or is found dead in it. */
+/* Whoever wakes does so before what he wakes for. So one waits here until he has left the section, or is found dead in it. */
 static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;
@@ -342,9 +342,9 @@ static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     return status || plock__local_leave(attendant->map, &ignored) != PLOCK_AGAIN;
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
-    if (job->ready) plock__local_hush(attendant->map->ears);
+    if (job->ready) plock__local_clear(attendant->map->ears);
     attendant->heard = attendant->heard || job->ready;
     for (;;) {
         plock_error ignored;
@@ -360,14 +360,14 @@ static plock_status step(plock_job *job, plock_want *want) {
         if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
         /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
-        *want = (plock_want){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
+        *interest = (plock_interest){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
         const bool over = !needed(attendant);
         if (over) attendant->map->attendant = NULL;
         plock__leave();
         if (over) return PLOCK_OK;
         if (!due.lease) return PLOCK_AGAIN;
         if (!look(attendant, &due)) {
-            want->deadline = now + PLOCK_MILLISECOND;
+            interest->deadline = now + PLOCK_MILLISECOND;
             return PLOCK_AGAIN;
         }
     }
@@ -380,7 +380,7 @@ static bool idle(const plock_job *job) {
 /* --- life --- */
 
 void plock__local_review(plock__local_map *map) {
-    if (map->references == 1U + map->pinned) prod(map);
+    if (map->references == 1U + map->pinned) schedule(map);
 }
 
 static void destroy(plock_job *job) {
@@ -393,7 +393,7 @@ static void destroy(plock_job *job) {
     if (last) map->attendant = NULL;
     for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
         watch->attendant = NULL;
-        plock__worker_prod(&watch->job);
+        plock__worker_schedule(&watch->job);
     }
     for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
         next = lease->next;

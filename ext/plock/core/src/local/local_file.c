@@ -35,7 +35,7 @@ static void close_file(plock__local_map *map) {
 }
 
 static void unmap(plock__local_map *map) {
-    plock__local_close_bells(map);
+    plock__local_close_wakers(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
     close_file(map);
     if (map->before >= 0) (void)close(map->before);
@@ -69,7 +69,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     }
     map->fd = fd;
     map->folder = map->before = -1;
-    for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->bells[slot], -1);
+    for (int slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++) atomic_init(&map->wakers[slot], -1);
     map->ears[0] = map->ears[1] = -1;
     map->references = 1;
     map->generation = plock__generation();
@@ -445,7 +445,7 @@ plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error)
  * stays, and is not used. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
-        plock__local_close_bells(map);
+        plock__local_close_wakers(map);
         if (map->fd >= 0) (void)close(map->fd);
         if (map->before >= 0) (void)close(map->before);
         if (map->folder >= 0) (void)close(map->folder);

@@ -24,13 +24,13 @@ static plock_ns patience_ends(void) {
 }
 
 /* With its status, and out of the map. */
-static plock_status end_with(plock__local_map *map, plock_status status, plock_want *want) {
-    if (plock__local_begins_afresh(map, status, patience_ends(), want)) status = PLOCK_AGAIN;
+static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
+    if (plock__local_begins_afresh(map, status, patience_ends(), interest)) status = PLOCK_AGAIN;
     plock__local_release(map);
     return repeated_where(status);
 }
 
-static plock_status go_in(plock_local *store, plock__local_map **map, plock_want *want, plock_error *error) {
+static plock_status go_in(plock_local *store, plock__local_map **map, plock_interest *interest, plock_error *error) {
     static const plock_ns SOON = PLOCK_SECOND / 2;
     const plock_ns now = plock_now();
     if (now - asked_at > SOON) since = 0;
@@ -38,12 +38,12 @@ static plock_status go_in(plock_local *store, plock__local_map **map, plock_want
     plock_status status = plock__local_use(store, map, error);
     if (status && *map) plock__local_release(*map);
     if (status) return repeated_where(status);
-    status = plock__local_go_in(*map, now, patience_ends(), want, error);
-    return status ? end_with(*map, status, want) : PLOCK_OK;
+    status = plock__local_go_in(*map, now, patience_ends(), interest, error);
+    return status ? end_with(*map, status, interest) : PLOCK_OK;
 }
 
-static plock_status come_out(plock__local_map *map, plock_want *want, plock_error *error) {
-    return end_with(map, plock__local_leave(map, error), want);
+static plock_status come_out(plock__local_map *map, plock_interest *interest, plock_error *error) {
+    return end_with(map, plock__local_leave(map, error), interest);
 }
 
 static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
@@ -87,9 +87,9 @@ static void bury(plock__local_map *map, uint32_t number, plock_ns now) {
     }
 }
 
-static plock_status examine(plock_local *store, const plock__local_name *name, telling *t, plock_want *want, plock_error *error) {
+static plock_status examine(plock_local *store, const plock__local_name *name, telling *t, plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
-    plock_status status = go_in(store, &map, want, error);
+    plock_status status = go_in(store, &map, interest, error);
     if (status) return status;
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
@@ -102,16 +102,16 @@ static plock_status examine(plock_local *store, const plock__local_name *name, t
             tell(map, t, key->first_waiter);
         }
     }
-    return come_out(map, want, error);
+    return come_out(map, interest, error);
 }
 
-plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count, plock_want *want,
+plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count, plock_interest *interest,
                                  plock_error *error) {
     plock__local_name name;
     telling t = {.people = people, .room = room};
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
-    if (!status) status = examine(store, &name, &t, want, error);
+    if (!status) status = examine(store, &name, &t, interest, error);
     plock__end_step();
     *count = t.count;
     return status;
@@ -119,11 +119,11 @@ plock_status plock_local_examine(plock_local *store, const char *key, size_t len
 
 enum { KEYS_AT_ONCE = 256 };
 
-static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want, plock_error *error) {
+static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
     bool more = true;
     for (*length = 0; more && !*length;) {
-        plock_status status = go_in(store, &map, want, error);
+        plock_status status = go_in(store, &map, interest, error);
         if (status) return status;
         const plock_ns now = plock_now();
         for (unsigned seen = 0; seen < KEYS_AT_ONCE && more && !*length; seen++) {
@@ -137,15 +137,15 @@ static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOC
             *length = found->length;
             memcpy(key, found->name, found->length);
         }
-        status = come_out(map, want, error);
+        status = come_out(map, interest, error);
         if (status) return status;
     }
     return PLOCK_OK;
 }
 
-plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_want *want, plock_error *error) {
+plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_interest *interest, plock_error *error) {
     plock__begin_step();
-    const plock_status status = next_key(store, cursor, key, length, want, error);
+    const plock_status status = next_key(store, cursor, key, length, interest, error);
     plock__end_step();
     return status;
 }
@@ -173,16 +173,16 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     return true;
 }
 
-plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_want *want, plock_error *error) {
+plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_interest *interest, plock_error *error) {
     plock__local_name name;
     plock__local_map *map = NULL;
     bool held = false;
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
-    if (!status) status = go_in(store, &map, want, error);
+    if (!status) status = go_in(store, &map, interest, error);
     if (!status) {
         held = break_all(map, &name, plock_now());
-        status = come_out(map, want, error);
+        status = come_out(map, interest, error);
     }
     plock__end_step();
     return status ? status : held ? PLOCK_OK : PLOCK_NOT_OWNER;

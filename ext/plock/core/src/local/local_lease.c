@@ -36,7 +36,7 @@ plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const 
 
 /* --- beginning --- */
 
-static bool reasonable(const plock_local_terms *terms) {
+static bool reasonable(const plock_local_acquire_options *terms) {
     return plock__is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 && terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 &&
            terms->limit <= UINT16_MAX && terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
 }
@@ -69,7 +69,7 @@ static plock_status bring(plock_local_lease *lease, const char *owner, size_t le
     return copy_owner(&lease->brought, &lease->owner_length, owner, length);
 }
 
-static plock_status name_owner(plock_local_lease *lease, const plock_local_terms *terms) {
+static plock_status name_owner(plock_local_lease *lease, const plock_local_acquire_options *terms) {
     if (terms->owner) return bring(lease, terms->owner, terms->owner_length);
     plock__free(lease->brought);
     lease->brought = NULL;
@@ -88,7 +88,7 @@ static bool put_down(plock_local_lease *lease) {
 }
 
 /* Lets go of what an earlier operation left. */
-static plock_status begin_afresh(plock_local_lease *lease, const plock_local_terms *terms, bool (*terms_are)(const plock_local_terms *)) {
+static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acquire_options *terms, bool (*terms_are)(const plock_local_acquire_options *)) {
     if (lease->doing || lease->base.held || !terms_are(terms) || !put_down(lease)) return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
@@ -106,7 +106,7 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_ter
     return PLOCK_OK;
 }
 
-plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_terms *terms) {
+plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
     const plock_status status = begin_afresh(lease, terms, reasonable);
     if (status) return status;
@@ -117,11 +117,11 @@ plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_term
     return PLOCK_OK;
 }
 
-static bool adoptable(const plock_local_terms *terms) {
+static bool adoptable(const plock_local_acquire_options *terms) {
     return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
 }
 
-plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_local_terms *terms) {
+plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
     plock_status status = begin_afresh(lease, terms, adoptable);
     if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
@@ -210,19 +210,19 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* where it is damaged there is nothing left to end */
 }
 
-void plock__local_give_bell_back(plock_local_lease *lease) {
-    if (!lease->bell) return; /* only the program's side of a lease sets it */
+void plock__local_give_waker_back(plock_local_lease *lease) {
+    if (!lease->waker) return; /* only the program's side of a lease sets it */
     plock__enter();
-    plock_waker *bell = lease->bell;
-    lease->bell = NULL;
+    plock_waker *waker = lease->waker;
+    lease->waker = NULL;
     plock__leave();
-    if (own(lease)) plock_waker_give(bell);
+    if (own(lease)) plock_waker_give(waker);
 }
 
 static void give_up(plock_local_lease *lease) {
     const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE || lease->doing == PLOCK__RELEASES;
     if (ends) plock__local_let_go(lease, 0);
-    plock__local_give_bell_back(lease);
+    plock__local_give_waker_back(lease);
     lease->doing = PLOCK__IDLE;
     if (!lease->base.held) plock__local_has_used(lease);
 }

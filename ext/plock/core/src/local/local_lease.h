@@ -6,7 +6,7 @@
 #include "plock/local.h"
 #include "runtime/later.h"
 #include "runtime/lease.h"
-#include "runtime/nook.h"
+#include "runtime/parking_slot.h"
 #include "runtime/worker.h"
 
 #include <stddef.h>
@@ -76,8 +76,8 @@ struct plock_local_lease {
     enum plock__local_place place;
     enum plock__local_duty duty;
     plock_ns look_at; /* he waits, and looks then; 0: at once */
-    plock_waker *bell;
-    plock__nook nook;
+    plock_waker *waker;
+    plock__parking_slot parking_slot;
     enum plock__local_care care;
     plock_later later;
     plock_ns renew_at;
@@ -85,7 +85,7 @@ struct plock_local_lease {
     /* The program's. */
     enum plock__local_operation doing;
     char mode;
-    plock_local_terms terms; /* of the operation */
+    plock_local_acquire_options terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* there is no file to ask in; 0: there is */
     plock_ns span; /* new ttl, or how long the key is kept */
@@ -114,7 +114,7 @@ static inline plock_local_lease *plock__local_lease_of_job(plock_job *job) {
 /* --- local_steps.c --- */
 
 /* Carries on what the program does with it, as plock_lease_step. */
-PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_want *want);
+PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest *interest);
 
 /* --- local_store.c --- */
 
@@ -144,17 +144,17 @@ plock__local_map *plock__local_unused(plock_local_lease *lease);
 /* Gives up a reference, within a step. */
 void plock__local_store_release(plock_local *store);
 
-/* Into the section of it, begun just now. PLOCK_AGAIN with a want: it is taken; not past the deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or
+/* Into the section of it, begun just now. PLOCK_AGAIN with an interest: it is taken; not past the deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or
  * PLOCK_PROTOCOL as plock__local_check. */
-PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error);
+PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_interest *interest, plock_error *error);
 
 /* Where plock__local_go_in or plock__local_leave has failed for an operation that has nothing in the file but what it did in that section: is the file
- * lost, and the deadline not over? Then the operation lets go of the map, and begins afresh at once, as the want says. What it is to do that in is for
+ * lost, and the deadline not over? Then the operation lets go of the map, and begins afresh at once, as the interest says. What it is to do that in is for
  * plock__local_use to say, and for nobody else: a new file, or, as long as anything of this process is in the lost one, none. */
-PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_want *want);
+PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_interest *interest);
 
 /* The same for an operation of a lease, which has let go of the map then, or does so as soon as it can. PLOCK_AGAIN, or the status. */
-PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_want *want);
+PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_interest *interest);
 
 /* --- local_lookout.c --- */
 
@@ -171,7 +171,7 @@ void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns
 
 /* --- local_acquire.c --- */
 
-PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_want *want);
+PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_interest *interest);
 
 /* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
@@ -181,7 +181,7 @@ plock_text plock__local_owner(const plock_local_lease *lease);
 plock_ns plock__local_lasts(const plock_local_lease *lease);
 
 /* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__local_wish_of(plock_local_lease *lease, plock__local_wish *wish, char room[PLOCK_DIGEST_HEX]);
+PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease, plock__local_wait_request *wait_request, char room[PLOCK_DIGEST_HEX]);
 
 /* The claim is the lease's, and holds. In the section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
@@ -192,7 +192,7 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
 /* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
-void plock__local_give_bell_back(plock_local_lease *lease);
+void plock__local_give_waker_back(plock_local_lease *lease);
 
 /* --- local_attendant.c --- */
 

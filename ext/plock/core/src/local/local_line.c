@@ -1,6 +1,6 @@
 #include "local/local_line.h"
 
-#include "runtime/nook.h"
+#include "runtime/parking_slot.h"
 
 #include <string.h>
 #include <time.h>
@@ -39,24 +39,24 @@ static plock_local_lease *lease_here(plock__local_map *map, const plock__local_c
     return own && number != PLOCK__LOCAL_NONE ? map->lease_of[number] : NULL;
 }
 
-static void ring(plock__local_map *map, const plock__local_claim *claim) {
+static void wake(plock__local_map *map, const plock__local_claim *claim) {
     const uint64_t process = process_of(claim);
     if (!process || process == map->process) return;
     plock__local_calls *calls = &map->calls;
     if (!map->calls_later || calls->count == sizeof calls->to / sizeof *calls->to) {
-        plock__local_ring(map, process);
+        plock__local_wake(map, process);
         return;
     }
     calls->to[calls->count].process = process;
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* Who does not sleep at his word, or is somebody else by now, is rung in vain at worst. */
+/* Who does not sleep at his word, or is somebody else by now, is woken in vain at worst. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
-        if (number < map->claim_count && atomic_load(&map->claims[number].asleep)) plock__nook_wake(&map->claims[number].word);
-        else plock__local_ring(map, calls->to[i].process);
+        if (number < map->claim_count && atomic_load(&map->claims[number].asleep)) plock__parking_slot_wake(&map->claims[number].word);
+        else plock__local_wake(map, calls->to[i].process);
     }
 }
 
@@ -73,7 +73,7 @@ static void has_to_look(plock__local_map *map, uint32_t waiter) {
     if (!any(waiter)) return;
     plock__local_claim *claim = plock__claim(map, waiter);
     atomic_store(&claim->look, 1);
-    ring(map, claim);
+    wake(map, claim);
     if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
 }
 
@@ -137,7 +137,7 @@ void plock__local_take_turn(plock__local_map *map, uint32_t number, plock_ns now
 static void grant(plock__local_map *map, plock__local_key *key, uint32_t number, plock_ns now) {
     plock__local_claim *claim = plock__claim(map, number);
     const bool own = process_of(claim) == map->process;
-    ring(map, claim);
+    wake(map, claim);
     PLOCK__FAULT();
     stamp(map, claim);
     if (own) begin(map, claim, now);
@@ -149,7 +149,7 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
     const unsigned state = own ? PLOCK__HELD : PLOCK__HANDED;
     atomic_store(&claim->word, plock__word(plock__serial(claim), state));
     PLOCK__FAULT();
-    if (!map->calls_later && atomic_load(&claim->asleep)) plock__nook_wake(&claim->word);
+    if (!map->calls_later && atomic_load(&claim->asleep)) plock__parking_slot_wake(&claim->word);
     if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
 }
 
@@ -173,7 +173,7 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
     plock__local_claim *claim = plock__claim(map, number);
     const unsigned state = plock__state(claim);
     plock_local_lease *lease = lease_here(map, claim);
-    if (state == PLOCK__HANDED || (claim->watched && state == PLOCK__HELD)) ring(map, claim);
+    if (state == PLOCK__HANDED || (claim->watched && state == PLOCK__HELD)) wake(map, claim);
     PLOCK__FAULT();
     atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__FREE));
     PLOCK__FAULT();
@@ -242,7 +242,7 @@ bool plock__local_sweep(plock__local_map *map, plock_ns now) {
 
 /* --- claims --- */
 
-plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wish *wish, bool waits, plock_ns now,
+plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wait_request *wait_request, bool waits, plock_ns now,
                                     uint32_t *made, plock_error *error) {
     plock__local_key *key = plock__key(map, number);
     const plock_status status = plock__local_make_claim(map, made, error);
@@ -252,23 +252,23 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
     }
     plock__local_claim *claim = plock__claim(map, *made);
     claim->key = number;
-    claim->ttl = wish->ttl;
-    claim->at_least = wish->at_least;
-    claim->lasts = wish->lasts;
-    claim->thread = wish->thread;
+    claim->ttl = wait_request->ttl;
+    claim->at_least = wait_request->at_least;
+    claim->lasts = wait_request->lasts;
+    claim->thread = wait_request->thread;
     claim->pid = map->processes[map->slot].pid;
-    claim->limit = (uint16_t)wish->limit;
-    claim->mode = wish->mode;
-    claim->watched = wish->watched;
+    claim->limit = (uint16_t)wait_request->limit;
+    claim->mode = wait_request->mode;
+    claim->watched = wait_request->watched;
     atomic_store_explicit(&claim->look, 0, memory_order_relaxed);
     atomic_store_explicit(&claim->asleep, 0, memory_order_relaxed);
-    claim->owner_length = (uint8_t)wish->owner.length;
-    claim->owner_digested = wish->owner_digested;
-    memcpy(claim->owner, wish->owner.bytes, wish->owner.length);
-    claim->label_length = (uint8_t)wish->label.length;
-    if (wish->label.length) memcpy(claim->label, wish->label.bytes, wish->label.length);
+    claim->owner_length = (uint8_t)wait_request->owner.length;
+    claim->owner_digested = wait_request->owner_digested;
+    memcpy(claim->owner, wait_request->owner.bytes, wait_request->owner.length);
+    claim->label_length = (uint8_t)wait_request->label.length;
+    if (wait_request->label.length) memcpy(claim->label, wait_request->label.bytes, wait_request->label.length);
     atomic_store_explicit(&claim->process, map->process, memory_order_relaxed);
-    map->lease_of[*made] = wish->lease;
+    map->lease_of[*made] = wait_request->lease;
     PLOCK__FAULT();
     if (waits) {
         plock__local_give_sign(map);

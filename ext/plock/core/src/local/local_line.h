@@ -1,8 +1,8 @@
 /* Who may hold a key, and in which order. All of it in the section.
  *
- * Whoever changes something for another process rings its bell first, and then does it: if he dies in between, the other one comes, finds
- * him dead in the section, and repairs what he left. Only a holder's own release rings afterwards, outside, for whoever is first in line
- * watches the process of each holder. Who sleeps at his claim's word (nook.h) is woken there,
+ * Whoever changes something for another process wakes its waker first, and then does it: if he dies in between, the other one comes, finds
+ * him dead in the section, and repairs what he left. Only a holder's own release wakes afterwards, outside, for whoever is first in line
+ * watches the process of each holder. Who sleeps at his claim's word (parking slot.h) is woken there,
  * which can only be after it was changed.
  *
  * A claim that another process lets in is handed over for a second. Within that second its process
@@ -16,7 +16,7 @@
 #include "local/local_table.h"
 
 /* What somebody asks for. */
-typedef struct plock__local_wish {
+typedef struct plock__local_wait_request {
     plock_ns ttl, at_least, lasts;
     char mode;
     unsigned limit;
@@ -25,7 +25,7 @@ typedef struct plock__local_wish {
     bool owner_digested;
     int64_t thread;
     plock_local_lease *lease; /* NULL: nothing of it is to be told */
-} plock__local_wish;
+} plock__local_wait_request;
 
 /* Microseconds since 1970. */
 int64_t plock__local_wall(void);
@@ -43,7 +43,7 @@ bool plock__local_sweep(plock__local_map *map, plock_ns now);
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit);
 
 /* A claim on the key that holds at once, or waits behind all others. PLOCK_OK or PLOCK_STORE_FULL. A key that nobody is on is dropped. */
-PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wish *wish, bool waits, plock_ns now,
+PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wait_request *wait_request, bool waits, plock_ns now,
                                                    uint32_t *claim, plock_error *error);
 
 /* The first waiter from this one on whose process is not silent; NONE: there is none. */

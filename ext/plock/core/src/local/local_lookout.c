@@ -32,7 +32,7 @@ static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now,
     return used ? map : NULL;
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock__local_lookout *lookout = (plock__local_lookout *)(void *)job;
     const plock_ns now = plock_now();
     plock_error ignored;
@@ -42,11 +42,11 @@ static plock_status step(plock_job *job, plock_want *want) {
         (void)(plock__local_check(map, now, &ignored) == PLOCK_OK); /* where it is lost, the map says so from now on */
         plock__local_release(map);
     }
-    *want = (plock_want){.fd = -1, .deadline = now + LOOKS_EVERY};
+    *interest = (plock_interest){.fd = -1, .deadline = now + LOOKS_EVERY};
     return over ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* A guest steps it as well as the native thread. */
+/* A follower steps it as well as the native thread. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;
@@ -79,5 +79,5 @@ void plock__local_dismiss_lookout(plock__local_map *map) {
     if (!lookout) return;
     map->lookout = NULL;
     lookout->map = NULL;
-    plock__worker_prod(&lookout->job);
+    plock__worker_schedule(&lookout->job);
 }

@@ -78,8 +78,8 @@ struct plock__local_map {
     plock__local_key no_key;              /* stand in for what cannot be found: nothing that is written to them matters */
     plock__local_claim no_claim;
 
-    atomic_int bells[PLOCK__LOCAL_PROCESSES]; /* of other processes; -1: not open */
-    atomic_uint bells_open;
+    atomic_int wakers[PLOCK__LOCAL_PROCESSES]; /* of other processes; -1: not open */
+    atomic_uint wakers_open;
     int ears[2]; /* our own: where we listen, and an end that keeps it open; -1: nobody listens */
 };
 
@@ -195,9 +195,9 @@ void plock__local_keep_number(plock__local_map *map, int fd);
 
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error);
-void plock__local_hush(const int ears[2]);
-void plock__local_ring(plock__local_map *map, uint64_t process);
-void plock__local_close_bells(plock__local_map *map);
+void plock__local_clear(const int ears[2]);
+void plock__local_wake(plock__local_map *map, uint64_t process);
+void plock__local_close_wakers(plock__local_map *map);
 
 /* --- local_repair.c --- */
 

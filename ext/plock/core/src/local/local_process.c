@@ -25,7 +25,7 @@
 enum {
     FIRST_BYTE = 4096, /* of those that are locked; what is written there has nothing to do with it */
     SLOTS = PLOCK__LOCAL_PROCESSES,
-    BELLS_MAX = 256,
+    WAKERS_MAX = 256,
     PATH_ROOM = 1100
 };
 
@@ -197,13 +197,13 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
     return plock__local_leave(map, error);
 }
 
-/* --- bells: a pipe with a name for each place --- */
+/* --- wakers: a pipe with a name for each place --- */
 
-static void name_bell(const plock__local_map *map, uint32_t slot, char path[PATH_ROOM]) {
+static void name_waker(const plock__local_map *map, uint32_t slot, char path[PATH_ROOM]) {
     (void)snprintf(path, PATH_ROOM, "%s.%u", map->path, slot);
 }
 
-static int open_bell(const char *path, int flags) {
+static int open_waker(const char *path, int flags) {
     struct stat found;
     const int fd = open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && found.st_uid == geteuid())) return fd;
@@ -214,9 +214,9 @@ static int open_bell(const char *path, int flags) {
 
 plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error) {
     char path[PATH_ROOM];
-    name_bell(map, map->slot, path);
+    name_waker(map, map->slot, path);
     if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST) return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
-    const int out = open_bell(path, O_RDONLY), in = out < 0 ? -1 : open_bell(path, O_WRONLY);
+    const int out = open_waker(path, O_RDONLY), in = out < 0 ? -1 : open_waker(path, O_WRONLY);
     if (in < 0) {
         const int code = errno;
         if (out >= 0) (void)close(out);
@@ -224,11 +224,11 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     }
     ears[0] = out;
     ears[1] = in;
-    plock__local_hush(ears); /* what was said to whoever had this place before */
+    plock__local_clear(ears); /* what was said to whoever had this place before */
     return PLOCK_OK;
 }
 
-void plock__local_hush(const int ears[2]) {
+void plock__local_clear(const int ears[2]) {
     char heard[512];
     ssize_t got;
     do got = read(ears[0], heard, sizeof heard);
@@ -236,34 +236,34 @@ void plock__local_hush(const int ears[2]) {
 }
 
 /* For reading, too: then writing to one that nobody listens to raises no SIGPIPE. */
-static int bell_of(plock__local_map *map, uint32_t slot, bool *keeps) {
+static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
-    int none = atomic_load(&map->bells[slot]);
+    int none = atomic_load(&map->wakers[slot]);
     *keeps = true;
     if (none >= 0) return none;
-    name_bell(map, slot, path);
-    const int fd = open_bell(path, O_RDWR);
-    *keeps = fd >= 0 && atomic_load(&map->bells_open) < BELLS_MAX && atomic_compare_exchange_strong(&map->bells[slot], &none, fd);
-    if (*keeps) atomic_fetch_add(&map->bells_open, 1); /* else another thread has opened it meanwhile, or it is one too many */
+    name_waker(map, slot, path);
+    const int fd = open_waker(path, O_RDWR);
+    *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX && atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
+    if (*keeps) atomic_fetch_add(&map->wakers_open, 1); /* else another thread has opened it meanwhile, or it is one too many */
     return fd;
 }
 
-void plock__local_ring(plock__local_map *map, uint64_t process) {
+void plock__local_wake(plock__local_map *map, uint64_t process) {
     bool keeps;
-    const int fd = bell_of(map, (uint32_t)(process % SLOTS), &keeps);
+    const int fd = waker_of(map, (uint32_t)(process % SLOTS), &keeps);
     if (fd < 0) return; /* nobody has ever listened there */
     ssize_t written;
     do written = write(fd, "", 1);
-    while (written < 0 && errno == EINTR); /* EAGAIN: it has been rung often enough */
+    while (written < 0 && errno == EINTR); /* EAGAIN: it has been woken often enough */
     if (!keeps) (void)close(fd);
 }
 
-void plock__local_close_bells(plock__local_map *map) {
-    for (uint32_t slot = 0; slot < SLOTS && atomic_load(&map->bells_open); slot++) {
-        const int fd = atomic_exchange(&map->bells[slot], -1);
+void plock__local_close_wakers(plock__local_map *map) {
+    for (uint32_t slot = 0; slot < SLOTS && atomic_load(&map->wakers_open); slot++) {
+        const int fd = atomic_exchange(&map->wakers[slot], -1);
         if (fd < 0) continue;
         (void)close(fd);
-        atomic_fetch_sub(&map->bells_open, 1);
+        atomic_fetch_sub(&map->wakers_open, 1);
     }
     for (int end = 0; end < 2; end++) {
         if (map->ears[end] >= 0) (void)close(map->ears[end]);

@@ -71,7 +71,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     lease->base.ttl = lease->span;
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
-    if (lease->duty) plock__worker_prod(&lease->job);
+    if (lease->duty) plock__worker_schedule(&lease->job);
     if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
@@ -118,12 +118,12 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     return status ? status : valid ? PLOCK_OK : PLOCK_NOT_OWNER;
 }
 
-static plock_status held_step(plock_local_lease *lease, plock_want *want) {
+static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
     if (!lease->base.held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->base.error);
-    if (!status) status = plock__local_go_in(map, now, lease->deadline, want, &lease->base.error);
+    if (!status) status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
     if (status && !plock__local_lost(map)) return lease->base.held ? finish(lease, status) : plock__local_finish_without(lease, status);
@@ -221,7 +221,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     plock__local_seen_until(lease, atomic_load(&held->until), now);
 }
 
-static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
+static plock_status owner_step(plock_local_lease *lease, plock_interest *interest) {
     char room[PLOCK_DIGEST_HEX], new_room[PLOCK_DIGEST_HEX];
     plock_text owner, new_owner;
     bool digested, new_digested;
@@ -233,16 +233,16 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
     if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
-    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, want, &lease->base.error);
+    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    status = plock__local_afresh(lease, status, want);
+    status = plock__local_afresh(lease, status, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
     const uint32_t number = held_by(lease, owner, digested, now);
     const bool found = number != PLOCK__LOCAL_NONE;
     if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
     else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
-    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), want);
+    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status || !found || !adopts) {
         lease->base.held = false;
@@ -254,15 +254,15 @@ static plock_status owner_step(plock_local_lease *lease, plock_want *want) {
 
 /* --- step --- */
 
-plock_status plock__local_step(plock_lease *base, plock_want *want) {
+plock_status plock__local_step(plock_lease *base, plock_interest *interest) {
     plock_local_lease *lease = plock__local_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
     if (plock_lease_inherited(&lease->base)) return finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_FORKED));
     switch (lease->doing) {
     case PLOCK__ASKS:
-    case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, want);
+    case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, interest);
     case PLOCK__ADOPTS:
-    case PLOCK__RELEASES_OWNED: return owner_step(lease, want);
-    default: return held_step(lease, want);
+    case PLOCK__RELEASES_OWNED: return owner_step(lease, interest);
+    default: return held_step(lease, interest);
     }
 }

@@ -171,28 +171,28 @@ void plock__local_let_maps_go(const plock__local_unneeded *unneeded) {
     if (unneeded->unused) plock__local_release(unneeded->unused);
 }
 
-plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_want *want, plock_error *error) {
+plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_interest *interest, plock_error *error) {
     const plock_status status = plock__local_enter(map, began, error);
     if (status != PLOCK_AGAIN) return status;
     const plock_ns now = plock_now();
     if (now >= deadline)
         return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s and does not go on: is it stopped?",
                            plock__local_insider(map), map->path);
-    *want = (plock_want){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
 
-bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_want *want) {
+bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_interest *interest) {
     const bool told = atomic_load(&map->loss) == PLOCK__LOCAL_ABSURD || (status != PLOCK_DISCONNECTED && status != PLOCK_PROTOCOL);
     if (told || !plock__local_lost(map) || plock_now() >= deadline) return false;
-    *want = (plock_want){.fd = -1};
+    *interest = (plock_interest){.fd = -1};
     return true;
 }
 
-plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_want *want) {
-    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, want)) return status;
+plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_interest *interest) {
+    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, interest)) return status;
     lease->base.held = false;
-    if (!plock__local_start_over(lease)) want->deadline = plock_now() + PLOCK_MILLISECOND;
+    if (!plock__local_start_over(lease)) interest->deadline = plock_now() + PLOCK_MILLISECOND;
     return PLOCK_AGAIN;
 }
 

@@ -27,7 +27,7 @@ void plock__local_lease_release(plock_local_lease *lease) {
     if (last) plock__local_lease_destroy(lease);
 }
 
-static plock_status step(plock_job *job, plock_want *want);
+static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 
 /* --- what is held --- */
@@ -57,7 +57,7 @@ static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
     if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN) lease->duty = PLOCK__STOPS;
-    if (lease->duty) plock__worker_prod(&lease->job);
+    if (lease->duty) plock__worker_schedule(&lease->job);
 }
 
 /* With the lock held. Is that news? */
@@ -79,7 +79,7 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
     if (news && tells) tell(lease);
 }
 
-static plock_status watch(plock_local_lease *lease, plock_want *want) {
+static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     plock_error ignored;
     const plock_ns now = plock_now();
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
@@ -87,9 +87,9 @@ static plock_status watch(plock_local_lease *lease, plock_want *want) {
     plock__local_make_readable(lease->map);
     const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS, over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
     const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now), watches = lease->duty == PLOCK__WATCHES;
-    *want = (plock_want){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
-    if (holds && lease->terms.renews && lease->renew_at < want->deadline) want->deadline = lease->renew_at;
-    if (!lease->map->attendant && now + UNATTENDED < want->deadline) want->deadline = now + UNATTENDED;
+    *interest = (plock_interest){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
+    if (holds && lease->terms.renews && lease->renew_at < interest->deadline) interest->deadline = lease->renew_at;
+    if (!lease->map->attendant && now + UNATTENDED < interest->deadline) interest->deadline = now + UNATTENDED;
     plock__leave();
     if (lost) tell(lease);
     if (renewed) plock__notice_post(PLOCK_RENEWED, lease->base.id, plock__text("", 0), 0, 0);
@@ -114,7 +114,7 @@ static void keep(plock_later *later) {
     take_up(lease, PLOCK__WATCHES);
 }
 
-/* Whoever ends its claim from now on rings. Where that cannot be had, the lease looks by itself now and then. */
+/* Whoever ends its claim from now on wakes. Where that cannot be had, the lease looks by itself now and then. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -156,13 +156,13 @@ static bool ends(const plock_local_lease *lease) {
     return lease->duty == PLOCK__ENDS || lease->duty == PLOCK__ENDS_NEXT;
 }
 
-static plock_status end(plock_local_lease *lease, plock_want *want) {
+static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
     const plock_ns now = plock_now();
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) {
-        *want = (plock_want){.fd = -1, .deadline = now + IN_A_MOMENT};
+        *interest = (plock_interest){.fd = -1, .deadline = now + IN_A_MOMENT};
         return PLOCK_AGAIN;
     }
     if (!status) {
@@ -176,12 +176,12 @@ static plock_status end(plock_local_lease *lease, plock_want *want) {
     return PLOCK_OK;
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
     const bool to_end = ends(lease);
     plock__leave();
-    return to_end ? end(lease, want) : watch(lease, want);
+    return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
 /* Is done, or no thread could be had for it. */
@@ -209,7 +209,7 @@ static void employ(plock_local_lease *lease, enum plock__local_duty duty, enum p
     if (off) take_up(lease, duty);
     else if (lease->duty == PLOCK__WATCHES) lease->duty = duty;
     else if (lease->duty != PLOCK__ENDS) lease->duty = after_stopping;
-    if (!off) plock__worker_prod(&lease->job);
+    if (!off) plock__worker_schedule(&lease->job);
     plock__leave();
     if (off) plock__worker_submit(&lease->job);
 }

@@ -50,11 +50,11 @@ static plock_status check_usable(const plock_connection *connection, plock_error
 
 /* --- sending --- */
 
-static plock_status flush(plock_connection *connection, plock_want *want, plock_error *error) {
+static plock_status flush(plock_connection *connection, plock_interest *interest, plock_error *error) {
     while (connection->out_sent < connection->out_length) {
         size_t sent = 0;
         const plock_status status = connection->transport->does->write(connection->transport, connection->out + connection->out_sent,
-                                                                       connection->out_length - connection->out_sent, &sent, want, error);
+                                                                       connection->out_length - connection->out_sent, &sent, interest, error);
         if (status) return status;
         connection->out_sent += sent;
     }
@@ -96,7 +96,7 @@ static plock_status queue_command(plock_connection *connection, unsigned count, 
 plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error) {
     plock_status status = queue_command(connection, count, words, error);
     if (status) return status;
-    plock_want later;
+    plock_interest later;
     status = flush(connection, &later, error);
     return status == PLOCK_AGAIN ? PLOCK_OK : die(connection, status);
 }
@@ -111,22 +111,22 @@ static bool holds_bytes(const plock_connection *connection) {
     return transport->does->pending && transport->does->pending(transport) > 0;
 }
 
-bool plock__connection_expects(const plock_connection *connection, plock_want *want) {
+bool plock__connection_expects(const plock_connection *connection, plock_interest *interest) {
     if (!plock__connection_flushed(connection) || holds_bytes(connection)) return false;
     const int fd = connection->transport->does->descriptor(connection->transport);
     if (fd < 0) return false;
-    want->fd = fd;
-    want->events = POLLIN;
+    interest->fd = fd;
+    interest->events = POLLIN;
     return true;
 }
 
-plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_want *want, plock_error *error) {
-    if (!reads && connection->state == PLOCK__READY && plock__connection_expects(connection, want)) {
+plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_interest *interest, plock_error *error) {
+    if (!reads && connection->state == PLOCK__READY && plock__connection_expects(connection, interest)) {
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
     connection->awaited = 1; /* it comes unasked */
-    return plock__connection_receive(connection, value, want, error);
+    return plock__connection_receive(connection, value, interest, error);
 }
 
 bool plock__connection_at_rest(const plock_connection *connection) {
@@ -136,10 +136,10 @@ bool plock__connection_at_rest(const plock_connection *connection) {
 
 /* --- receiving --- */
 
-plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error) {
+plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (status) return status;
-    plock_want for_writing;
+    plock_interest for_writing;
     const plock_status flushed = flush(connection, &for_writing, error);
     if (flushed && flushed != PLOCK_AGAIN) return die(connection, flushed);
     for (;;) {
@@ -147,13 +147,13 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
         if (status != PLOCK_AGAIN) break;
         char bytes[4096];
         size_t got = 0;
-        status = connection->transport->does->read(connection->transport, bytes, sizeof bytes, &got, want, error);
+        status = connection->transport->does->read(connection->transport, bytes, sizeof bytes, &got, interest, error);
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) { /* no reply comes before the command is out */
-        want->fd = for_writing.fd;
-        want->events = for_writing.events;
+        interest->fd = for_writing.fd;
+        interest->events = for_writing.events;
     }
     if (status) return die(connection, status);
     if (connection->awaited == 0) return die(connection, plock__fail(error, PLOCK_PROTOCOL, "an answer to nothing that was asked"));
@@ -264,15 +264,15 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_want *want, plock_error *error) {
+plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (!status && connection->state == PLOCK__CONNECTING) {
-        status = connection->transport->does->connect(connection->transport, deadline, want, error);
+        status = connection->transport->does->connect(connection->transport, deadline, interest, error);
         if (!status) status = greet(connection, error);
     }
     while (!status && connection->greeting) {
         const plock_value *value;
-        status = plock__connection_receive(connection, &value, want, error);
+        status = plock__connection_receive(connection, &value, interest, error);
         if (!status) status = judge_greeting(connection, value, error);
         else if (status != PLOCK_AGAIN && take_refusal(connection, error)) status = error->status;
     }

@@ -31,8 +31,8 @@ struct plock_connection {
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport);
 void plock__connection_free(plock_connection *connection);
 
-/* Connects, authenticates, selects the database. PLOCK_OK: ready; PLOCK_AGAIN with want; else what went wrong. */
-PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_want *want, plock_error *error);
+/* Connects, authenticates, selects the database. PLOCK_OK: ready; PLOCK_AGAIN with interest; else what went wrong. */
+PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_interest *interest, plock_error *error);
 
 /* That the server did not answer in time, and what may be the reason. Returns PLOCK_SILENT. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error);
@@ -40,16 +40,16 @@ plock_status plock__connection_silent(const plock_connection *connection, plock_
 /* Queues one command and sends what the socket takes of it. PLOCK_OK (also when some is left to send), DISCONNECTED, TLS, NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error);
 
-/* The next reply: PLOCK_OK (the value may be an error reply), PLOCK_AGAIN with want, or the connection's failure. */
-PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_want *want, plock_error *error);
+/* The next reply: PLOCK_OK (the value may be an error reply), PLOCK_AGAIN with interest, or the connection's failure. */
+PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_interest *interest, plock_error *error);
 
 /* The same for what a subscription pushes; without `reads` only what has left the descriptor already, and then
  * PLOCK_AGAIN waits for more. */
-PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_want *want, plock_error *error);
+PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_interest *interest, plock_error *error);
 
 /* Has all left, has all been read that came, and is there a descriptor that tells when the answer comes? Then want is
  * for that. */
-bool plock__connection_expects(const plock_connection *connection, plock_want *want);
+bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
 /* Has all of what was queued left for the server? */
 bool plock__connection_flushed(const plock_connection *connection);

@@ -73,8 +73,8 @@ static bool hand_over(plock_pool *pool, plock_connection *connection) {
     remove_turn(pool, turn);
     turn->served = true;
     turn->connection = connection;
-    if (turn->job) plock__worker_prod(turn->job);
-    else if (turn->bell) plock_waker_ring(turn->bell);
+    if (turn->job) plock__worker_schedule(turn->job);
+    else if (turn->waker) plock_waker_wake(turn->waker);
     return true;
 }
 
@@ -119,12 +119,12 @@ static bool take_room(plock_pool *pool) {
 /* What tells that the turn has come. */
 static void prepare(plock_turn *turn) {
     turn->job = plock__worker_stepping();
-    if (!turn->job) turn->bell = plock_waker_take();
+    if (!turn->job) turn->waker = plock_waker_take();
 }
 
-static void put_bell_away(plock_turn *turn) {
-    plock_waker_give(turn->bell);
-    turn->bell = NULL;
+static void put_waker_away(plock_turn *turn) {
+    plock_waker_give(turn->waker);
+    turn->waker = NULL;
     turn->job = NULL;
 }
 
@@ -137,7 +137,7 @@ static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     return queues;
 }
 
-static plock_status look(plock_connection **connection, plock_turn *turn, plock_want *want) {
+static plock_status look(plock_connection **connection, plock_turn *turn, plock_interest *interest) {
     plock__enter();
     const bool served = turn->served;
     plock__leave();
@@ -145,27 +145,27 @@ static plock_status look(plock_connection **connection, plock_turn *turn, plock_
         turn->waits = turn->served = false;
         *connection = turn->connection;
         turn->connection = NULL;
-        put_bell_away(turn);
+        put_waker_away(turn);
         return PLOCK_OK;
     }
-    want->fd = -1;
-    want->waker = turn->bell;
-    if (!turn->bell && !turn->job) want->deadline = plock_after(plock_now(), WITHOUT_A_WAKER);
+    interest->fd = -1;
+    interest->waker = turn->waker;
+    if (!turn->waker && !turn->job) interest->deadline = plock_after(plock_now(), WITHOUT_A_WAKER);
     return PLOCK_AGAIN;
 }
 
 plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
-                              plock_want *want) {
+                              plock_interest *interest) {
     while (!turn->waits) {
         *connection = pop_idle(pool, turn->careful);
         if (*connection || take_room(pool)) {
-            if (turn->bell) put_bell_away(turn);
+            if (turn->waker) put_waker_away(turn);
             return PLOCK_OK;
         }
-        if (!turn->bell) prepare(turn);
+        if (!turn->waker) prepare(turn);
         if (get_in_line(pool, turn)) break;
     }
-    return look(connection, turn, want);
+    return look(connection, turn, interest);
 }
 
 void plock__pool_add(plock_pool *pool, plock_connection *connection) {
@@ -195,7 +195,7 @@ void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
     turn->waits = turn->served = false;
     turn->connection = NULL;
     plock__leave();
-    put_bell_away(turn);
+    put_waker_away(turn);
     if (unused) plock__pool_give(pool, unused, own);
 }
 
@@ -242,8 +242,8 @@ void plock__pool_use(plock_pool *pool) {
 static void forget(plock_turns *queue) {
     for (plock_turn *turn = queue->first; turn; turn = turn->next) {
         turn->waits = false;
-        if (turn->bell) plock__waker_put_back(turn->bell);
-        turn->bell = NULL;
+        if (turn->waker) plock__waker_put_back(turn->waker);
+        turn->waker = NULL;
     }
     *queue = (plock_turns){0};
 }

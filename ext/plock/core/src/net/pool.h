@@ -23,7 +23,7 @@ typedef struct plock_turn {
     unsigned generation;          /* of the process that queues */
     plock_connection *connection; /* served: this one, or NULL: there is room for a new one */
     plock_job *job;               /* the native thread queues, for this job … */
-    plock_waker *bell;            /* … or another thread, which this wakes; NULL where there was no memory: it looks often */
+    plock_waker *waker;            /* … or another thread, which this wakes; NULL where there was no memory: it looks often */
 } plock_turn;
 
 typedef struct plock_turns {
@@ -46,7 +46,7 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
  * to plock__pool_add, or gives the room back. PLOCK_AGAIN: all are in use, and the turn is in the queue; call again as want
  * says, or plock__pool_leave. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
-                                             plock_want *want);
+                                             plock_interest *interest);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);
 /* One beyond the bound, which stays in use and is never idle. */

@@ -22,7 +22,7 @@ struct plock_lookup {
     bool done;
     int failure, error_number; /* of getaddrinfo; the number where that is EAI_SYSTEM */
     plock_addresses found;
-    plock_waker *waker; /* rung when done, and never hushed: all waiters see it */
+    plock_waker *waker; /* woken when done, and never cleared: all waiters see it */
     plock_resolver *resolver; /* for the thread: who to tell; NULL when the store is gone */
     char *host, *port;
 };
@@ -81,7 +81,7 @@ static void finish(plock_lookup *lookup, int failure, int error_number, const pl
     lookup->done = true;
     if (lookup->resolver && lookup->resolver->running == lookup) lookup->resolver->running = NULL;
     plock__leave();
-    plock_waker_ring(lookup->waker);
+    plock_waker_wake(lookup->waker);
     release(lookup);
 }
 
@@ -165,7 +165,7 @@ static plock_status report(int failure, int error_number, const plock_resolver *
     return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s", resolver->host, gai_strerror(failure));
 }
 
-plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_want *want, plock_error *error) {
+plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_interest *interest, plock_error *error) {
     if (!*lookup) {
         if (read_literal(resolver->host, resolver->port, found)) return PLOCK_OK;
         *lookup = begin(resolver, error);
@@ -175,8 +175,8 @@ plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plo
     const bool done = (*lookup)->done;
     plock__leave();
     if (!done) {
-        want->fd = plock_waker_descriptor((*lookup)->waker);
-        want->events = POLLIN;
+        interest->fd = plock_waker_descriptor((*lookup)->waker);
+        interest->events = POLLIN;
         return PLOCK_AGAIN;
     }
     *found = (*lookup)->found;

@@ -3,8 +3,8 @@
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
+#include "plock/interest.h"
 #include "plock/status.h"
-#include "plock/want.h"
 
 #include <sys/socket.h>
 
@@ -28,9 +28,9 @@ typedef struct plock_resolver {
     plock_lookup *running;
 } plock_resolver;
 
-/* Call with *lookup NULL first, and again as want says. An address literal is answered at once.
+/* Call with *lookup NULL first, and again as interest says. An address literal is answered at once.
  * Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after any but PLOCK_AGAIN *lookup is NULL. */
-PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_want *want, plock_error *error);
+PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_interest *interest, plock_error *error);
 
 /* The caller no longer waits. */
 void plock__abandon_lookup(plock_lookup **lookup);

@@ -5,17 +5,17 @@
 
 #include "net/config.h"
 #include "net/resolver.h"
-#include "plock/want.h"
+#include "plock/interest.h"
 
 typedef struct plock_transport plock_transport;
 
 typedef struct plock_transport_operations {
     /* All that comes before the first byte of the protocol; by the deadline. May set an earlier deadline in want.
      * PLOCK_OK, AGAIN, RESOLVE, CONNECT, DESCRIPTORS, DISCONNECTED, TLS, TLS_VERIFY, NO_MEMORY. */
-    plock_status (*connect)(plock_transport *, plock_ns deadline, plock_want *, plock_error *);
+    plock_status (*connect)(plock_transport *, plock_ns deadline, plock_interest *, plock_error *);
     /* At least one byte, or AGAIN, DISCONNECTED, TLS. */
-    plock_status (*read)(plock_transport *, char *, size_t, size_t *got, plock_want *, plock_error *);
-    plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_want *, plock_error *);
+    plock_status (*read)(plock_transport *, char *, size_t, size_t *got, plock_interest *, plock_error *);
+    plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_interest *, plock_error *);
     /* That becomes readable when there is something to read; -1: only reading tells. */
     int (*descriptor)(const plock_transport *);
     /* Bytes that have left the descriptor and that read has not given out yet: poll(2) does not tell of them, so read

@@ -44,8 +44,8 @@ static void hang_up(socket_transport *s) {
     s->fd = -1;
 }
 
-static plock_status find_addresses(socket_transport *s, plock_want *want, plock_error *error) {
-    if (s->config->scheme != PLOCK_UNIX) return plock__resolve(s->resolver, &s->lookup, &s->addresses, want, error);
+static plock_status find_addresses(socket_transport *s, plock_interest *interest, plock_error *error) {
+    if (s->config->scheme != PLOCK_UNIX) return plock__resolve(s->resolver, &s->lookup, &s->addresses, interest, error);
     struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
     const size_t length = strlen(s->config->path);
     if (length >= sizeof unix_address.sun_path)
@@ -98,10 +98,10 @@ static plock_status refused(const socket_transport *s, const plock_address *addr
 }
 
 /* One address after the other; each of those left gets its share of the time left. */
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_want *want, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     if (!s->resolved) {
-        const plock_status status = find_addresses(s, want, error);
+        const plock_status status = find_addresses(s, interest, error);
         if (status == PLOCK_AGAIN && plock_now() >= deadline)
             return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved in time", s->config->host);
         if (status) return status;
@@ -124,9 +124,9 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
         const int code = errno;
         const bool pending = code == EINPROGRESS || code == EALREADY || code == EINTR, full = code == EAGAIN;
         if ((pending || full) && now < s->address_deadline) {
-            want->fd = full ? -1 : s->fd;
-            want->events = POLLOUT;
-            want->deadline = full && now + BACKLOG_PAUSE < s->address_deadline ? now + BACKLOG_PAUSE : s->address_deadline;
+            interest->fd = full ? -1 : s->fd;
+            interest->events = POLLOUT;
+            interest->deadline = full && now + BACKLOG_PAUSE < s->address_deadline ? now + BACKLOG_PAUSE : s->address_deadline;
             return PLOCK_AGAIN;
         }
         hang_up(s);
@@ -137,32 +137,32 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
 }
 
 /* What a failed send or recv means. */
-static plock_status broken(socket_transport *s, short events, int code, plock_want *want, plock_error *error) {
+static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest, plock_error *error) {
     if (code == EAGAIN || code == EWOULDBLOCK) {
-        want->fd = s->fd;
-        want->events = events;
+        interest->fd = s->fd;
+        interest->events = events;
         return PLOCK_AGAIN;
     }
     return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", code);
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_want *want, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     ssize_t n;
     do n = recv(s->fd, buffer, size, 0);
     while (n < 0 && errno == EINTR);
-    if (n < 0) return broken(s, POLLIN, errno, want, error);
+    if (n < 0) return broken(s, POLLIN, errno, interest, error);
     if (n == 0) return plock__fail_plainly(error, PLOCK_DISCONNECTED);
     *got = (size_t)n;
     return PLOCK_OK;
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_want *want, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     ssize_t n;
     do n = send(s->fd, bytes, size, PLOCK__SEND_FLAGS);
     while (n < 0 && errno == EINTR);
-    if (n < 0) return broken(s, POLLOUT, errno, want, error);
+    if (n < 0) return broken(s, POLLOUT, errno, interest, error);
     *sent = (size_t)n;
     return PLOCK_OK;
 }

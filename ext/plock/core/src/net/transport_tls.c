@@ -189,11 +189,11 @@ static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on t
                                    "(use redis://, or the port that tls-port names)";
 
 /* What an unsuccessful call of OpenSSL means. */
-static plock_status judge(tls_transport *t, int result, plock_want *want, plock_error *error) {
+static plock_status judge(tls_transport *t, int result, plock_interest *interest, plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
-        want->fd = plock__socket_descriptor(t->socket);
-        want->events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        interest->fd = plock__socket_descriptor(t->socket);
+        interest->events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
         return PLOCK_AGAIN;
     }
     if (!t->handshaken) {
@@ -217,36 +217,36 @@ static plock_status judge(tls_transport *t, int result, plock_want *want, plock_
     return plock__fail(error, PLOCK_TLS, "TLS: %s%s", reason(text, sizeof text), plain ? NO_TLS_THERE : "");
 }
 
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_want *want, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     if (!t->ssl) {
-        plock_status status = t->socket->does->connect(t->socket, deadline, want, error);
+        plock_status status = t->socket->does->connect(t->socket, deadline, interest, error);
         if (!status) status = start(t, error);
         if (status) return leave(status);
     }
     ERR_clear_error();
     errno = 0;
     const int result = SSL_do_handshake(t->ssl);
-    if (result != 1) return leave(judge(t, result, want, error));
+    if (result != 1) return leave(judge(t, result, interest, error));
     t->handshaken = true;
     return leave(PLOCK_OK);
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_want *want, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     ERR_clear_error();
     errno = 0;
     const int result = SSL_read_ex(t->ssl, buffer, size, got);
-    return leave(result == 1 ? PLOCK_OK : judge(t, result, want, error));
+    return leave(result == 1 ? PLOCK_OK : judge(t, result, interest, error));
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_want *want, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     ERR_clear_error();
     errno = 0;
     int result = SSL_write_ex(t->ssl, bytes, size, sent);
     if (result == 1) return leave(PLOCK_OK);
-    const plock_status status = judge(t, result, want, error);
+    const plock_status status = judge(t, result, interest, error);
     if (status != PLOCK_DISCONNECTED) return leave(status);
     /* Before it hung up the server may have sent an alert that says why: in TLS 1.3 a missing client certificate is noticed
      * only after our handshake is done. */
@@ -255,7 +255,7 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     plock_error alert;
     errno = 0;
     result = SSL_read_ex(t->ssl, &byte, 1, &got);
-    if (result == 1 || judge(t, result, want, &alert) != PLOCK_TLS) return leave(status);
+    if (result == 1 || judge(t, result, interest, &alert) != PLOCK_TLS) return leave(status);
     *error = alert;
     return leave(PLOCK_TLS);
 }

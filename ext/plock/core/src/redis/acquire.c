@@ -2,10 +2,10 @@
  * line (waiter.h) and rests there; after a failure there is a pause. */
 #include "redis/redis_lease.h"
 
+#include "base/expiry.h"
 #include "base/failure.h"
 #include "base/pause.h"
 #include "base/process.h"
-#include "base/term.h"
 
 #include <string.h>
 
@@ -49,14 +49,14 @@ static void stop_looking(plock_redis_lease *lease) {
 /* --- giving up --- */
 
 bool plock__acquire_asked(const plock_redis_lease *lease) {
-    return lease->phase == ASKING && plock__exchange_left(&lease->exchange);
+    return lease->phase == ASKING && plock__call_left(&lease->call);
 }
 
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
     const bool asked = plock__acquire_asked(lease);
     stop_looking(lease);
     const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true) : plock__lease_undo_request(lease);
-    plock__exchange_cancel(&lease->exchange, &undo);
+    plock__call_cancel(&lease->call, &undo);
     if (lease->waiter) {
         lease->ticket = plock__waiter_give_up(lease->waiter, asked, doubt);
         lease->waiter = NULL;
@@ -100,12 +100,12 @@ static void answered(plock_redis_lease *lease) {
 }
 
 /* What is under way waits for the server. An attempt that has just begun gets a moment to end. */
-static bool waits_in_vain(const plock_redis_lease *lease, plock_want *want) {
+static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *interest) {
     plock_ns at = gives_up_at(lease);
     if (at == PLOCK_NEVER) return false;
     const plock_ns least = plock_after(lease->tried_at, LAST_ATTEMPT);
     if (at < least) at = least;
-    if (want->deadline > at) want->deadline = at;
+    if (interest->deadline > at) interest->deadline = at;
     return plock_now() >= at;
 }
 
@@ -130,14 +130,14 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
     lease->phase = ASKING;
     lease->tried_at = now;
     if (!lease->unanswered_since) lease->unanswered_since = now;
-    plock__exchange_begin(&lease->exchange, lease->store, &request, lease->deadline > least ? lease->deadline : least);
+    plock__call_begin(&lease->call, lease->store, &request, lease->deadline > least ? lease->deadline : least);
 }
 
 /* Gets in line, where that is how to get it. */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows, bool *asks) {
-    const plock_wish wish = {.subject = &lease->subject, .ttl = lease->new_ttl, .ticket = lease->ticket, .shares = lease->shares,
+    const plock_wait_request wait_request = {.subject = &lease->subject, .ttl = lease->new_ttl, .ticket = lease->ticket, .shares = lease->shares,
                              .watch = lease->watch, .renewed_for = lease->max_hold, .follows = follows};
-    return plock__waiter_join(&lease->waiter, lease->store, &wish, place, asks, &lease->base.error);
+    return plock__waiter_join(&lease->waiter, lease->store, &wait_request, place, asks, &lease->base.error);
 }
 
 plock_status plock__acquire_prepare(plock_redis_lease *lease) {
@@ -162,7 +162,7 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
-    return lost || (now >= plock__reliable(grant->asked_at, lease->new_ttl) && now >= renewed);
+    return lost || (now >= plock__expiry(grant->asked_at, lease->new_ttl) && now >= renewed);
 }
 
 plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant *grant) {
@@ -189,11 +189,11 @@ static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now)
 
 /* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after a pause, or the end. */
 static plock_status failed(plock_redis_lease *lease, plock_status status) {
-    const bool doubt = lease->phase == ASKING && plock__exchange_left(&lease->exchange) && plock_status_leaves_doubt(status);
+    const bool doubt = lease->phase == ASKING && plock__call_left(&lease->call) && plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
     /* The server closed an idle connection: that is nobody's failure. */
-    const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED && lease->exchange.reused && !lease->reconnected && now < lease->deadline;
+    const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED && lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
     lease->doubt = lease->doubt || doubt;
     plock__lease_drop_watch(lease); /* the next attempt has another token */
@@ -233,9 +233,9 @@ static plock_status part(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-static plock_status part_step(plock_redis_lease *lease, plock_want *want) {
-    const plock_status status = plock__waiter_parting(lease->waiter, want);
-    want->deadline = lease->resume_at;
+static plock_status part_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__waiter_parting(lease->waiter, interest);
+    interest->deadline = lease->resume_at;
     lease->waits = status == PLOCK_AGAIN && plock_now() < lease->resume_at;
     return lease->waits ? PLOCK_AGAIN : end_of_patience(lease, PLOCK_TIMED_OUT);
 }
@@ -266,18 +266,18 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     return PLOCK_AGAIN;
 }
 
-static plock_status listen_for_answer(plock_redis_lease *lease, plock_want *want) {
+static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
-    plock_status status = plock__exchange_step(&lease->exchange, &answer, want, &lease->base.error);
-    const bool asks = lease->exchange.state != PLOCK__TAKING; /* else it waits for a connection */
-    if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, want)) status = fall_silent(lease);
+    plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
+    const bool asks = lease->call.state != PLOCK__TAKING; /* else it waits for a connection */
+    if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, interest)) status = fall_silent(lease);
     lease->waits = status == PLOCK_AGAIN;
     if (lease->waits) return PLOCK_AGAIN;
-    plock_grant grant = {.asked_at = lease->exchange.left_at};
+    plock_grant grant = {.asked_at = lease->call.left_at};
     plock_place place = {.ticket = lease->ticket, .free_in = PLOCK_NEVER};
     if (!status) answered(lease);
     if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->base.error);
-    if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&lease->exchange);
+    if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__call_finish(&lease->call);
     if (status == PLOCK_OK) stop_looking(lease);
     if (status == PLOCK_OK) status = plock__acquire_granted(lease, &grant);
     else if (status == PLOCK_REFUSED) return refused(lease, &place);
@@ -295,20 +295,20 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
 }
 
 /* Has its place in line waited for the server for so long that it gives up? */
-static bool rests_in_vain(plock_redis_lease *lease, plock_want *want) {
+static bool rests_in_vain(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
     if (!since) answered(lease);
     else if (!lease->unanswered_since || plock__waiter_known(lease->waiter)) lease->unanswered_since = since;
-    return waits_in_vain(lease, want);
+    return waits_in_vain(lease, interest);
 }
 
-static plock_status rest(plock_redis_lease *lease, plock_want *want) {
+static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
     plock_grant grant;
     plock_error error;
-    plock_status status = plock__waiter_look(lease->waiter, &grant, want, &error);
+    plock_status status = plock__waiter_look(lease->waiter, &grant, interest, &error);
     if (status == PLOCK_AGAIN) {
-        want->deadline = lease->patience_ends;
-        if (rests_in_vain(lease, want)) return failed(lease, fall_silent(lease));
+        interest->deadline = lease->patience_ends;
+        if (rests_in_vain(lease, interest)) return failed(lease, fall_silent(lease));
         lease->waits = plock_now() < lease->patience_ends;
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }
@@ -318,17 +318,17 @@ static plock_status rest(plock_redis_lease *lease, plock_want *want) {
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
-static plock_status pause_step(plock_redis_lease *lease, plock_want *want) {
+static plock_status pause_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
-    *want = (plock_want){.fd = -1, .deadline = lease->resume_at < lease->patience_ends ? lease->resume_at : lease->patience_ends};
-    lease->waits = now < want->deadline;
+    *interest = (plock_interest){.fd = -1, .deadline = lease->resume_at < lease->patience_ends ? lease->resume_at : lease->patience_ends};
+    lease->waits = now < interest->deadline;
     if (lease->waits) return PLOCK_AGAIN;
     if (now >= lease->patience_ends) return out_of_patience(lease);
     lease->phase = TO_TRY;
     return PLOCK_AGAIN;
 }
 
-plock_status plock__acquire_step(plock_redis_lease *lease, plock_want *want) {
+plock_status plock__acquire_step(plock_redis_lease *lease, plock_interest *interest) {
     plock_status status;
     lease->waits = false;
     do {
@@ -337,10 +337,10 @@ plock_status plock__acquire_step(plock_redis_lease *lease, plock_want *want) {
             status = attempt(lease, plock_now());
             if (status != PLOCK_AGAIN) return plock__lease_finish(lease, status);
             break;
-        case ASKING: status = listen_for_answer(lease, want); break;
-        case RESTING: status = rest(lease, want); break;
-        case PARTING: status = part_step(lease, want); break;
-        default: status = pause_step(lease, want); break;
+        case ASKING: status = listen_for_answer(lease, interest); break;
+        case RESTING: status = rest(lease, interest); break;
+        case PARTING: status = part_step(lease, interest); break;
+        default: status = pause_step(lease, interest); break;
         }
     } while (status == PLOCK_AGAIN && !lease->waits);
     return status;

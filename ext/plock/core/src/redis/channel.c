@@ -79,10 +79,10 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
 
 /* What is not for us is passed over: anybody may publish. */
 static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
-                         plock_message *message, plock_want *want, plock_error *error) {
+                         plock_message *message, plock_interest *interest, plock_error *error) {
     for (;;) {
         const plock_value *pushed;
-        const plock_status status = plock__connection_hear(channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, want, error);
+        const plock_status status = plock__connection_hear(channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, interest, error);
         if (status) return status;
         if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
@@ -98,17 +98,17 @@ static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
 
 /* --- steps --- */
 
-plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_want *want,
+plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_interest *interest,
                                  plock_error *error) {
     plock_status status = PLOCK_OK;
     if (channel->state == PLOCK__CHANNEL_CLOSED) status = begin(channel, store, error);
     if (!status && channel->state == PLOCK__CHANNEL_CONNECTING) {
-        status = plock__connection_open(channel->connection, channel->deadline, want, error);
+        status = plock__connection_open(channel->connection, channel->deadline, interest, error);
         if (!status) status = subscribe(channel, store, error);
     }
-    if (!status) status = hear(channel, store, reads, message, want, error);
+    if (!status) status = hear(channel, store, reads, message, interest, error);
     if (status == PLOCK_AGAIN && channel->state != PLOCK__CHANNEL_OPEN) {
-        if (want->deadline > channel->deadline) want->deadline = channel->deadline;
+        if (interest->deadline > channel->deadline) interest->deadline = channel->deadline;
         if (plock_now() >= channel->deadline) status = plock__fail_plainly(error, PLOCK_SILENT);
     }
     if (status && status != PLOCK_AGAIN) plock__channel_close(channel, store);

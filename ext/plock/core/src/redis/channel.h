@@ -23,8 +23,8 @@ typedef struct plock_message {
 PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
 
 /* Connects and subscribes where it is closed. PLOCK_OK: *message is one, or has kind 0 when the subscription has just been confirmed; call
- * again at once, without `reads`: so a message costs one read. PLOCK_AGAIN with want. Else the failure: it is closed. */
-PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_want *want,
+ * again at once, without `reads`: so a message costs one read. PLOCK_AGAIN with interest. Else the failure: it is closed. */
+PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_interest *interest,
                                                 plock_error *error);
 
 void plock__channel_close(plock_channel *channel, plock_store *store);

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/pause.h"
 #include "base/process.h"
-#include "redis/exchange.h"
+#include "redis/call.h"
 #include "runtime/worker.h"
 
 enum {
@@ -22,7 +22,7 @@ struct plock_collector {
     unsigned generation;
     bool ended;       /* it is not among the store's any more */
     plock_debt *debt; /* the one in hand */
-    plock_exchange exchange;
+    plock_call call;
 };
 
 static plock_debts *indebted; /* of this process that have collectors */
@@ -121,18 +121,18 @@ static void begin(plock_collector *collector, plock_ns now) {
     const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
     const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
     const plock_request request = collector->debt->request(collector->debt, now);
-    plock__exchange_begin(&collector->exchange, collector->store, &request, all < end ? all : end);
+    plock__call_begin(&collector->call, collector->store, &request, all < end ? all : end);
 }
 
 /* Takes the next debt in hand. False: there is none, and the collector has ended, or it pauses.
  * One is enough to try the server again, so of several that are to pause the others end. */
-static bool take_next(plock_collector *collector, plock_want *want) {
+static bool take_next(plock_collector *collector, plock_interest *interest) {
     plock_debts *debts = &collector->store->debts;
     const plock_ns now = plock_now();
     plock__enter();
     const bool pauses = now < debts->resume_at;
     collector->debt = pauses ? NULL : take_first(debts);
-    *want = (plock_want){.fd = -1, .deadline = debts->resume_at};
+    *interest = (plock_interest){.fd = -1, .deadline = debts->resume_at};
     const bool ends = !collector->debt && (!debts->first || debts->collecting > 1);
     if (ends) unlink_collector(debts, collector);
     plock__leave();
@@ -150,7 +150,7 @@ static void conclude(plock_collector *collector, plock_status status) {
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
     /* The server had closed an idle connection, which is no failure. The pool trusts no other
      * idle one after that. */
-    const bool closed = status == PLOCK_DISCONNECTED && collector->exchange.reused;
+    const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept = (unfinished && now < debt->until) ||
                       (!done && passes && (closed || now < debt->until));
@@ -173,20 +173,20 @@ static void conclude(plock_collector *collector, plock_status status) {
     if (joined) start_collector(collector->store);
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock_collector *collector = (plock_collector *)(void *)job;
     for (;;) {
-        const bool has_one = collector->debt || take_next(collector, want);
+        const bool has_one = collector->debt || take_next(collector, interest);
         if (!has_one) return collector->ended ? PLOCK_OK : PLOCK_AGAIN;
         const plock_value *answer;
         plock_error error = {.status = PLOCK_OK};
-        plock_status status = plock__exchange_step(&collector->exchange, &answer, want, &error);
+        plock_status status = plock__call_step(&collector->call, &answer, interest, &error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        if (!status) status = plock__read_done(collector->exchange.request.script, answer, &error);
+        if (!status) status = plock__read_done(collector->call.request.script, answer, &error);
         const bool answered =
             status == PLOCK_OK || status == PLOCK_NOT_OWNER || status == PLOCK_AGAIN;
-        if (answered) plock__exchange_finish(&collector->exchange);
-        else plock__exchange_cancel(&collector->exchange, NULL);
+        if (answered) plock__call_finish(&collector->call);
+        else plock__call_cancel(&collector->call, NULL);
         conclude(collector, status);
     }
 }
@@ -197,7 +197,7 @@ static void destroy(plock_job *job) {
     plock_store *store = collector->store;
     plock_debts *debts = &store->debts;
     const bool own = collector->generation == plock__generation();
-    plock__exchange_cancel(&collector->exchange, NULL);
+    plock__call_cancel(&collector->call, NULL);
     plock__enter();
     if (own && !collector->ended) unlink_collector(debts, collector);
     plock_debt *left = own && !debts->collectors ? take_all(debts) : NULL;
@@ -249,7 +249,7 @@ void plock__debts_hurry(void) {
         debts->failures = 0;
         debts->resume_at = 0;
         for (plock_collector *one = debts->collectors; one; one = one->next)
-            plock__worker_prod(&one->job);
+            plock__worker_schedule(&one->job);
     }
     plock__leave();
 }

@@ -18,8 +18,8 @@ struct plock_group {
     size_t free_ones;
     bool reconnected;       /* a connection found closed has been replaced, once */
     plock_ns ttl, deadline; /* of an acquire */
-    plock_exchange exchange;
-    plock_errand errand;    /* a release's */
+    plock_call call;
+    plock_retry retry;    /* a release's */
     plock_error error;
 
     plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
@@ -75,7 +75,7 @@ static size_t list_all(plock_group *group) {
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
     const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, texts);
-    plock__exchange_cancel(&group->exchange, &undo);
+    plock__call_cancel(&group->call, &undo);
     for (size_t i = 0; i < group->count; i++) {
         plock_redis_lease *lease = group->leases[i];
         if (doubt) (void)plock__lease_release_in_background(lease, false);
@@ -88,10 +88,10 @@ static void end_all(plock_group *group, plock_status status) {
         if (group->leases[i]->doing == ACQUIRING) (void)plock__lease_finish(group->leases[i], status);
 }
 
-plock_status plock_group_acquire(plock_group *group, const plock_patience *patience) {
+plock_status plock_group_acquire(plock_group *group, const plock_acquire_options *patience) {
     if (group->doing || patience->wait < 0) return PLOCK_MISUSE;
     const plock_ns longest = group->store->config->attempt_timeout, attempt = plock__lease_attempt(group->store, patience);
-    plock_patience once = *patience;
+    plock_acquire_options once = *patience;
     once.wait = 0;
     for (size_t i = 0; i < group->count; i++) {
         const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(&group->leases[i]->base, &once);
@@ -115,7 +115,7 @@ static plock_status attempt(plock_group *group) {
         return status;
     }
     const plock_request request = plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
-    plock__exchange_begin(&group->exchange, group->store, &request, group->deadline);
+    plock__call_begin(&group->call, group->store, &request, group->deadline);
     return PLOCK_OK;
 }
 
@@ -125,10 +125,10 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
     if (answer->type != PLOCK__ARRAY || answer->length != group->count) return plock__not_our_answer(&group->error);
     for (size_t i = 0; i < group->count; i++) {
         const plock_value *fence = plock__element(answer, i, PLOCK__STRING);
-        grants[i] = (plock_grant){.asked_at = group->exchange.left_at, .next_in = PLOCK_NEVER};
+        grants[i] = (plock_grant){.asked_at = group->call.left_at, .next_in = PLOCK_NEVER};
         if (!fence || !plock__read_number(fence, &grants[i].fence)) return plock__not_our_answer(&group->error);
     }
-    plock__exchange_finish(&group->exchange);
+    plock__call_finish(&group->call);
     for (size_t i = 0; i < group->count; i++) {
         const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
         if (!status) continue;
@@ -144,21 +144,21 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
 
 static plock_status refused(plock_group *group, const plock_value *answer) {
     group->free_ones = (size_t)answer->integer;
-    plock__exchange_finish(&group->exchange);
+    plock__call_finish(&group->call);
     give_back(group, false);
     group->leases[group->free_ones]->base.contended = true;
     return plock__fail_plainly(&group->error, PLOCK_REFUSED);
 }
 
-static plock_status acquire_step(plock_group *group, plock_want *want) {
+static plock_status acquire_step(plock_group *group, plock_interest *interest) {
     for (;;) {
-        plock_status status = group->exchange.state == PLOCK__EXCHANGE_NONE ? attempt(group) : PLOCK_OK;
+        plock_status status = group->call.state == PLOCK__CALL_NONE ? attempt(group) : PLOCK_OK;
         const plock_value *answer;
-        if (!status) status = plock__exchange_step(&group->exchange, &answer, want, &group->error);
+        if (!status) status = plock__call_step(&group->call, &answer, interest, &group->error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        bool left = plock__exchange_left(&group->exchange);
+        bool left = plock__call_left(&group->call);
         if (!status && answer->type == PLOCK__INTEGER && answer->integer == PLOCK__ASK_AGAIN) {
-            plock__exchange_finish(&group->exchange);
+            plock__call_finish(&group->call);
             if (plock_now() < group->deadline) continue;
             give_back(group, false);
             status = plock__fail_plainly(&group->error, PLOCK_REFUSED);
@@ -171,14 +171,14 @@ static plock_status acquire_step(plock_group *group, plock_want *want) {
             return finish(group, status);
         }
         if (!status && (status = granted(group, answer)) == PLOCK_OK) return finish(group, PLOCK_OK);
-        const bool again = status == PLOCK_DISCONNECTED && group->exchange.reused && !group->reconnected;
+        const bool again = status == PLOCK_DISCONNECTED && group->call.reused && !group->reconnected;
         give_back(group, left && plock_status_leaves_doubt(status));
         if (!again || plock_now() >= group->deadline) {
             end_all(group, status);
             return finish(group, status);
         }
         group->reconnected = true; /* the server closed an idle connection: that is nobody's failure */
-        group->exchange.state = PLOCK__EXCHANGE_NONE;
+        group->call.state = PLOCK__CALL_NONE;
     }
 }
 
@@ -193,7 +193,7 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED) return plock__not_our_answer(error);
         /* A release that was answered to nobody is why it is not ours any more; so is one that was answered in an earlier part. */
-        *released = *released || done->integer > 0 || group->errand.doubt;
+        *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
     return unfinished ? PLOCK_AGAIN : PLOCK_OK;
@@ -226,22 +226,22 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     group->release_by = plock_after(plock_now(), group->store->config->release_timeout);
     group->generation = plock__generation();
     const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
-    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
-    plock__errand_heed(&group->errand, read_released, NULL, NULL, group);
+    plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
+    plock__retry_heed(&group->retry, read_released, NULL, NULL, group);
     return PLOCK_OK;
 }
 
 static void release_single(plock_group *group) {
     const plock_request request = plock__release_request(group->subjects[group->at], 0, group->keep);
-    plock__errand_begin(&group->errand, group->store, &request, group->release_by, true);
+    plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
 }
 
 /* PLOCK_AGAIN, or the end. */
-static plock_status release_apart(plock_group *group, plock_want *want) {
+static plock_status release_apart(plock_group *group, plock_interest *interest) {
     for (;;) {
-        const plock_status status = plock__errand_step(&group->errand, want, &group->error);
+        const plock_status status = plock__retry_step(&group->retry, interest, &group->error);
         if (status && status != PLOCK_NOT_OWNER) return status;
-        group->released[group->places[group->at]] = status == PLOCK_OK || group->errand.doubt;
+        group->released[group->places[group->at]] = status == PLOCK_OK || group->retry.doubt;
         if (++group->at == group->releasing) return PLOCK_OK;
         release_single(group);
     }
@@ -273,13 +273,13 @@ static plock_status failed_to_release(plock_group *group, plock_status status) {
     return PLOCK_OK;
 }
 
-static plock_status release_step(plock_group *group, plock_want *want) {
+static plock_status release_step(plock_group *group, plock_interest *interest) {
     plock_status status = PLOCK_CROSSSLOT;
-    if (!group->apart) status = plock__errand_step(&group->errand, want, &group->error);
+    if (!group->apart) status = plock__retry_step(&group->retry, interest, &group->error);
     if (status == PLOCK_CROSSSLOT) {
         if (!group->apart) release_single(group);
         group->apart = true;
-        status = release_apart(group, want);
+        status = release_apart(group, interest);
     }
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     return finish(group, status ? failed_to_release(group, status) : PLOCK_OK);
@@ -290,11 +290,11 @@ static plock_status release_step(plock_group *group, plock_want *want) {
 static void give_up(plock_group *group) {
     const bool own = group->generation == plock__generation();
     if (group->doing == ALL_ACQUIRING) {
-        give_back(group, own && group->exchange.state == PLOCK__LISTENING);
+        give_back(group, own && group->call.state == PLOCK__LISTENING);
         end_all(group, PLOCK_OK);
     }
     if (group->doing == ALL_RELEASING) {
-        plock__errand_cancel(&group->errand);
+        plock__retry_cancel(&group->retry);
         if (own) (void)go_on_in_background(group, false);
     }
     group->doing = NO_OPERATION;
@@ -315,32 +315,32 @@ void plock_group_free(plock_group *group) {
     plock__end_step();
 }
 
-static plock_status step(plock_group *group, plock_want *want) {
+static plock_status step(plock_group *group, plock_interest *interest) {
     if (!group->doing) return PLOCK_MISUSE;
     if (group->generation != plock__generation()) { /* the parent of this process began it */
         give_up(group);
         return plock__fail_plainly(&group->error, PLOCK_FORKED);
     }
-    return group->doing == ALL_ACQUIRING ? acquire_step(group, want) : release_step(group, want);
+    return group->doing == ALL_ACQUIRING ? acquire_step(group, interest) : release_step(group, interest);
 }
 
-plock_status plock_group_step(plock_group *group, plock_want *want) {
+plock_status plock_group_step(plock_group *group, plock_interest *interest) {
     plock__begin_step();
-    const plock_status status = step(group, want);
+    const plock_status status = step(group, interest);
     plock__end_step();
     return status;
 }
 
 void plock_group_hurry(plock_group *group, plock_ns deadline) {
     if (deadline < group->deadline) group->deadline = deadline;
-    if (deadline < group->exchange.deadline) group->exchange.deadline = deadline;
-    if (deadline < group->errand.deadline) group->hurried = true;
+    if (deadline < group->call.deadline) group->call.deadline = deadline;
+    if (deadline < group->retry.deadline) group->hurried = true;
     if (deadline < group->release_by) group->release_by = deadline;
-    plock__errand_hurry(&group->errand, deadline);
+    plock__retry_hurry(&group->retry, deadline);
 }
 
-static plock_status step_any(void *group, plock_want *want) {
-    return plock_group_step(group, want);
+static plock_status step_any(void *group, plock_interest *interest) {
+    return plock_group_step(group, interest);
 }
 
 static void cancel_any(void *group) {

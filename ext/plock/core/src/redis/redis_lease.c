@@ -1,9 +1,9 @@
 #include "redis/redis_lease.h"
 
+#include "base/expiry.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "base/term.h"
 #include "runtime/notice.h"
 
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now) {
     lease->base.ttl = lease->new_ttl;
-    lease->valid_until = plock__reliable(asked_at, lease->base.ttl);
+    lease->valid_until = plock__expiry(asked_at, lease->base.ttl);
     lease->gone_by = now + lease->base.ttl;
 }
 
@@ -94,7 +94,7 @@ static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
 static void begin_release(plock_redis_lease *lease, plock_ns now) {
     const plock_request request = release_request(lease, now);
     begin(lease, RELEASING);
-    plock__errand_begin(&lease->errand, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
+    plock__retry_begin(&lease->retry, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
 }
 
 /* --- a release in the background --- */
@@ -122,7 +122,7 @@ static plock_ns time_to_release(const plock_redis_lease *lease) {
 }
 
 static void hand_over(plock_redis_lease *lease) {
-    plock__errand_cancel(&lease->errand);
+    plock__retry_cancel(&lease->retry);
     lease->debt.request = owed_request;
     lease->debt.settle = settle;
     lease->debt.until = plock_after(plock_now(), time_to_release(lease));
@@ -166,8 +166,8 @@ static bool undo_adoption(void *adopting, plock_request *undo) {
 }
 
 static void give_up_adopting(plock_redis_lease *lease) {
-    const bool doubt = plock__errand_in_doubt(&lease->errand);
-    plock__errand_cancel(&lease->errand);
+    const bool doubt = plock__retry_in_doubt(&lease->retry);
+    plock__retry_cancel(&lease->retry);
     if (doubt) give_adopted_back(lease);
 }
 
@@ -186,7 +186,7 @@ static bool undo_extension(void *extending, plock_request *undo) {
 /* From now on it may be shorter, answered or not. */
 static void shorten(void *extending, plock_ns at) {
     plock_redis_lease *lease = extending;
-    const plock_ns until = plock__reliable(at, lease->new_ttl);
+    const plock_ns until = plock__expiry(at, lease->new_ttl);
     if (lease->valid_until > until) lease->valid_until = until;
     if (lease->watch) plock__watch_pause(lease->watch, until);
 }
@@ -204,9 +204,9 @@ static void give_up(plock_redis_lease *lease) {
     const bool earlier = lease->subject.owner.brought && lease->doubt;
     if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && (left || earlier), false);
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
-    if (lease->doing == EXTENDING) doubt_extension(lease, plock__errand_in_doubt(&lease->errand));
+    if (lease->doing == EXTENDING) doubt_extension(lease, plock__retry_in_doubt(&lease->retry));
     if (!lease->base.held) plock__lease_drop_watch(lease); /* of what is not to be had */
-    plock__errand_cancel(&lease->errand);
+    plock__retry_cancel(&lease->retry);
     lease->doing = NOTHING;
 }
 
@@ -223,18 +223,18 @@ static void free_lease(plock_lease *base) {
     if (owes && lease->base.generation == plock__generation()) {
         hand_over(lease);
     } else {
-        plock__errand_cancel(&lease->errand);
+        plock__retry_cancel(&lease->retry);
         destroy(lease);
     }
 }
 
 /* --- the other operations --- */
 
-static plock_status release_step(plock_redis_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
+static plock_status release_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     /* A release that was answered to nobody is why it is not ours any more. */
-    const bool unheard = status == PLOCK_NOT_OWNER && lease->errand.doubt;
+    const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
     /* The server has not failed if the pool was too small: then the program hears only of a failure in the background. */
     const bool hides = status == PLOCK_SATURATED;
@@ -257,50 +257,50 @@ static plock_status finish_of_held(plock_redis_lease *lease, plock_status status
 }
 
 /* A renewal shortens nothing, so that one carried out later would leave the key for longer than was asked for last. */
-static bool yields_to_renewal(plock_redis_lease *lease, plock_want *want) {
+static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const bool yields = now < lease->yields_until && lease->watch && plock__watch_renews_beyond(lease->watch, lease->new_ttl);
     if (!yields) lease->yields_until = 0;
-    *want = (plock_want){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return yields;
 }
 
-static plock_status extend_step(plock_redis_lease *lease, plock_want *want) {
-    if (yields_to_renewal(lease, want)) return PLOCK_AGAIN;
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
+static plock_status extend_step(plock_redis_lease *lease, plock_interest *interest) {
+    if (yields_to_renewal(lease, interest)) return PLOCK_AGAIN;
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) {
-        doubt_extension(lease, lease->errand.doubt);
+        doubt_extension(lease, lease->retry.doubt);
     } else {
-        plock__lease_date(lease, lease->errand.exchange.left_at, plock_now());
+        plock__lease_date(lease, lease->retry.call.left_at, plock_now());
         if (lease->watch) plock__watch_resume(lease->watch, lease->base.ttl, lease->valid_until);
     }
     return finish_of_held(lease, status);
 }
 
-static plock_status downgrade_step(plock_redis_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
+static plock_status downgrade_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) *lease->subject.share = 'r';
     return finish_of_held(lease, status);
 }
 
-static plock_status adopt_step(plock_redis_lease *lease, plock_want *want) {
-    const plock_status status = plock__errand_step(&lease->errand, want, &lease->base.error);
+static plock_status adopt_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) {
         plock__lease_drop_watch(lease);
-        if (status != PLOCK_NOT_OWNER && lease->errand.doubt) give_adopted_back(lease);
+        if (status != PLOCK_NOT_OWNER && lease->retry.doubt) give_adopted_back(lease);
         return plock__lease_finish(lease, status);
     }
     lease->base.held = true;
-    lease->base.acquired_at = lease->errand.exchange.left_at;
+    lease->base.acquired_at = lease->retry.call.left_at;
     plock__lease_date(lease, lease->base.acquired_at, plock_now());
     plock__lease_start_watch(lease);
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-static plock_status step(plock_lease *base, plock_want *want) {
+static plock_status step(plock_lease *base, plock_interest *interest) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
     if (lease->base.generation != plock__generation()) { /* the parent of this process began it */
@@ -308,23 +308,23 @@ static plock_status step(plock_lease *base, plock_want *want) {
         return plock__fail_plainly(&lease->base.error, PLOCK_FORKED);
     }
     switch (lease->doing) {
-    case ACQUIRING: return plock__acquire_step(lease, want);
-    case RELEASING: return release_step(lease, want);
-    case ADOPTING: return adopt_step(lease, want);
-    case DOWNGRADING: return downgrade_step(lease, want);
+    case ACQUIRING: return plock__acquire_step(lease, interest);
+    case RELEASING: return release_step(lease, interest);
+    case ADOPTING: return adopt_step(lease, interest);
+    case DOWNGRADING: return downgrade_step(lease, interest);
     case LEAVING: return plock__lease_finish(lease, PLOCK_OK);
-    default: return extend_step(lease, want);
+    default: return extend_step(lease, interest);
     }
 }
 
 /* --- beginning --- */
 
-static bool reasonable(const plock_patience *patience, bool brought) {
+static bool reasonable(const plock_acquire_options *patience, bool brought) {
     return plock__is_ttl(patience->ttl) && patience->wait >= 0 && patience->asking >= 0 && patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
            patience->max_hold >= 0 && (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) && !(brought && patience->wait);
 }
 
-static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, const plock_patience *patience) {
+static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, const plock_acquire_options *patience) {
     begin(lease, doing);
     if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL; /* they are of the parent's threads */
     lease->base.generation = plock__generation();
@@ -338,14 +338,14 @@ static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, 
     plock__lease_drop_watch(lease);
 }
 
-plock_ns plock__lease_attempt(const plock_store *store, const plock_patience *patience) {
+plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience) {
     static const plock_ns LEAST = 20 * PLOCK_MILLISECOND; /* a server that is well answers by then */
     const plock_ns whole = store->config->attempt_timeout, least = whole < LEAST ? whole : LEAST;
     const plock_ns left = patience->asking < whole - least ? whole - patience->asking : least;
     return patience->wait > left ? patience->wait : left;
 }
 
-plock_status plock_lease_acquire(plock_lease *base, const plock_patience *patience) {
+plock_status plock_lease_acquire(plock_lease *base, const plock_acquire_options *patience) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (lease->doing || lease->base.held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
@@ -415,7 +415,7 @@ plock_status plock_lease_share(plock_lease *base, const char *share) {
 }
 
 static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
-    plock__errand_begin(&lease->errand, lease->store, request, plock_after(now, lease->store->config->command_timeout), false);
+    plock__retry_begin(&lease->retry, lease->store, request, plock_after(now, lease->store->config->command_timeout), false);
 }
 
 static plock_status extend(plock_lease *base, plock_ns ttl) {
@@ -429,7 +429,7 @@ static plock_status extend(plock_lease *base, plock_ns ttl) {
     lease->yields_until = plock_after(now, lease->store->config->command_timeout / 2);
     const plock_request request = plock__extend_request(&lease->subject, ttl);
     begin_asking(lease, &request, now);
-    plock__errand_heed(&lease->errand, NULL, undo_extension, shorten, lease);
+    plock__retry_heed(&lease->retry, NULL, undo_extension, shorten, lease);
     return PLOCK_OK;
 }
 
@@ -446,7 +446,7 @@ static plock_status keep_left(plock_redis_lease *lease, const char *value, size_
     return PLOCK_OK;
 }
 
-plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_patience *patience) {
+plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_acquire_options *patience) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (lease->doing || lease->base.held || !reasonable(patience, false)) return PLOCK_MISUSE;
     plock_status status = keep_left(lease, left, length);
@@ -461,7 +461,7 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
     if (status) return plock__lease_finish(lease, status);
     const plock_request request = plock__adopt_request(&lease->subject, lease->left, lease->new_ttl);
     begin_asking(lease, &request, plock_now());
-    plock__errand_heed(&lease->errand, read_adopted, undo_adoption, NULL, lease);
+    plock__retry_heed(&lease->retry, read_adopted, undo_adoption, NULL, lease);
     return PLOCK_OK;
 }
 
@@ -490,8 +490,8 @@ static void hurry(plock_lease *base, plock_ns deadline) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (deadline < lease->deadline) lease->deadline = deadline;
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
-    if (deadline < lease->exchange.deadline) lease->exchange.deadline = deadline;
-    plock__errand_hurry(&lease->errand, deadline);
+    if (deadline < lease->call.deadline) lease->call.deadline = deadline;
+    plock__retry_hurry(&lease->retry, deadline);
 }
 
 static void let_go(plock_lease *base, plock_ns keep) {

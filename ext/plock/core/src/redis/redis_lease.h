@@ -27,7 +27,7 @@ struct plock_redis_lease {
     enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING, DOWNGRADING, LEAVING } doing;
     plock_ns new_ttl;
     plock_ns yields_until; /* an extension lets a renewal that is under way go ahead, but not for longer */
-    plock_errand errand; /* a release's, an extension's, an adoption's */
+    plock_retry retry; /* a release's, an extension's, an adoption's */
     plock_text left;     /* the value of whose lease is adopted */
     char *left_copy;
 
@@ -36,7 +36,7 @@ struct plock_redis_lease {
     bool waits;                      /* the step has come to where it has to */
     plock_waiter *waiter;            /* our place in line; NULL: none */
     int64_t ticket;                  /* the place in the queue that an earlier attempt had */
-    plock_exchange exchange;
+    plock_call call;
     _Atomic uint64_t *looking;       /* where it says that this key has been asked for; NULL: it does not */
     bool reconnected;                /* a connection found closed has been replaced, once */
     bool doubt;                      /* an earlier request of a brought owner may have been carried out, and its reply was lost */
@@ -81,7 +81,7 @@ bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
 
 /* How long it may be asked for: as long as there is patience, and one attempt at least. */
-plock_ns plock__lease_attempt(const plock_store *store, const plock_patience *patience);
+plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience);
 
 PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_redis_lease *lease);
 void plock__lease_start_watch(plock_redis_lease *lease);
@@ -89,7 +89,7 @@ void plock__lease_drop_watch(plock_redis_lease *lease);
 
 /* --- acquire.c --- */
 
-PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_want *want);
+PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_interest *interest);
 
 /* A new attempt: with another owner, and a watch where one is wanted. */
 PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);

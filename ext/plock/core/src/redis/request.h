@@ -4,7 +4,7 @@
 
 #include "net/reply.h"
 #include "plock/group.h"
-#include "plock/inquiry.h"
+#include "plock/query.h"
 #include "redis/script.h"
 #include "redis/subject.h"
 

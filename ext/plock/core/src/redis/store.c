@@ -4,12 +4,12 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "plock/process.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 #include "runtime/worker.h"
 
 static void start(void) {
     plock__on_fork(plock__pools_in_child);
-    plock__on_fork(plock__keepers_in_child);
+    plock__on_fork(plock__coordinators_in_child);
     plock__on_fork(plock__debts_in_child);
 }
 
@@ -46,7 +46,7 @@ void plock_store_disconnect(plock_store *store) {
     plock__begin_step();
     plock__pool_close(&store->pool);
     plock__enter();
-    plock__keeper_review(store);
+    plock__coordinator_review(store);
     plock__leave();
     plock__end_step();
 }
@@ -85,7 +85,7 @@ plock_store *plock__store_retain(plock_store *store) {
 void plock__store_release(plock_store *store) {
     plock__enter();
     const bool last = --store->references == 0;
-    if (store->references == 1) plock__keeper_review(store);
+    if (store->references == 1) plock__coordinator_review(store);
     plock__leave();
     if (!last) return;
     plock__pool_clear(&store->pool);

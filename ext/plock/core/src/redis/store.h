@@ -1,4 +1,4 @@
-/* What plock_store holds; used by the exchange. */
+/* What plock_store holds; used by the call. */
 #ifndef PLOCK__STORE_H
 #define PLOCK__STORE_H
 
@@ -8,7 +8,7 @@
 #include "plock/store.h"
 #include "redis/debt.h"
 
-typedef struct plock_keeper plock_keeper;
+typedef struct plock_coordinator plock_coordinator;
 
 enum { PLOCK__LOOKING_SLOTS = 256 };
 
@@ -19,7 +19,7 @@ struct plock_store {
     plock_pool pool;
     plock_debts debts; /* under the lock */
     struct ssl_ctx_st *tls; /* made at the first connection */
-    _Atomic(plock_keeper *) keeper; /* while anybody waits; changed under the lock */
+    _Atomic(plock_coordinator *) coordinator; /* while anybody waits; changed under the lock */
     _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS]; /* keys that somebody of this process has just asked for, by their hash; 0: none */
     _Atomic plock_ns older_seen_at; /* when a lock was last seen to be held by a process that does not notify; 0: never */
     _Atomic plock_ns reached_at; /* when the server was last known to answer; 0: never yet */

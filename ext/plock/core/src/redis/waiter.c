@@ -1,10 +1,10 @@
 #include "redis/waiter.h"
 
+#include "base/expiry.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "base/term.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 #include "redis/watch.h"
 
 #include <stddef.h>
@@ -16,7 +16,7 @@ static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 static const plock_error ENDED = {.status = PLOCK_DISCONNECTED, .message = "waiting for locks has been ended"};
 
-static plock_status step(plock_job *job, plock_want *want);
+static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 
 static plock_waiter *new_waiter(plock_store *store, size_t key_length) {
@@ -35,8 +35,8 @@ static void release(plock_waiter *waiter) {
     const bool last = --waiter->references == 0;
     plock__leave();
     if (!last) return;
-    plock_waker_give(waiter->bell);
-    plock__exchange_cancel(&waiter->exchange, NULL);
+    plock_waker_give(waiter->waker);
+    plock__call_cancel(&waiter->call, NULL);
     plock__owner_clear(&waiter->subject.owner);
     if (waiter->watch) plock__watch_release(waiter->watch);
     plock__store_release(waiter->store);
@@ -50,21 +50,21 @@ static bool inherited(const plock_waiter *waiter) {
 }
 
 /* The line, if it is empty now: to be freed. */
-static plock_line *leave_line(plock_waiter *waiter) {
-    plock_line *line = waiter->line;
-    if (!line) return NULL;
-    plock_keeper *keeper = plock__keeper_of(waiter->store);
-    plock__line_remove(waiter);
-    if (!line->first) {
-        plock_line **link = &keeper->lines;
-        while (*link != line) link = &(*link)->next;
-        *link = line->next;
-        if (!keeper->lines && plock__pool_closed(&waiter->store->pool)) plock__keeper_prod(keeper);
-        return line;
+static plock_wait_queue *leave_queue(plock_waiter *waiter) {
+    plock_wait_queue *queue = waiter->queue;
+    if (!queue) return NULL;
+    plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    plock__wait_queue_remove(waiter);
+    if (!queue->first) {
+        plock_wait_queue **link = &coordinator->queues;
+        while (*link != queue) link = &(*link)->next;
+        *link = queue->next;
+        if (!coordinator->queues && plock__pool_closed(&waiter->store->pool)) plock__coordinator_schedule(coordinator);
+        return queue;
     }
-    if (line->look_at == PLOCK_NEVER) { /* it may have been he who was to look */
-        line->look_at = plock_now();
-        plock__keeper_tell(keeper, line->look_at);
+    if (queue->look_at == PLOCK_NEVER) { /* it may have been he who was to look */
+        queue->look_at = plock_now();
+        plock__coordinator_tell(coordinator, queue->look_at);
     }
     return NULL;
 }
@@ -75,22 +75,22 @@ static bool is_shared(const plock_waiter *waiter) {
 
 /* Where several hold a lock, what one of its waiters was told does not become untrue by what another is. Nor does an answer to another
  * one put off when the first in line makes sure of his place. */
-static void schedule(plock_line *line, const plock_waiter *waiter, const plock_place *place) {
-    const plock_ns before = line->looks ? PLOCK_NEVER : line->look_at; /* those who do not queue yet look often */
-    plock__line_schedule(line, place, plock_now());
-    if ((is_shared(waiter) || waiter != line->first) && before < line->look_at) line->look_at = before;
+static void schedule(plock_wait_queue *queue, const plock_waiter *waiter, const plock_place *place) {
+    const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at; /* those who do not queue yet look often */
+    plock__wait_queue_schedule(queue, place, plock_now());
+    if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at) queue->look_at = before;
 }
 
 /* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. But where he found it, and
  * nobody had called him, the queue may have been lost with the lock: then the next one looks at once. */
-static plock_line *served(plock_waiter *waiter, const plock_grant *grant) {
+static plock_wait_queue *served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {.free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
-    if (waiter->line) {
-        if (!is_shared(waiter)) waiter->line->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
-        schedule(waiter->line, waiter, &place);
-        if (!waiter->called) waiter->line->look_at = PLOCK_NEVER;
+    if (waiter->queue) {
+        if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
+        schedule(waiter->queue, waiter, &place);
+        if (!waiter->called) waiter->queue->look_at = PLOCK_NEVER;
     }
-    return leave_line(waiter);
+    return leave_queue(waiter);
 }
 
 static void refused(plock_waiter *waiter, const plock_place *place) {
@@ -101,14 +101,14 @@ static void refused(plock_waiter *waiter, const plock_place *place) {
     waiter->called = waiter->woken;
     waiter->unanswered_since = 0;
     if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, plock_now());
-    if (!waiter->line) return;
-    schedule(waiter->line, waiter, place);
-    plock_keeper *keeper = plock__keeper_of(waiter->store);
+    if (!waiter->queue) return;
+    schedule(waiter->queue, waiter, place);
+    plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
     if (was_lost) {
-        plock__line_shake(waiter->line, waiter);
-        plock__keeper_prod(keeper);
+        plock__wait_queue_shake(waiter->queue, waiter);
+        plock__coordinator_schedule(coordinator);
     }
-    plock__keeper_tell(keeper, waiter->line->look_at);
+    plock__coordinator_tell(coordinator, waiter->queue->look_at);
 }
 
 /* He asks again. With the lock held. */
@@ -124,69 +124,69 @@ static bool owes(const plock_waiter *waiter) {
 
 /* --- his own thread --- */
 
-static plock_status make(plock_waiter **out, plock_line **line, plock_store *store, const plock_wish *wish, plock_error *error) {
-    plock_waiter *waiter = *out = new_waiter(store, wish->subject->key.length);
-    *line = plock__line_new(wish->subject->key);
-    plock_status status = waiter && *line ? PLOCK_OK : PLOCK_NO_MEMORY;
-    if (!status) status = plock__subject_copy(&waiter->subject, waiter->names, wish->subject);
+static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_store *store, const plock_wait_request *wait_request, plock_error *error) {
+    plock_waiter *waiter = *out = new_waiter(store, wait_request->subject->key.length);
+    *queue = plock__wait_queue_new(wait_request->subject->key);
+    plock_status status = waiter && *queue ? PLOCK_OK : PLOCK_NO_MEMORY;
+    if (!status) status = plock__subject_copy(&waiter->subject, waiter->names, wait_request->subject);
     if (status) return plock__fail_plainly(error, status);
-    waiter->ttl = wish->ttl;
-    waiter->shares = wish->shares;
-    waiter->place.ticket = wish->ticket;
-    waiter->placed = wish->ticket != 0;
-    if (wish->watch) {
-        waiter->watch = plock__watch_retain(wish->watch);
-        waiter->renewed_for = wish->renewed_for;
+    waiter->ttl = wait_request->ttl;
+    waiter->shares = wait_request->shares;
+    waiter->place.ticket = wait_request->ticket;
+    waiter->placed = wait_request->ticket != 0;
+    if (wait_request->watch) {
+        waiter->watch = plock__watch_retain(wait_request->watch);
+        waiter->renewed_for = wait_request->renewed_for;
     }
     return PLOCK_OK;
 }
 
 /* Nobody of this process is before him, and nobody listens yet: he asks without queueing. */
-static bool asks_plainly(const plock_keeper *keeper, plock_text key) {
-    return !keeper->open && !plock__line_find(keeper->lines, key);
+static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
+    return !coordinator->open && !plock__wait_queue_find(coordinator->queues, key);
 }
 
 /* With the lock held. `spare` becomes the line where there is none yet. */
-static void get_in_line(plock_waiter *waiter, plock_line **spare, plock_keeper *keeper, const plock_wish *wish, const plock_place *place) {
-    plock_line *line = plock__line_find(keeper->lines, waiter->subject.key);
-    if (!line) {
-        line = *spare;
+static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare, plock_coordinator *coordinator, const plock_wait_request *wait_request, const plock_place *place) {
+    plock_wait_queue *queue = plock__wait_queue_find(coordinator->queues, waiter->subject.key);
+    if (!queue) {
+        queue = *spare;
         *spare = NULL;
-        line->next = keeper->lines;
-        keeper->lines = line;
+        queue->next = coordinator->queues;
+        coordinator->queues = queue;
     }
-    plock__owner_sign(&waiter->subject.owner, plock__text(keeper->channel.id, PLOCK__CHANNEL_LENGTH), wish->subject->owner.label);
-    waiter->queues = keeper->open && !wish->follows && !plock__line_unplaced(line);
+    plock__owner_sign(&waiter->subject.owner, plock__text(coordinator->channel.id, PLOCK__CHANNEL_LENGTH), wait_request->subject->owner.label);
+    waiter->queues = coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);
     waiter->due = !waiter->queues;
     waiter->state = waiter->queues ? PLOCK__ASKS : PLOCK__RESTS;
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
-    waiter->follows = !place && !wish->ticket; /* he has not asked, so whoever has was before him */
-    if (place) plock__line_schedule(line, place, plock_now());
-    plock__line_insert(line, waiter);
-    if (waiter->due) plock__keeper_prod(keeper);
+    waiter->follows = !place && !wait_request->ticket; /* he has not asked, so whoever has was before him */
+    if (place) plock__wait_queue_schedule(queue, place, plock_now());
+    plock__wait_queue_insert(queue, waiter);
+    if (waiter->due) plock__coordinator_schedule(coordinator);
 }
 
-plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const plock_wish *wish, const plock_place *place, bool *asks,
+plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const plock_wait_request *wait_request, const plock_place *place, bool *asks,
                                 plock_error *error) {
-    const bool first_look = !place && !wish->ticket && !wish->follows;
+    const bool first_look = !place && !wait_request->ticket && !wait_request->follows;
     *out = NULL;
     *asks = true;
-    if (first_look && !atomic_load(&store->keeper)) return PLOCK_OK;
+    if (first_look && !atomic_load(&store->coordinator)) return PLOCK_OK;
     plock_waiter *waiter = NULL;
-    plock_line *spare = NULL;
-    plock_keeper *keeper, *start = NULL;
-    plock_status status = make(&waiter, &spare, store, wish, error);
-    if (!status) status = plock__keeper_find(store, &keeper, &start, error);
+    plock_wait_queue *spare = NULL;
+    plock_coordinator *coordinator, *start = NULL;
+    plock_status status = make(&waiter, &spare, store, wait_request, error);
+    if (!status) status = plock__coordinator_find(store, &coordinator, &start, error);
     if (!status) {
-        if (!(first_look && asks_plainly(keeper, wish->subject->key))) {
-            get_in_line(waiter, &spare, keeper, wish, place);
+        if (!(first_look && asks_plainly(coordinator, wait_request->subject->key))) {
+            get_in_queue(waiter, &spare, coordinator, wait_request, place);
             *asks = waiter->queues;
             *out = waiter;
             waiter = NULL;
         }
         plock__leave();
     }
-    if (start) plock__keeper_start(start);
+    if (start) plock__coordinator_start(start);
     if (waiter) release(waiter);
     plock__free(spare);
     return status;
@@ -201,11 +201,11 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
     plock__enter();
     waiter->placed = true;
     refused(waiter, place);
-    const bool rests = !waiter->woken || !waiter->line;
+    const bool rests = !waiter->woken || !waiter->queue;
     waiter->woken = false;
     if (!rests) checks_if_shaken(waiter);
     if (rests && waiter->state == PLOCK__ASKS) waiter->state = PLOCK__RESTS;
-    if (!waiter->line) plock__waiter_fail(waiter, &ENDED); /* while the refusal was on its way: nobody would call him */
+    if (!waiter->queue) plock__waiter_fail(waiter, &ENDED); /* while the refusal was on its way: nobody would call him */
     plock__leave();
     return rests;
 }
@@ -219,19 +219,19 @@ static plock_status outcome(plock_waiter *waiter, plock_grant *grant, plock_erro
     return status;
 }
 
-plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_want *want, plock_error *error) {
-    if (waiter->bell) plock__waker_hush_if_rung(waiter->bell); /* it may have been meant for the one who had it before */
+plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_interest *interest, plock_error *error) {
+    if (waiter->waker) plock__waker_clear_if_woken(waiter->waker); /* it may have been meant for the one who had it before */
     plock_status status = outcome(waiter, grant, error);
-    if (status == PLOCK_AGAIN && !waiter->bell) {
-        plock_waker *bell = plock_waker_take();
-        if (!bell) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (status == PLOCK_AGAIN && !waiter->waker) {
+        plock_waker *waker = plock_waker_take();
+        if (!waker) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
         plock__enter();
-        waiter->bell = bell;
+        waiter->waker = waker;
         plock__leave();
         status = outcome(waiter, grant, error);
     }
-    const plock_want rung = {.fd = -1, .waker = waiter->bell, .deadline = PLOCK_NEVER, .helps = true};
-    if (status == PLOCK_AGAIN) *want = rung;
+    const plock_interest woken = {.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
+    if (status == PLOCK_AGAIN) *interest = woken;
     return status;
 }
 
@@ -256,31 +256,31 @@ bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
 
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
     plock__enter();
-    plock_line *empty = inherited(waiter) ? NULL : served(waiter, grant);
+    plock_wait_queue *empty = inherited(waiter) ? NULL : served(waiter, grant);
     plock__leave();
     plock__free(empty);
     release(waiter);
 }
 
 /* With the lock held. True: his job is to be submitted; it has a reference of its own. *empty: his line, to be freed. */
-static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_line **empty) {
-    *empty = leave_line(waiter);
+static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
+    *empty = leave_queue(waiter);
     waiter->gone = true;
     waiter->placed = waiter->placed || asked;
     waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
     const bool leaves = owes(waiter) && !waiter->employed;
     if (leaves) waiter->employed = true, waiter->concluded = false, waiter->references++;
-    else if (waiter->employed) plock__worker_prod(&waiter->job);
+    else if (waiter->employed) plock__worker_schedule(&waiter->job);
     waiter->parted = !waiter->employed;
     return leaves;
 }
 
 bool plock__waiter_part(plock_waiter *waiter, bool asked) {
-    plock_waker *bell = inherited(waiter) || waiter->bell ? NULL : plock_waker_take();
-    if (inherited(waiter) || !(waiter->bell || bell)) return false;
-    plock_line *empty;
+    plock_waker *waker = inherited(waiter) || waiter->waker ? NULL : plock_waker_take();
+    if (inherited(waiter) || !(waiter->waker || waker)) return false;
+    plock_wait_queue *empty;
     plock__enter();
-    if (bell) waiter->bell = bell;
+    if (waker) waiter->waker = waker;
     const bool leaves = part(waiter, asked, false, &empty), parts = !waiter->parted;
     plock__leave();
     plock__free(empty);
@@ -288,12 +288,12 @@ bool plock__waiter_part(plock_waiter *waiter, bool asked) {
     return parts;
 }
 
-plock_status plock__waiter_parting(plock_waiter *waiter, plock_want *want) {
-    plock__waker_hush_if_rung(waiter->bell);
+plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest) {
+    plock__waker_clear_if_woken(waiter->waker);
     plock__enter();
     const bool parted = waiter->parted;
     plock__leave();
-    *want = (plock_want){.fd = -1, .waker = waiter->bell, .deadline = PLOCK_NEVER, .helps = true};
+    *interest = (plock_interest){.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
     return parted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
@@ -302,21 +302,21 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
         release(waiter);
         return 0;
     }
-    plock_line *empty = NULL;
+    plock_wait_queue *empty = NULL;
     plock__enter();
     const int64_t ticket = waiter->place.ticket;
     const bool leaves = !waiter->gone && part(waiter, asked, doubt, &empty); /* what referred to him now does so from there */
-    plock_waker *bell = waiter->bell; /* another may need it before he has left */
-    waiter->bell = NULL;
+    plock_waker *waker = waiter->waker; /* another may need it before he has left */
+    waiter->waker = NULL;
     plock__leave();
-    plock_waker_give(bell);
+    plock_waker_give(waker);
     plock__free(empty);
     if (leaves) plock__worker_submit(&waiter->job);
     release(waiter);
     return ticket;
 }
 
-/* --- called by the keeper --- */
+/* --- called by the coordinator --- */
 
 bool plock__waiter_call(plock_waiter *waiter, bool turn) {
     waiter->called = waiter->called || turn;
@@ -334,7 +334,7 @@ void plock__waiter_fail(plock_waiter *waiter, const plock_error *error) {
     if (waiter->state != PLOCK__RESTS) return; /* what is under way will say */
     waiter->state = PLOCK__FAILED;
     waiter->error = *error;
-    if (waiter->bell) plock_waker_ring(waiter->bell);
+    if (waiter->waker) plock_waker_wake(waiter->waker);
 }
 
 void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared) {
@@ -360,10 +360,10 @@ static plock_request owed_request(plock_debt *debt, plock_ns now) {
 }
 
 /* Nothing more is done about the place in the queue. With the lock held, since the caller that
- * waits for this gives the bell back as soon as it sees it. */
+ * waits for this gives the waker back as soon as it sees it. */
 static void say_parted(plock_waiter *waiter) {
     waiter->parted = true;
-    if (waiter->bell) plock__worker_ring(waiter->bell);
+    if (waiter->waker) plock__worker_wake(waiter->waker);
 }
 
 static void settle(plock_debt *debt, plock_status status) {
@@ -388,39 +388,39 @@ static void leave(plock_waiter *waiter) {
 
 static void begin_asking(plock_waiter *waiter) {
     plock__enter();
-    const plock_keeper *keeper = plock__keeper_of(waiter->store);
-    waiter->queues = keeper && keeper->open;
+    const plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    waiter->queues = coordinator && coordinator->open;
     waiter->woken = waiter->concluded = false;
     checks_if_shaken(waiter);
     waiter->unanswered_since = plock_now();
     plock__leave();
     const plock_request request = plock__waiter_request(waiter);
-    plock__exchange_begin(&waiter->exchange, waiter->store, &request, plock_after(plock_now(), waiter->store->config->command_timeout));
+    plock__call_begin(&waiter->call, waiter->store, &request, plock_after(plock_now(), waiter->store->config->command_timeout));
 }
 
 static void fail(plock_waiter *waiter, const plock_error *error) {
     waiter->state = PLOCK__RESTS;
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    if (waiter->line) plock__line_schedule(waiter->line, &unknown, plock_now()); /* for the others */
+    if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now()); /* for the others */
 }
 
 /* What the answer to a request of the native thread comes to. True: he asks again. */
 static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant, const plock_place *place, const plock_error *error) {
-    plock_line *empty = NULL;
+    plock_wait_queue *empty = NULL;
     plock__enter();
-    const bool left = plock__exchange_left(&waiter->exchange);
+    const bool left = plock__call_left(&waiter->call);
     waiter->concluded = true;
     waiter->placed = waiter->placed || (left && waiter->queues);
     waiter->doubt = waiter->doubt || status == PLOCK_OK || (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
     bool again = false;
-    plock_waker *bell = NULL;
+    plock_waker *waker = NULL;
     if (!waiter->gone) {
         if (status == PLOCK_OK) {
             waiter->state = PLOCK__HOLDS;
             waiter->unanswered_since = 0;
             waiter->grant = *grant;
-            bell = waiter->bell;
+            waker = waiter->waker;
             empty = served(waiter, grant);
         } else if (status == PLOCK_REFUSED) {
             waiter->state = PLOCK__RESTS;
@@ -432,7 +432,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         }
     }
     plock__leave();
-    if (bell) plock__worker_ring(bell); /* without the lock, which he wants at once */
+    if (waker) plock__worker_wake(waker); /* without the lock, which he wants at once */
     plock__free(empty);
     return again;
 }
@@ -447,35 +447,35 @@ static bool has_gone(const plock_waiter *waiter) {
 /* Should the server come to the request later, it undoes it at once: by then he may have left, on another connection. */
 static void give_up_asking(plock_waiter *waiter) {
     const plock_request undo = plock__leave_request(&waiter->subject, true);
-    plock__exchange_cancel(&waiter->exchange, &undo);
+    plock__call_cancel(&waiter->call, &undo);
 }
 
-static plock_status ask(plock_waiter *waiter, plock_want *want) {
+static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
     for (;;) {
-        if (waiter->exchange.state == PLOCK__EXCHANGE_NONE) begin_asking(waiter);
+        if (waiter->call.state == PLOCK__CALL_NONE) begin_asking(waiter);
         const plock_value *answer;
         plock_error error = {.status = PLOCK_OK};
-        plock_status status = plock__exchange_step(&waiter->exchange, &answer, want, &error);
+        plock_status status = plock__call_step(&waiter->call, &answer, interest, &error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        plock_grant grant = {.asked_at = waiter->exchange.left_at};
+        plock_grant grant = {.asked_at = waiter->call.left_at};
         plock_place place = waiter->place;
         if (!status) status = plock__read_acquired(answer, &grant, &place, &error);
-        if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__exchange_finish(&waiter->exchange);
+        if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__call_finish(&waiter->call);
         else give_up_asking(waiter);
         /* From here on, not from when his own thread comes round to it. */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
-            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__reliable(grant.asked_at, waiter->ttl),
+            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__expiry(grant.asked_at, waiter->ttl),
                                plock_after(grant.asked_at, waiter->renewed_for));
         if (!conclude(waiter, status, &grant, &place, &error)) return PLOCK_OK;
     }
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     if (!waiter->leaves) {
-        const bool asking = waiter->exchange.state != PLOCK__EXCHANGE_NONE;
+        const bool asking = waiter->call.state != PLOCK__CALL_NONE;
         if (asking || !has_gone(waiter)) { /* a request under way is waited for even then: it costs less than a connection */
-            const plock_status status = ask(waiter, want);
+            const plock_status status = ask(waiter, interest);
             if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
             if (!has_gone(waiter)) return PLOCK_OK;
         }
@@ -493,7 +493,7 @@ static void put_down(plock_job *job) {
     const bool own = !inherited(waiter);
     waiter->employed = false;
     if (own && waiter->state == PLOCK__ASKED) {
-        const bool left = !waiter->concluded && plock__exchange_left(&waiter->exchange);
+        const bool left = !waiter->concluded && plock__call_left(&waiter->call);
         waiter->placed = waiter->placed || left;
         waiter->doubt = waiter->doubt || left;
         fail(waiter, &ENDED);
@@ -503,8 +503,8 @@ static void put_down(plock_job *job) {
     else if (own && waiter->state == PLOCK__RESTS && waiter->woken) waiter->state = PLOCK__ASKED, again = true;
     if (again) waiter->employed = true, waiter->concluded = false; /* if it cannot be begun, that is the end */
     if (own && waiter->gone && !again && !waiter->leaves) say_parted(waiter);
-    plock_keeper *keeper = own ? plock__keeper_of(waiter->store) : NULL;
-    if (keeper && keeper->lines) plock__keeper_prod(keeper); /* another place in the queue may be due */
+    plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
+    if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator); /* another place in the queue may be due */
     plock__leave();
     if (again) plock__worker_submit(&waiter->job);
     else if (own && waiter->leaves) leave(waiter);

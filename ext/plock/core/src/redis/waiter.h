@@ -4,15 +4,15 @@
 #define PLOCK__WAITER_H
 
 #include "plock/waker.h"
+#include "redis/call.h"
 #include "redis/debt.h"
-#include "redis/exchange.h"
 #include "runtime/worker.h"
 
 typedef struct plock_waiter plock_waiter;
-struct plock_line;
+struct plock_wait_queue;
 
 /* What he wants; the texts of the subject are copied. */
-typedef struct plock_wish {
+typedef struct plock_wait_request {
     const plock_subject *subject;
     plock_ns ttl;
     int64_t ticket; /* from an earlier place in the queue; 0: none */
@@ -20,12 +20,12 @@ typedef struct plock_wish {
     bool follows;   /* another of this process has just asked for it: he goes behind that one, and does not ask at once */
     struct plock_watch *watch; /* to be started as soon as he holds; NULL: none */
     plock_ns renewed_for;
-} plock_wish;
+} plock_wait_request;
 
 struct plock_waiter {
     plock_job job;   /* of the native thread; first, so that both are one address */
     plock_waiter *next, *previous; /* in line */
-    struct plock_line *line;       /* NULL: he waits no more */
+    struct plock_wait_queue *queue;       /* NULL: he waits no more */
     plock_store *store;
     unsigned references, generation;
 
@@ -51,11 +51,11 @@ struct plock_waiter {
     plock_place place;
     plock_grant grant;
     plock_error error;
-    plock_waker *bell; /* rung when he holds or has failed */
+    plock_waker *waker; /* woken when he holds or has failed */
     plock_ns unanswered_since; /* 0: nothing is expected of the server but that his turn comes */
 
     /* Of whoever has the request under way. */
-    plock_exchange exchange;
+    plock_call call;
     plock_debt leaving;
     plock_ns ttl;
     bool shares, queues, leaves, concluded;
@@ -67,7 +67,7 @@ struct plock_waiter {
 
 /* Gets in line. place: what an earlier refusal said; NULL: nobody has asked yet, and then *out is NULL where he need not
  * queue to ask. *asks: the caller is to ask at once, with plock__waiter_request; else he rests. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const plock_wish *wish, const plock_place *place, bool *asks,
+PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const plock_wait_request *wait_request, const plock_place *place, bool *asks,
                                                plock_error *error);
 
 /* The request by which his own thread asks. */
@@ -76,8 +76,8 @@ plock_request plock__waiter_request(plock_waiter *waiter);
 /* His own thread has been refused. False: his turn has come meanwhile, ask again. */
 bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 
-/* PLOCK_AGAIN with want while he rests; PLOCK_OK: he holds; else the failure. */
-PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_want *want, plock_error *error);
+/* PLOCK_AGAIN with interest while he rests; PLOCK_OK: he holds; else the failure. */
+PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_interest *interest, plock_error *error);
 
 /* Since when has the server owed him an answer? 0: it does not. */
 plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter);
@@ -95,14 +95,14 @@ void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
  * in the queue, so there is something to wait for. */
 bool plock__waiter_part(plock_waiter *waiter, bool asked);
 
-/* PLOCK_AGAIN with want until he is out of the queue, or the attempt at that has failed. */
-PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_want *want);
+/* PLOCK_AGAIN with interest until he is out of the queue, or the attempt at that has failed. */
+PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest);
 
 /* He waits no more: taken out of line and, in the background, out of the queue. asked, doubt: what became of a request of his own thread: it has left; and may
  * have been carried out without an answer. Returns his ticket, 0 for none. The waiter is freed. */
 int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
-/* --- for the keeper --- */
+/* --- for the coordinator --- */
 
 /* His turn, or time to look; with the lock held. True: submit his job when it is not held any more. */
 bool plock__waiter_call(plock_waiter *waiter, bool turn);

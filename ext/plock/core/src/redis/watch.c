@@ -1,10 +1,10 @@
 #include "redis/watch.h"
 
+#include "base/expiry.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "base/term.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 #include "runtime/notice.h"
 
 #include <stddef.h>
@@ -18,13 +18,13 @@ static plock_ns before_another_try(const plock_watch *watch) {
     return watch->ttl / (4 * RENEWALS_PER_TTL);
 }
 
-static plock_status step(plock_job *job, plock_want *want);
+static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 static plock_status listen_for(plock_watch *watch, plock_error *error);
 
 /* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
 static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
-    return valid_until - plock__reliable(0, ttl) + ttl / RENEWALS_PER_TTL;
+    return valid_until - plock__expiry(0, ttl) + ttl / RENEWALS_PER_TTL;
 }
 
 /* --- one that is left alone at first --- */
@@ -49,8 +49,8 @@ static void begin_watching(plock_later *later) {
         watch->place_length += 1 + sizeof watch->channel;
     }
     plock__enter();
-    const plock_keeper *keeper = plock__keeper_of(watch->store);
-    if (keeper && keeper->open) watch->doubtful = true; /* of a break before this nobody would tell; a channel that opens has it look, too */
+    const plock_coordinator *coordinator = plock__coordinator_of(watch->store);
+    if (coordinator && coordinator->open) watch->doubtful = true; /* of a break before this nobody would tell; a channel that opens has it look, too */
     plock__leave();
     plock__worker_submit(&watch->job);
 }
@@ -101,25 +101,25 @@ void plock__watch_release(plock_watch *watch) {
 }
 
 static void unlink_watch(plock_watch *watch) {
-    plock_keeper *keeper = plock__keeper_of(watch->store);
-    plock_watch **link = keeper ? &keeper->watches : NULL;
+    plock_coordinator *coordinator = plock__coordinator_of(watch->store);
+    plock_watch **link = coordinator ? &coordinator->watches : NULL;
     while (link && *link && *link != watch) link = &(*link)->next;
     if (link && *link) *link = watch->next;
 }
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
-    plock_keeper *keeper, *start;
-    const plock_status status = plock__keeper_find(watch->store, &keeper, &start, error); /* leaves the lock held */
+    plock_coordinator *coordinator, *start;
+    const plock_status status = plock__coordinator_find(watch->store, &coordinator, &start, error); /* leaves the lock held */
     if (status) return status;
-    memcpy(watch->channel, keeper->channel.id, sizeof watch->channel);
-    watch->next = keeper->watches;
-    keeper->watches = watch;
-    if (!start && !keeper->open) plock__keeper_prod(keeper);
+    memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
+    watch->next = coordinator->watches;
+    coordinator->watches = watch;
+    if (!start && !coordinator->open) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (!start) return PLOCK_OK;
-    plock__keeper_start(start);
+    plock__coordinator_start(start);
     plock__enter();
-    const bool begun = plock__keeper_of(watch->store); /* while it is at work the native thread is, too */
+    const bool begun = plock__coordinator_of(watch->store); /* while it is at work the native thread is, too */
     plock__leave();
     return begun ? PLOCK_OK : plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to watch the lease with");
 }
@@ -164,7 +164,7 @@ static void go_on(plock_watch *watch) {
     watch->paused = false;
     watch->epoch++;
     if (watch->later.listed) set_date(watch, plock_now());
-    else if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+    else if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
 bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl) {
@@ -199,7 +199,7 @@ void plock__watch_end(plock_watch *watch) {
     watch->ended = true;
     if (own) plock__later_leave(&watch->later);
     if (own) unlink_watch(watch);
-    if (own && watch->started && watch->references > 1) plock__worker_prod(&watch->job);
+    if (own && watch->started && watch->references > 1) plock__worker_schedule(&watch->job);
     plock__leave();
 }
 
@@ -211,7 +211,7 @@ plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost) {
     return until;
 }
 
-/* --- called by the keeper --- */
+/* --- called by the coordinator --- */
 
 static bool is(const plock_text text, plock_text other) {
     return text.length == other.length && !memcmp(text.bytes, other.bytes, other.length);
@@ -220,7 +220,7 @@ static bool is(const plock_text text, plock_text other) {
 static void look_at_once(plock_watch *watch) {
     watch->doubtful = true;
     watch->check_at = 0;
-    if (watch->started && !watch->ended) plock__worker_prod(&watch->job);
+    if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
 /* One that has not started may be granted by now, to a value that is not known yet: it is looked at when it starts. */
@@ -238,7 +238,7 @@ void plock__watch_doubt(plock_watch *watches) {
 /* What is to be done now; under the lock, for it is decided by what other threads say. */
 enum task { REST, STOP, LOSE, RENEW, CHECK };
 
-static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
+static enum task decide(plock_watch *watch, plock_ns now, plock_interest *interest) {
     plock__enter();
     const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
     enum task task = REST;
@@ -249,9 +249,9 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_want *want) {
     else if (watch->doubtful && !watch->paused && now >= watch->check_at) task = CHECK;
     if (task == RENEW || task == CHECK) watch->doubtful = false;
     if (task == LOSE) watch->lost = true;
-    want->deadline = watch->valid_until;
-    if (renews && !watch->asks && watch->renew_at < want->deadline) want->deadline = watch->renew_at;
-    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < want->deadline) want->deadline = watch->check_at;
+    interest->deadline = watch->valid_until;
+    if (renews && !watch->asks && watch->renew_at < interest->deadline) interest->deadline = watch->renew_at;
+    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < interest->deadline) interest->deadline = watch->check_at;
     if (task == RENEW || task == CHECK) watch->asked_in = watch->epoch;
     if (task == RENEW) watch->renewing_for = watch->ttl;
     plock__leave();
@@ -264,13 +264,13 @@ static void begin(plock_watch *watch, enum task task) {
     plock__leave();
     const plock_text place = plock__text(watch->place, watch->unnoted ? watch->place_length : 0);
     const plock_request request = task == RENEW ? plock__renew_request(&watch->subject, watch->renewing_for, place) : plock__check_request(&watch->subject);
-    plock__errand_begin(&watch->errand, watch->store, &request, until, true);
+    plock__retry_begin(&watch->retry, watch->store, &request, until, true);
     watch->asks = true;
 }
 
 /* The answer to a renewal or a check. */
 static void understand(plock_watch *watch, plock_status status) {
-    const plock_ns now = plock_now(), asked_at = watch->errand.exchange.left_at;
+    const plock_ns now = plock_now(), asked_at = watch->retry.call.left_at;
     const plock_ns asked_ttl = watch->renewing_for;
     const bool renewal = asked_ttl > 0;
     watch->asks = false;
@@ -280,7 +280,7 @@ static void understand(plock_watch *watch, plock_status status) {
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal) watch->unnoted = false;
     /* Of one from before the program changed the dates, those count. */
-    if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__reliable(asked_at, asked_ttl);
+    if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__expiry(asked_at, asked_ttl);
     if (renewal && current) watch->renew_at = status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
     if (!renewal && status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
@@ -290,17 +290,17 @@ static void understand(plock_watch *watch, plock_status status) {
     if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     plock_watch *watch = (plock_watch *)(void *)job;
     for (;;) {
         if (watch->asks) {
             plock_error ignored = {.status = PLOCK_OK};
-            plock_want answer = {.fd = -1, .deadline = PLOCK_NEVER};
-            const plock_status status = plock__errand_step(&watch->errand, &answer, &ignored);
+            plock_interest answer = {.fd = -1, .deadline = PLOCK_NEVER};
+            const plock_status status = plock__retry_step(&watch->retry, &answer, &ignored);
             if (status != PLOCK_AGAIN) understand(watch, status);
-            *want = answer;
+            *interest = answer;
         }
-        plock_want own = {.fd = -1, .deadline = PLOCK_NEVER};
+        plock_interest own = {.fd = -1, .deadline = PLOCK_NEVER};
         const enum task task = decide(watch, plock_now(), &own);
         if (task == STOP) return PLOCK_OK;
         if (task == LOSE) {
@@ -308,8 +308,8 @@ static plock_status step(plock_job *job, plock_want *want) {
             return PLOCK_OK;
         }
         if (task == REST) {
-            if (!watch->asks) *want = own;
-            else if (own.deadline < want->deadline) want->deadline = own.deadline;
+            if (!watch->asks) *interest = own;
+            else if (own.deadline < interest->deadline) interest->deadline = own.deadline;
             return PLOCK_AGAIN;
         }
         begin(watch, task);
@@ -318,7 +318,7 @@ static plock_status step(plock_job *job, plock_want *want) {
 
 static void put_down(plock_job *job) {
     plock_watch *watch = (plock_watch *)(void *)job;
-    if (watch->asks) plock__errand_cancel(&watch->errand);
+    if (watch->asks) plock__retry_cancel(&watch->retry);
     watch->asks = false;
     plock__enter();
     watch->renewing_for = 0;

@@ -5,7 +5,7 @@
 
 #include "base/process.h"
 #include "plock/redis.h"
-#include "redis/errand.h"
+#include "redis/retry.h"
 #include "redis/waiter.h"
 #include "runtime/later.h"
 #include "runtime/worker.h"
@@ -35,8 +35,8 @@ struct plock_watch {
     plock_ns renewing_for;  /* a renewal for this ttl is under way; 0: none is. Only the native thread writes it */
 
     /* The thread's own. */
-    plock_errand errand;
-    bool asks;            /* the errand is under way */
+    plock_retry retry;
+    bool asks;            /* the retry is under way */
     unsigned asked_in;    /* epoch */
     plock_ns renew_at;
     plock_subject subject;
@@ -59,7 +59,7 @@ plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, 
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
-/* Has the store's keeper listen for it; `channel` is what the owner's record then has to name. An owner that was brought is copied as long
+/* Has the store's coordinator listen for it; `channel` is what the owner's record then has to name. An owner that was brought is copied as long
  * as a lack of memory can be told. PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or PLOCK_DESCRIPTORS (no thread). */
 PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner, plock_error *error);
 
@@ -81,7 +81,7 @@ void plock__watch_end(plock_watch *watch);
 /* What it knows: until when the lease may be relied on, and whether it has been lost. */
 plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
-/* For the keeper, with the lock held: the server says that it was broken, or may have said so while nobody listened. */
+/* For the coordinator, with the lock held: the server says that it was broken, or may have said so while nobody listened. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 

@@ -50,7 +50,7 @@ void plock__later_by(plock_later *later, plock_ns due) {
     used = true;
     if (due >= looks_at || !at_work) return;
     looks_at = due;
-    plock__worker_prod(at_work);
+    plock__worker_schedule(at_work);
 }
 
 static plock_later *next_due(plock_ns now, plock_ns *at) {
@@ -80,7 +80,7 @@ static bool retires(plock_ns now, plock_ns *at) {
     return now >= over;
 }
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     (void)job;
     for (;;) {
         const plock_ns now = plock_now();
@@ -100,12 +100,12 @@ static plock_status step(plock_job *job, plock_want *want) {
         if (looks_at < wakes_at) wakes_at = looks_at;
         if (over) at_work = NULL;
         plock__leave();
-        *want = (plock_want){.fd = -1, .deadline = wakes_at};
+        *interest = (plock_interest){.fd = -1, .deadline = wakes_at};
         return over ? PLOCK_OK : PLOCK_AGAIN;
     }
 }
 
-/* A guest steps it as well as the native thread. */
+/* A follower steps it as well as the native thread. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;

@@ -42,9 +42,9 @@ plock_status plock_lease_leave(plock_lease *lease) {
     return lease->kind->leave(lease);
 }
 
-plock_status plock_lease_step(plock_lease *lease, plock_want *want) {
+plock_status plock_lease_step(plock_lease *lease, plock_interest *interest) {
     plock__begin_step();
-    const plock_status status = lease->kind->step(lease, want);
+    const plock_status status = lease->kind->step(lease, interest);
     plock__end_step();
     return status;
 }
@@ -82,8 +82,8 @@ void plock_lease_abandon(plock_lease *lease) {
     plock_lease_free(lease);
 }
 
-static plock_status step_any(void *lease, plock_want *want) {
-    return plock_lease_step(lease, want);
+static plock_status step_any(void *lease, plock_interest *interest) {
+    return plock_lease_step(lease, interest);
 }
 
 static void cancel_any(void *lease) {

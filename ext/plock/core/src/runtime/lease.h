@@ -11,7 +11,7 @@ typedef struct plock_lease_kind {
     plock_status (*extend)(plock_lease *lease, plock_ns ttl);
     plock_status (*downgrade)(plock_lease *lease);
     plock_status (*leave)(plock_lease *lease);
-    plock_status (*step)(plock_lease *lease, plock_want *want);
+    plock_status (*step)(plock_lease *lease, plock_interest *interest);
     void (*hurry)(plock_lease *lease, plock_ns deadline);
     void (*cancel)(plock_lease *lease);
     void (*let_go)(plock_lease *lease, plock_ns keep);

@@ -9,7 +9,7 @@
 
 /* Under the lock. */
 static plock_notice *first, **last = &first;
-static plock_waker *bell;
+static plock_waker *listener_waker;
 static atomic_bool renewals;
 
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence, plock_ns took) {
@@ -21,7 +21,7 @@ void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int
     plock__enter();
     *last = notice;
     last = &notice->next;
-    if (bell) plock_waker_ring(bell);
+    if (listener_waker) plock_waker_wake(listener_waker);
     plock__leave();
 }
 
@@ -41,31 +41,31 @@ void plock_notice_free(plock_notice *notice) {
 int plock_notice_descriptor(void) {
     plock_waker *made = NULL;
     plock__enter();
-    const bool known = bell;
+    const bool known = listener_waker;
     plock__leave();
     if (!known && !(made = plock__waker_take_open())) return -1;
     plock__enter();
-    if (!bell) {
-        bell = made;
+    if (!listener_waker) {
+        listener_waker = made;
         made = NULL;
-        plock_waker_ring(bell); /* for what was posted, or said by plock_notice_wake, before there was one */
+        plock_waker_wake(listener_waker); /* for what was posted, or said by plock_notice_wake, before there was one */
     }
-    const int descriptor = plock_waker_descriptor(bell);
+    const int descriptor = plock_waker_descriptor(listener_waker);
     plock__leave();
     plock_waker_give(made);
     return descriptor;
 }
 
-void plock_notice_hush(void) {
+void plock_notice_clear(void) {
     plock__enter();
-    plock_waker *waker = bell;
+    plock_waker *waker = listener_waker;
     plock__leave();
-    if (waker) (void)plock_waker_hush(waker);
+    if (waker) (void)plock_waker_clear(waker);
 }
 
 void plock_notice_wake(void) {
     plock__enter();
-    if (bell) plock_waker_ring(bell);
+    if (listener_waker) plock_waker_wake(listener_waker);
     plock__leave();
 }
 
@@ -77,6 +77,6 @@ void plock_notice_renewals(bool wanted) {
 void plock__notices_in_child(void) {
     first = NULL;
     last = &first;
-    if (bell) plock__waker_put_back(bell);
-    bell = NULL;
+    if (listener_waker) plock__waker_put_back(listener_waker);
+    listener_waker = NULL;
 }

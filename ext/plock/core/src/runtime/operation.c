@@ -4,16 +4,16 @@
 
 plock_status plock_carry_on(const plock_operation *operation, plock_wait wait, void *context) {
     for (;;) {
-        plock_want want = {.fd = -1};
-        plock_status status = operation->step(operation->of, &want);
+        plock_interest interest = {.fd = -1};
+        plock_status status = operation->step(operation->of, &interest);
         if (status != PLOCK_AGAIN) return status;
-        status = wait(context, &want);
+        status = wait(context, &interest);
         if (status) return status;
     }
 }
 
-plock_status plock_wait_poll(void *context, const plock_want *want) {
+plock_status plock_wait_poll(void *context, const plock_interest *interest) {
     (void)context;
-    (void)plock_await(want, NULL); /* woken early by a signal: the step finds nothing new and says so */
+    (void)plock_await(interest, NULL); /* woken early by a signal: the step finds nothing new and says so */
     return PLOCK_OK;
 }

@@ -55,29 +55,29 @@ static plock_ns latest_end(const plock_lease_use *turn) {
     return turn->deadline && turn->deadline < turn->hurried ? turn->deadline : turn->hurried;
 }
 
-static plock_status wait(plock_lease_use *turn, plock_want *want) {
+static plock_status wait(plock_lease_use *turn, plock_interest *interest) {
     const plock_ns now = plock_now(), again = plock_after(now, turn->pause);
     if (!turn->deadline) turn->deadline = plock_after(now, turn->patience);
     const plock_ns deadline = latest_end(turn);
-    *want = (plock_want){.fd = -1, .deadline = again < deadline ? again : deadline};
+    *interest = (plock_interest){.fd = -1, .deadline = again < deadline ? again : deadline};
     if (turn->pause < LONGEST_PAUSE) turn->pause *= 2;
     if (now < deadline) return PLOCK_AGAIN;
     cancel(turn);
     return PLOCK_IN_USE;
 }
 
-static plock_status step(void *of, plock_want *want) {
+static plock_status step(void *of, plock_interest *interest) {
     plock_lease_use *turn = of;
-    if (turn->begun) return turn->operation.step(turn->operation.of, want);
+    if (turn->begun) return turn->operation.step(turn->operation.of, interest);
     if (turn->generation != plock__generation()) return PLOCK_FORKED;
-    if (!has_come(turn)) return wait(turn, want);
+    if (!has_come(turn)) return wait(turn, interest);
     const plock_status status = turn->begin(turn->context);
     turn->begun = status == PLOCK_OK;
     leave(turn);
     if (status) return status;
     const plock_ns latest = latest_end(turn);
     if (latest != PLOCK_NEVER) turn->operation.hurry(turn->operation.of, latest);
-    return turn->operation.step(turn->operation.of, want);
+    return turn->operation.step(turn->operation.of, interest);
 }
 
 static void hurry(void *of, plock_ns deadline) {

@@ -1,8 +1,8 @@
-/* What a ring is: a mark that says so (`rung`), and a poke of the thread that waits. The thread
+/* What a wake is: a mark that says so (`woken`), and a poke of the thread that waits. The thread
  * sleeps at the waker's word, or polls its descriptor; or it waits for another waker, which the
  * poke is forwarded to.
  *
- * No ring is lost: the thread first says where it sleeps and then looks at the mark; who rings
+ * No wake is lost: the thread first says where it sleeps and then looks at the mark; who wakes
  * first sets the mark and then looks where the thread sleeps. A poke that comes too late, for a
  * thread that has gone, wakes in vain. */
 #include "runtime/waker.h"
@@ -37,7 +37,7 @@ enum { NO_ENDS = 0 };
 struct plock_waker {
     _Atomic ends open;      /* NO_ENDS: it is not */
     atomic_uint pokers;     /* threads that may be about to write to the descriptor */
-    _Atomic uint32_t rung;  /* 0 or 1 */
+    _Atomic uint32_t woken;  /* 0 or 1 */
     _Atomic uint32_t pokes; /* the word that the thread sleeps at */
     atomic_uint sleepers;
     _Atomic(plock_waker *) forward; /* what is poked instead; NULL: itself */
@@ -46,7 +46,7 @@ struct plock_waker {
     pthread_mutex_t mutex;
     pthread_cond_t poked;
 #endif
-    /* Every waker stays in the list of all, for the child of a fork and for late rings. */
+    /* Every waker stays in the list of all, for the child of a fork and for late wakes. */
     plock_waker *next_unused, *next;
 };
 
@@ -138,16 +138,16 @@ static void poke(plock_waker *waker) {
     if (atomic_load(&waker->sleepers)) wake_sleepers(waker);
 }
 
-void plock_waker_ring(plock_waker *waker) {
-    if (atomic_exchange(&waker->rung, 1)) return;
-    const int code = errno; /* it may ring in a signal handler */
+void plock_waker_wake(plock_waker *waker) {
+    if (atomic_exchange(&waker->woken, 1)) return;
+    const int code = errno; /* it may wake in a signal handler */
     plock_waker *to = atomic_load(&waker->forward);
     poke(to ? to : waker);
     errno = code;
 }
 
-bool plock__waker_rung(const plock_waker *waker) {
-    return atomic_load(&waker->rung);
+bool plock__waker_woken(const plock_waker *waker) {
+    return atomic_load(&waker->woken);
 }
 
 void plock__waker_forward(plock_waker *waker, plock_waker *to) {
@@ -166,7 +166,7 @@ int plock_waker_descriptor(plock_waker *waker) {
         give_ends(made);
         return out_of(open);
     }
-    if (plock__waker_rung(waker)) write_to(made); /* by one that saw none */
+    if (plock__waker_woken(waker)) write_to(made); /* by one that saw none */
     return out_of(made);
 }
 
@@ -189,15 +189,15 @@ void plock__waker_detach(plock_waker *waker) {
     else give_ends(open);
 }
 
-/* The mark goes last: a ring in between pokes in vain, but is part of what is reported here,
+/* The mark goes last: a wake in between pokes in vain, but is part of what is reported here,
  * and the next one pokes again. */
-bool plock_waker_hush(plock_waker *waker) {
+bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
-    return atomic_exchange(&waker->rung, 0);
+    return atomic_exchange(&waker->woken, 0);
 }
 
-void plock__waker_hush_if_rung(plock_waker *waker) {
-    if (plock__waker_rung(waker)) (void)plock_waker_hush(waker);
+void plock__waker_clear_if_woken(plock_waker *waker) {
+    if (plock__waker_woken(waker)) (void)plock_waker_clear(waker);
 }
 
 void plock_waker_expect_signals(plock_waker *waker) {
@@ -223,8 +223,8 @@ void plock__nap_begin(plock__nap *nap, plock_waker *waker, plock_waker *interrup
 }
 
 bool plock__nap_over(const plock__nap *nap) {
-    if (nap->waker && plock__waker_rung(nap->waker)) return true;
-    return nap->interrupt && plock__waker_rung(nap->interrupt);
+    if (nap->waker && plock__waker_woken(nap->waker)) return true;
+    return nap->interrupt && plock__waker_woken(nap->interrupt);
 }
 
 const _Atomic uint32_t *plock__nap_word(const plock__nap *nap) {
@@ -234,7 +234,7 @@ const _Atomic uint32_t *plock__nap_word(const plock__nap *nap) {
 plock_status plock__nap_end(plock__nap *nap) {
     if (nap->waker && nap->interrupt) plock__waker_forward(nap->waker, NULL);
     atomic_fetch_sub(&nap->sleeper->sleepers, 1);
-    return nap->interrupt && plock__waker_rung(nap->interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
+    return nap->interrupt && plock__waker_woken(nap->interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
 }
 
 static struct timespec time_of(plock_ns span) {
@@ -350,7 +350,7 @@ plock_waker *plock__waker_take_open(void) {
 
 void plock_waker_give(plock_waker *waker) {
     if (!waker) return;
-    plock__waker_hush_if_rung(waker);
+    plock__waker_clear_if_woken(waker);
     plock__waker_detach(waker);
     waker->expects_signals = false;
     plock__enter();
@@ -379,7 +379,7 @@ void plock__wakers_in_child(void) {
     close_kept();
     for (plock_waker *waker = all; waker; waker = waker->next) {
         close_own(waker);
-        atomic_store(&waker->rung, 0);
+        atomic_store(&waker->woken, 0);
         atomic_store(&waker->sleepers, 0);
         atomic_store(&waker->pokers, 0);
         atomic_store(&waker->forward, NULL);

@@ -19,32 +19,32 @@ void plock__wakers_in_child(void);
 /* For other modules' handlers in a forked child, where the lock is held: the same as plock_waker_give. */
 void plock__waker_put_back(plock_waker *waker);
 
-/* plock_waker_hush, at the price of a load where there is nothing to hush. */
-void plock__waker_hush_if_rung(plock_waker *waker);
+/* plock_waker_clear, at the price of a load where there is nothing to clear. */
+void plock__waker_clear_if_woken(plock_waker *waker);
 
-bool plock__waker_rung(const plock_waker *waker);
+bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on a ring also wakes the thread that waits for `to`; NULL: no more. The caller looks
- * whether the waker has been rung after this, and before it waits for `to`. Only the thread
+/* From now on a wake also wakes the thread that waits for `to`; NULL: no more. The caller looks
+ * whether the waker has been woken after this, and before it waits for `to`. Only the thread
  * that waits for the waker calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
-/* Empties the descriptor, which poll(2) reported; whether the waker has been rung stays as it
+/* Empties the descriptor, which poll(2) reported; whether the waker has been woken stays as it
  * is. */
 void plock__waker_drain(plock_waker *waker);
 
 /* Takes the descriptor away, if it has one. */
 void plock__waker_detach(plock_waker *waker);
 
-/* Its thread rests: the descriptor goes, unless a signal handler may ring it. */
+/* Its thread rests: the descriptor goes, unless a signal handler may wake it. */
 void plock__waker_rest(plock_waker *waker);
 
-/* Sleeps until one of both is rung (either may be NULL, not both), or the deadline, or for no
- * reason: PLOCK_OK. PLOCK_INTERRUPTED: `interrupt` was rung, or a signal came. Uses no
+/* Sleeps until one of both is woken (either may be NULL, not both), or the deadline, or for no
+ * reason: PLOCK_OK. PLOCK_INTERRUPTED: `interrupt` was woken, or a signal came. Uses no
  * descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* The same for a thread that sleeps in a way of its own: while it lies there, a ring of either
+/* The same for a thread that sleeps in a way of its own: while it lies there, a wake of either
  * changes the word at plock__nap_word from `seen`, and wakes who sleeps there (futex). It looks
  * at plock__nap_over before it falls asleep. */
 typedef struct plock__nap {

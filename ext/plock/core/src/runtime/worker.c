@@ -1,34 +1,34 @@
 #include "runtime/worker.h"
 
 #include "base/process.h"
-#include "runtime/nook.h"
+#include "runtime/parking_slot.h"
 #include "runtime/waker.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
 
-/* All under the lock, but `active`, which is the driver's. */
+/* All under the lock, but `active`, which is the leader's. */
 static plock_job *submitted, *active, *inherited;
 static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
-static enum { NOBODY, NATIVE, GUEST } driver;
-static unsigned guests; /* since the native thread parked */
+static enum { NOBODY, NATIVE, FOLLOWER } leader;
+static unsigned followers; /* since the native thread parked */
 static plock_ns parked_until; /* then it looks by itself */
-static plock_waker *bell, *parking, *ended; /* what the driver listens to, what the native thread does while it is not that, and who drains */
+static plock_waker *leader_waker, *parking, *ended; /* what the leader listens to, what the native thread does while it is not that, and who drains */
 static pthread_t thread;
 
-static _Thread_local bool drives, served;
-static _Thread_local const plock_waker *guests_bell; /* what it waits for; NULL: it is no guest */
+static _Thread_local bool leads, served;
+static _Thread_local const plock_waker *follower_waker; /* what it waits for; NULL: it is no follower */
 static _Thread_local plock_job *stepping;
 
 plock_job *plock__worker_stepping(void) {
     return stepping;
 }
 
-/* The driver looks for what is new by itself. With the lock held. */
-static void ring(void) {
-    if (!drives && bell) plock_waker_ring(driver == NOBODY ? parking : bell);
+/* The leader looks for what is new by itself. With the lock held. */
+static void wake(void) {
+    if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
 
 static void destroy_all(plock_job *list) {
@@ -54,7 +54,7 @@ static void forgive(const plock_job *list) {
 static void settle(void) {
     plock__enter();
     owed--;
-    if (owed == 0 && ended) plock_waker_ring(ended);
+    if (owed == 0 && ended) plock_waker_wake(ended);
     plock__leave();
 }
 
@@ -78,7 +78,7 @@ static bool more_to_do(bool *stop) {
     *stop = !take_submitted();
     if (!active) running = false;
     const bool more = active;
-    if (!more && ended) plock_waker_ring(ended);
+    if (!more && ended) plock_waker_wake(ended);
     plock__leave();
     return more;
 }
@@ -93,7 +93,7 @@ static bool anything_new(void) {
 /* --- a round: stepping those that are due, and waiting until some are --- */
 
 enum {
-    BELL = 0, JOBS, /* places in what is polled */
+    LEADER_WAKER = 0, JOBS, /* places in what is polled */
     PLACES = JOBS + 256                          /* where there are none left, it is looked at often whether a descriptor is ready */
 };
 static const plock_ns WITHOUT_A_PLACE = 2 * PLOCK_MILLISECOND;
@@ -115,10 +115,10 @@ static void step_those_due(const round *r) {
     while (*link) {
         plock_job *job = *link;
         job->ready = may_be_ready(r, job);
-        if (atomic_exchange(&job->due, false) || job->ready || now >= job->want.deadline) {
-            job->want = (plock_want){.fd = -1, .deadline = PLOCK_NEVER};
+        if (atomic_exchange(&job->due, false) || job->ready || now >= job->interest.deadline) {
+            job->interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
             stepping = job;
-            const plock_status status = job->step(job, &job->want);
+            const plock_status status = job->step(job, &job->interest);
             stepping = NULL;
             if (status != PLOCK_AGAIN) {
                 *link = job->next;
@@ -133,23 +133,23 @@ static void step_those_due(const round *r) {
 
 /* What it waits for, as something to poll: -1 where that is its deadline, or where no
  * descriptor is left for its waker. */
-static struct pollfd polled_for(const plock_want *want) {
-    const int rung = want->waker ? plock_waker_descriptor(want->waker) : -1;
-    if (want->waker) return (struct pollfd){.fd = rung, .events = POLLIN};
-    return (struct pollfd){.fd = want->fd, .events = want->events};
+static struct pollfd polled_for(const plock_interest *interest) {
+    const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
+    if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
+    return (struct pollfd){.fd = interest->fd, .events = interest->events};
 }
 
 static plock_ns gather(round *r, plock_ns deadline) {
-    r->polled[BELL] = (struct pollfd){.fd = plock_waker_descriptor(bell), .events = POLLIN};
+    r->polled[LEADER_WAKER] = (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
     r->count = JOBS;
     bool without = false;
     for (plock_job *job = active; job; job = job->next) {
-        const struct pollfd polled = polled_for(&job->want);
-        job->place = polled.fd >= 0 ? r->count : job->want.waker ? PLACES : 0;
+        const struct pollfd polled = polled_for(&job->interest);
+        job->place = polled.fd >= 0 ? r->count : job->interest.waker ? PLACES : 0;
         if (job->place == PLACES) without = true;
         else if (job->place) r->polled[r->count++] = polled;
-        if (job->want.deadline < deadline) deadline = job->want.deadline;
-        if (atomic_load(&job->due)) deadline = 0; /* prodded since its step */
+        if (job->interest.deadline < deadline) deadline = job->interest.deadline;
+        if (atomic_load(&job->due)) deadline = 0; /* scheduled since its step */
     }
     const plock_ns soon = without ? plock_now() + WITHOUT_A_PLACE : PLOCK_NEVER;
     return soon < deadline ? soon : deadline;
@@ -158,26 +158,26 @@ static plock_ns gather(round *r, plock_ns deadline) {
 static int wait_for_some(round *r, plock_ns deadline) {
     const int ready = poll(r->polled, r->count, plock_poll_timeout(deadline));
     if (ready < 0) r->count = 0; /* then those whose time has come are stepped, and the others soon */
-    else if (r->polled[BELL].revents) (void)plock_waker_hush(bell);
+    else if (r->polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
     return ready;
 }
 
 /* --- the native thread --- */
 
-/* With the lock held, by the driver. */
+/* With the lock held, by the leader. */
 static bool all_idle(void) {
     for (const plock_job *job = active; job; job = job->next)
         if (!job->idle || !job->idle(job) || atomic_load(&job->due)) return false;
     return active;
 }
 
-/* Lets guests drive while there is nothing but idle jobs. False: there is something to do. *visited: one did. */
+/* Lets followers drive while there is nothing but idle jobs. False: there is something to do. *visited: one did. */
 static bool park(plock_ns deadline, bool *visited) {
-    static const plock_ns ROUND = PLOCK_SECOND; /* a guest that leaves something behind rings; one that does not is noticed by then */
+    static const plock_ns ROUND = PLOCK_SECOND; /* a follower that leaves something behind wakes; one that does not is noticed by then */
     plock__enter();
     const bool parks = !stopping && !submitted && all_idle();
-    if (parks) driver = NOBODY;
-    guests = 0;
+    if (parks) leader = NOBODY;
+    followers = 0;
     plock__leave();
     for (bool parked = parks; parked;) {
         const plock_ns latest = plock_after(plock_now(), ROUND), until = deadline < latest ? deadline : latest;
@@ -185,12 +185,12 @@ static bool park(plock_ns deadline, bool *visited) {
         parked_until = until;
         plock__leave();
         (void)plock__waker_sleep(parking, NULL, until);
-        plock__waker_hush_if_rung(parking);
+        plock__waker_clear_if_woken(parking);
         deadline = PLOCK_NEVER;
         plock__enter();
-        if (driver == NOBODY) driver = NATIVE;
-        parked = driver == GUEST;
-        *visited = guests > 0;
+        if (leader == NOBODY) leader = NATIVE;
+        parked = leader == FOLLOWER;
+        *visited = followers > 0;
         plock__leave();
     }
     return parks;
@@ -198,9 +198,9 @@ static bool park(plock_ns deadline, bool *visited) {
 
 static void *work(void *argument) {
     (void)argument;
-    drives = true;
+    leads = true;
     round r = {.count = 0};
-    bool inviting = true; /* after a second without a guest it listens itself, until something happens */
+    bool inviting = true; /* after a second without a follower it listens itself, until something happens */
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
             plock__begin_step();
@@ -222,30 +222,30 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* --- guests --- */
+/* --- followers --- */
 
-static bool become_guest(void) {
+static bool become_follower(void) {
     plock__enter();
-    const bool may = running && !stopping && driver == NOBODY;
-    if (may) driver = GUEST;
-    if (may) guests++;
+    const bool may = running && !stopping && leader == NOBODY;
+    if (may) leader = FOLLOWER;
+    if (may) followers++;
     plock__leave();
     return may;
 }
 
-/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the driver. */
+/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the leader. */
 static bool due_before(plock_ns moment) {
     for (const plock_job *job = active; job; job = job->next)
-        if (job->want.deadline < moment) return true;
+        if (job->interest.deadline < moment) return true;
     return false;
 }
 
 /* The native thread goes on with what is not idle, and with what is due soon. */
 static void stop_driving(void) {
-    drives = false;
+    leads = false;
     plock__enter();
-    driver = NOBODY;
-    if (stopping || submitted || !all_idle() || due_before(parked_until)) plock_waker_ring(parking);
+    leader = NOBODY;
+    if (stopping || submitted || !all_idle() || due_before(parked_until)) plock_waker_wake(parking);
     plock__leave();
 }
 
@@ -256,81 +256,81 @@ static bool goes_on(void) {
     return yes;
 }
 
-/* What ends a guest's stay; the rings come to the bell that it listens to. PLOCK_AGAIN: nothing
+/* What ends a follower's stay; the wakes come to the waker that it listens to. PLOCK_AGAIN: nothing
  * yet. */
-static plock_status look(const plock_want *want, const plock_waker *interrupt) {
-    if (interrupt && plock__waker_rung(interrupt)) return PLOCK_INTERRUPTED;
-    if (plock__waker_rung(want->waker)) return PLOCK_OK;
-    return plock_now() >= want->deadline ? PLOCK_OK : PLOCK_AGAIN;
+static plock_status look(const plock_interest *interest, const plock_waker *interrupt) {
+    if (interrupt && plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
+    if (plock__waker_woken(interest->waker)) return PLOCK_OK;
+    return plock_now() >= interest->deadline ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-static void forward_rings(const plock_want *want, plock_waker *interrupt, plock_waker *to) {
-    plock__waker_forward(want->waker, to);
+static void forward_wakes(const plock_interest *interest, plock_waker *interrupt, plock_waker *to) {
+    plock__waker_forward(interest->waker, to);
     if (interrupt) plock__waker_forward(interrupt, to);
 }
 
-static plock_status drive(const plock_want *want, plock_waker *interrupt) {
+static plock_status drive(const plock_interest *interest, plock_waker *interrupt) {
     round r = {.count = 0};
     plock_status status = PLOCK_AGAIN;
-    drives = true;
+    leads = true;
     served = false;
-    guests_bell = want->waker;
-    forward_rings(want, interrupt, bell);
+    follower_waker = interest->waker;
+    forward_wakes(interest, interrupt, leader_waker);
     while (status == PLOCK_AGAIN && goes_on()) {
         step_those_due(&r);
         r.count = 0;
         if (served || !active) break;
         if (anything_new()) continue;
-        status = look(want, interrupt);
+        status = look(interest, interrupt);
         if (status != PLOCK_AGAIN) break;
-        if (wait_for_some(&r, gather(&r, want->deadline)) < 0) status = PLOCK_INTERRUPTED;
+        if (wait_for_some(&r, gather(&r, interest->deadline)) < 0) status = PLOCK_INTERRUPTED;
     }
-    forward_rings(want, interrupt, NULL);
-    guests_bell = NULL;
+    forward_wakes(interest, interrupt, NULL);
+    follower_waker = NULL;
     stop_driving();
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
 /* At a descriptor, with another one for the interrupt; where none is left for that, it is
  * looked at often. */
-static plock_status await_descriptor(const plock_want *want, plock_waker *interrupt) {
-    struct pollfd polled[] = {{.fd = want->fd, .events = want->events},
+static plock_status await_descriptor(const plock_interest *interest, plock_waker *interrupt) {
+    struct pollfd polled[] = {{.fd = interest->fd, .events = interest->events},
                               {.fd = -1, .events = POLLIN}};
-    plock_ns deadline = want->deadline;
+    plock_ns deadline = interest->deadline;
     if (interrupt) {
         polled[1].fd = plock_waker_descriptor(interrupt);
-        if (plock__waker_rung(interrupt)) return PLOCK_INTERRUPTED;
+        if (plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
         const plock_ns soon = plock_after(plock_now(), WITHOUT_A_PLACE);
         if (polled[1].fd < 0 && soon < deadline) deadline = soon;
     }
     const int ready = poll(polled, 2, plock_poll_timeout(deadline));
     if (ready < 0 && errno == EINTR) return PLOCK_INTERRUPTED;
     if (polled[1].revents) plock__waker_drain(interrupt);
-    return interrupt && plock__waker_rung(interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
+    return interrupt && plock__waker_woken(interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
 }
 
 /* A thread that rests keeps no descriptor: it may rest for long, and beside hundreds. */
-plock_status plock_await(const plock_want *want, plock_waker *interrupt) {
+plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
-    if (want->fd >= 0) return await_descriptor(want, interrupt);
+    if (interest->fd >= 0) return await_descriptor(interest, interrupt);
     if (interrupt) plock__waker_rest(interrupt);
-    if (want->nook && plock__nook_await(want, interrupt, &status)) return status;
-    if (want->helps && become_guest()) return drive(want, interrupt);
-    if (want->waker || interrupt)
-        return plock__waker_sleep(want->waker, interrupt, want->deadline);
-    const int ready = poll(NULL, 0, plock_poll_timeout(want->deadline));
+    if (interest->parking_slot && plock__parking_slot_await(interest, interrupt, &status)) return status;
+    if (interest->helps && become_follower()) return drive(interest, interrupt);
+    if (interest->waker || interrupt)
+        return plock__waker_sleep(interest->waker, interrupt, interest->deadline);
+    const int ready = poll(NULL, 0, plock_poll_timeout(interest->deadline));
     return ready < 0 && errno == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
 }
 
-void plock_have_driven(void) {
+void plock_have_led(void) {
     plock__enter();
-    if (running && driver == NOBODY) plock_waker_ring(parking);
+    if (running && leader == NOBODY) plock_waker_wake(parking);
     plock__leave();
 }
 
-void plock__worker_ring(plock_waker *waker) {
-    if (waker == guests_bell) served = true;
-    else plock_waker_ring(waker);
+void plock__worker_wake(plock_waker *waker) {
+    if (waker == follower_waker) served = true;
+    else plock_waker_wake(waker);
 }
 
 /* --- jobs --- */
@@ -339,9 +339,9 @@ void plock__worker_ring(plock_waker *waker) {
 static bool start(void) {
     if (joinable) (void)pthread_join(thread, NULL); /* it has said that it is done, and takes the lock no more */
     joinable = false;
-    running = bell && parking && plock__start_thread(&thread, work, NULL) == 0;
+    running = leader_waker && parking && plock__start_thread(&thread, work, NULL) == 0;
     joinable = running;
-    if (running) driver = NATIVE;
+    if (running) leader = NATIVE;
     return running;
 }
 
@@ -357,7 +357,7 @@ void plock__worker_submit(plock_job *job) {
     atomic_store(&job->due, true);
     plock_waker *made[2] = {0};
     plock__enter();
-    if (!bell || !parking) {
+    if (!leader_waker || !parking) {
         plock__leave();
         made[0] = plock__waker_take_open();
         made[1] = plock_waker_take();
@@ -365,13 +365,13 @@ void plock__worker_submit(plock_job *job) {
     }
     plock_job *dead = inherited;
     inherited = NULL;
-    equip(&bell, &made[0]);
+    equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    const bool given_up = stopping && drives; /* by a job that is ended just now: nobody waits for what it leaves */
-    if (!given_up && (running || (stopping && bell && parking) || start())) {
+    const bool given_up = stopping && leads; /* by a job that is ended just now: nobody waits for what it leaves */
+    if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         append(&submitted, job);
         if (!job->lingers) owed++;
-        ring();
+        wake();
     } else {
         append(&dead, job);
     }
@@ -380,9 +380,9 @@ void plock__worker_submit(plock_job *job) {
     destroy_all(dead);
 }
 
-void plock__worker_prod(plock_job *job) {
+void plock__worker_schedule(plock_job *job) {
     atomic_store(&job->due, true);
-    ring();
+    wake();
 }
 
 /* With the lock held, which others may have meanwhile. */
@@ -391,7 +391,7 @@ static void await_owed(plock_waker *waker, plock_ns deadline) {
     while (running && owed && waker && plock_now() < deadline) {
         plock__leave();
         (void)plock__waker_sleep(waker, NULL, deadline);
-        (void)plock_waker_hush(waker);
+        (void)plock_waker_clear(waker);
         plock__enter();
     }
     ended = NULL;
@@ -419,8 +419,8 @@ void plock__worker_drain(plock_ns deadline) {
     submitted = NULL;
     forgive(dropped);
     if (running) {
-        plock_waker_ring(bell);
-        plock_waker_ring(parking);
+        plock_waker_wake(leader_waker);
+        plock_waker_wake(parking);
     }
     const bool join = joinable;
     const pthread_t ending = thread;
@@ -438,8 +438,8 @@ void plock__worker_drain(plock_ns deadline) {
         append(&dead, submitted);
         submitted = NULL;
     }
-    plock_waker *given[] = {running ? NULL : bell, running ? NULL : parking};
-    if (!running) bell = parking = NULL;
+    plock_waker *given[] = {running ? NULL : leader_waker, running ? NULL : parking};
+    if (!running) leader_waker = parking = NULL;
     plock__leave();
     plock_waker_give(waker);
     plock_waker_give(given[0]);
@@ -456,8 +456,8 @@ void plock__worker_in_child(void) {
     submitted = active = NULL;
     owed = 0;
     running = joinable = stopping = false;
-    driver = NOBODY;
-    if (bell) plock__waker_put_back(bell);
+    leader = NOBODY;
+    if (leader_waker) plock__waker_put_back(leader_waker);
     if (parking) plock__waker_put_back(parking);
-    bell = parking = ended = NULL;
+    leader_waker = parking = ended = NULL;
 }

@@ -1,13 +1,13 @@
 /* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last.
  *
  * While nothing but idle jobs is there it parks, and a thread of the program that waits for a job anyway may drive in its place, as
- * a guest (plock_await). Where none comes for a second it listens itself until something happens. */
+ * a follower (plock_await). Where none comes for a second it listens itself until something happens. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
+#include "plock/interest.h"
 #include "plock/status.h"
 #include "plock/waker.h"
-#include "plock/want.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,12 +16,12 @@ typedef struct plock_job plock_job;
 
 struct plock_job {
     plock_job *next;
-    plock_status (*step)(plock_job *, plock_want *); /* any but PLOCK_AGAIN: done */
+    plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
     bool lingers;        /* it ends when others need it no more, so nobody waits for its end */
     atomic_bool due;     /* to be stepped, whatever it waits for */
     bool ready;          /* what it waited for is, as poll(2) said right before this step */
-    plock_want want;     /* the thread's: what the last step said … */
+    plock_interest interest;     /* the thread's: what the last step said … */
     unsigned place;      /* … and where its descriptor stands in what is polled; 0: it has none */
     bool (*idle)(const plock_job *); /* would nothing be lost if it were not stepped for a while? Asked with the lock held; NULL: something would */
 };
@@ -31,13 +31,13 @@ struct plock_job {
 void plock__worker_submit(plock_job *job);
 
 /* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it cannot end meanwhile. */
-void plock__worker_prod(plock_job *job);
+void plock__worker_schedule(plock_job *job);
 
 /* The job that this thread is just stepping; NULL: none. */
 plock_job *plock__worker_stepping(void);
 
-/* Rings it, unless it is what this thread waits for as a guest: then it has only to look. */
-void plock__worker_ring(plock_waker *waker);
+/* Wakes it, unless it is what this thread waits for as a follower: then it has only to look. */
+void plock__worker_wake(plock_waker *waker);
 
 /* Waits until the jobs that do not linger are done, at most until the deadline … */
 void plock__worker_await(plock_ns deadline);

@@ -3,20 +3,20 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "redis/line.h"
+#include "redis/wait_queue.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { WAITERS = 4 };
 
-static plock_line *line;
+static plock_wait_queue *queue;
 static plock_waiter waiters[WAITERS];
 static plock_ns at;
 
 static void begin(void) {
     fake_clock_start();
-    line = plock__line_new(plock__text("k", 1));
+    queue = plock__wait_queue_new(plock__text("k", 1));
     memset(waiters, 0, sizeof waiters);
     for (int i = 0; i < WAITERS; i++) {
         waiters[i].state = PLOCK__RESTS;
@@ -27,12 +27,12 @@ static void begin(void) {
 
 static void insert(unsigned i, int64_t ticket) {
     waiters[i].place.ticket = ticket;
-    plock__line_insert(line, &waiters[i]);
+    plock__wait_queue_insert(queue, &waiters[i]);
 }
 
 static void end(void) {
-    while (line->first) plock__line_remove(line->first);
-    plock__free(line);
+    while (queue->first) plock__wait_queue_remove(queue->first);
+    plock__free(queue);
     fake_clock_stop();
     CHECK_INT(plock__live_allocations(), 0);
 }
@@ -40,9 +40,9 @@ static void end(void) {
 static void check_order(const char *expected) {
     char order[WAITERS + 1] = "", reverse[WAITERS + 1] = "";
     size_t n = 0;
-    for (const plock_waiter *waiter = line->first; waiter; waiter = waiter->next) order[n++] = *waiter->subject.owner.value.bytes;
+    for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) order[n++] = *waiter->subject.owner.value.bytes;
     size_t m = n;
-    for (const plock_waiter *waiter = line->last; waiter && m > 0; waiter = waiter->previous) reverse[--m] = *waiter->subject.owner.value.bytes;
+    for (const plock_waiter *waiter = queue->last; waiter && m > 0; waiter = waiter->previous) reverse[--m] = *waiter->subject.owner.value.bytes;
     CHECK_TEXT(order, expected);
     CHECK_TEXT(reverse, expected);
 }
@@ -74,32 +74,32 @@ static void of_equals_the_first_comer_is_first(void) {
 static void anybody_can_go(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 0);
-    plock__line_remove(&waiters[1]);
+    plock__wait_queue_remove(&waiters[1]);
     check_order("acd");
-    CHECK(waiters[1].line == NULL);
-    plock__line_remove(&waiters[0]);
+    CHECK(waiters[1].queue == NULL);
+    plock__wait_queue_remove(&waiters[0]);
     check_order("cd");
-    plock__line_remove(&waiters[3]);
+    plock__wait_queue_remove(&waiters[3]);
     check_order("c");
-    plock__line_remove(&waiters[2]);
+    plock__wait_queue_remove(&waiters[2]);
     check_order("");
-    CHECK(!line->first && !line->last);
+    CHECK(!queue->first && !queue->last);
     end();
 }
 
-static void lines_are_found_by_key_and_waiters_by_value(void) {
+static void queues_are_found_by_key_and_waiters_by_value(void) {
     begin();
-    plock_line *other = plock__line_new(plock__text("k\0x", 3));
-    other->next = line;
+    plock_wait_queue *other = plock__wait_queue_new(plock__text("k\0x", 3));
+    other->next = queue;
     insert(0, 0);
     insert(1, 0);
-    CHECK(plock__line_find(other, plock__text("k", 1)) == line);
-    CHECK(plock__line_find(other, plock__text("k\0x", 3)) == other);
-    CHECK(plock__line_find(other, plock__text("k\0y", 3)) == NULL);
-    CHECK(plock__line_find(NULL, plock__text("k", 1)) == NULL);
-    CHECK(plock__line_waiter(line, plock__text("b", 1)) == &waiters[1]);
-    CHECK(plock__line_waiter(line, plock__text("bb", 2)) == NULL);
-    CHECK(plock__line_waiter(NULL, plock__text("b", 1)) == NULL);
+    CHECK(plock__wait_queue_find(other, plock__text("k", 1)) == queue);
+    CHECK(plock__wait_queue_find(other, plock__text("k\0x", 3)) == other);
+    CHECK(plock__wait_queue_find(other, plock__text("k\0y", 3)) == NULL);
+    CHECK(plock__wait_queue_find(NULL, plock__text("k", 1)) == NULL);
+    CHECK(plock__wait_queue_waiter(queue, plock__text("b", 1)) == &waiters[1]);
+    CHECK(plock__wait_queue_waiter(queue, plock__text("bb", 2)) == NULL);
+    CHECK(plock__wait_queue_waiter(NULL, plock__text("b", 1)) == NULL);
     plock__free(other);
     end();
 }
@@ -108,19 +108,19 @@ static void lines_are_found_by_key_and_waiters_by_value(void) {
 
 static plock_waiter *next(bool open) {
     at = PLOCK_NEVER;
-    return plock__line_next(line, open, plock_now(), &at);
+    return plock__wait_queue_next(queue, open, plock_now(), &at);
 }
 
 static void before_it_is_time_nobody_looks(void) {
     begin();
     insert(0, 1);
     insert(1, 2);
-    line->look_at = plock_now() + 1;
+    queue->look_at = plock_now() + 1;
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + 1);
     fake_clock_pass(1);
     CHECK(next(true) == &waiters[0]);
-    plock__line_looks(line, plock_now());
+    plock__wait_queue_looks(queue, plock_now());
     CHECK(next(true) == NULL); /* somebody is at it */
     CHECK_INT(at, PLOCK_NEVER);
     end();
@@ -130,25 +130,25 @@ static void what_the_server_says_stands_beside_what_an_answer_said(void) {
     const plock_place place = {.free_in = 5 * PLOCK_SECOND, .notified = true};
     begin();
     insert(0, 1);
-    plock__line_told(line, plock_now() + PLOCK_SECOND);
-    plock__line_told(line, plock_now() + 2 * PLOCK_SECOND);
-    plock__line_schedule(line, &place, plock_now());
+    plock__wait_queue_told(queue, plock_now() + PLOCK_SECOND);
+    plock__wait_queue_told(queue, plock_now() + 2 * PLOCK_SECOND);
+    plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    plock__line_looks(line, plock_now()); /* for another reason: it is still to come */
+    plock__wait_queue_looks(queue, plock_now()); /* for another reason: it is still to come */
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);
-    plock__line_looks(line, plock_now());
+    plock__wait_queue_looks(queue, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, PLOCK_NEVER); /* he is looking; what he sees says when to look again */
-    CHECK_INT(line->look_at, PLOCK_NEVER);
+    CHECK_INT(queue->look_at, PLOCK_NEVER);
     end();
 }
 
 static void who_is_asking_already_is_passed_by(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
-    line->look_at = plock_now();
+    queue->look_at = plock_now();
     waiters[0].state = PLOCK__ASKS;
     waiters[1].state = PLOCK__HOLDS;
     waiters[2].state = PLOCK__FAILED;
@@ -163,7 +163,7 @@ static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) insert(i, 0);
     waiters[1].due = waiters[2].due = true;
-    CHECK(plock__line_unplaced(line));
+    CHECK(plock__wait_queue_unplaced(queue));
     CHECK(next(false) == NULL);
     CHECK(next(true) == &waiters[1]);
     waiters[1].state = PLOCK__ASKED;
@@ -173,7 +173,7 @@ static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
     CHECK(next(true) == &waiters[2]);
     waiters[2].due = false;
     CHECK(next(true) == NULL);
-    CHECK(!plock__line_unplaced(line));
+    CHECK(!plock__wait_queue_unplaced(queue));
     end();
 }
 
@@ -183,8 +183,8 @@ static void a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_li
     begin();
     for (int64_t rank = 0; rank < 5; rank++) {
         const plock_place place = {.free_in = PLOCK_SECOND / 2, .rank = rank, .notified = true};
-        plock__line_schedule(line, &place, plock_now());
-        CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND / 2 + (1 + rank) * PLOCK_MILLISECOND);
+        plock__wait_queue_schedule(queue, &place, plock_now());
+        CHECK_INT(queue->look_at, plock_now() + PLOCK_SECOND / 2 + (1 + rank) * PLOCK_MILLISECOND);
     }
     end();
 }
@@ -196,8 +196,8 @@ static void there_is_a_look_in_each_second(void) {
         {.free_in = PLOCK_SECOND / 2, .rank = 20000, .notified = true}, {.free_in = 5 * PLOCK_SECOND, .rank = INT32_MAX}};
     begin();
     for (unsigned i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
-        plock__line_schedule(line, &PLACES[i], plock_now());
-        CHECK_INT(line->look_at, plock_now() + PLOCK_SECOND);
+        plock__wait_queue_schedule(queue, &PLACES[i], plock_now());
+        CHECK_INT(queue->look_at, plock_now() + PLOCK_SECOND);
     }
     end();
 }
@@ -205,8 +205,8 @@ static void there_is_a_look_in_each_second(void) {
 static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
     begin();
     const plock_place place = {.free_in = 0, .rank = 5000, .notified = true};
-    plock__line_schedule(line, &place, plock_now());
-    CHECK_INT(line->look_at, plock_now());
+    plock__wait_queue_schedule(queue, &place, plock_now());
+    CHECK_INT(queue->look_at, plock_now());
     end();
 }
 
@@ -215,7 +215,7 @@ static void all_but_who_was_seen_there_can_be_made_to_ask(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
     waiters[2].state = PLOCK__ASKED;
-    plock__line_shake(line, &waiters[1]);
+    plock__wait_queue_shake(queue, &waiters[1]);
     CHECK(waiters[0].due && !waiters[0].woken && waiters[0].shaken);
     CHECK(!waiters[1].due && !waiters[1].woken && !waiters[1].shaken);
     CHECK(!waiters[2].due && waiters[2].woken && waiters[2].shaken);
@@ -230,8 +230,8 @@ static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(voi
     begin();
     const plock_place place = {.free_in = 5 * PLOCK_SECOND};
     for (unsigned i = 0; i < 16; i++) {
-        plock__line_schedule(line, &place, plock_now());
-        const plock_ns pause = line->look_at - plock_now();
+        plock__wait_queue_schedule(queue, &place, plock_now());
+        const plock_ns pause = queue->look_at - plock_now();
         CHECK(pause >= 2 * PLOCK_MILLISECOND && pause <= 26 * PLOCK_MILLISECOND);
         if (i > 8) CHECK(pause >= 14 * PLOCK_MILLISECOND);
         alike = alike && (i < 10 || pause == last);
@@ -239,25 +239,25 @@ static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(voi
     }
     CHECK(!alike);
     const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
-    plock__line_schedule(line, &told, plock_now());
-    plock__line_schedule(line, &place, plock_now()); /* another such holder: from the beginning */
-    CHECK(line->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
+    plock__wait_queue_schedule(queue, &told, plock_now());
+    plock__wait_queue_schedule(queue, &place, plock_now()); /* another such holder: from the beginning */
+    CHECK(queue->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
     end();
 }
 
 static void whose_time_is_nearly_over_is_looked_at_then(void) {
     begin();
     const plock_place place = {.free_in = 2 * PLOCK_MILLISECOND};
-    for (unsigned i = 0; i < 16; i++) plock__line_schedule(line, &place, plock_now());
-    CHECK_INT(line->look_at, plock_now() + 2 * PLOCK_MILLISECOND);
+    for (unsigned i = 0; i < 16; i++) plock__wait_queue_schedule(queue, &place, plock_now());
+    CHECK_INT(queue->look_at, plock_now() + 2 * PLOCK_MILLISECOND);
     end();
 }
 
 static void those_behind_look_more_rarely(void) {
     begin();
     const plock_place place = {.free_in = 5 * PLOCK_SECOND, .rank = 10};
-    plock__line_schedule(line, &place, plock_now());
-    CHECK(line->look_at - plock_now() >= 100 * PLOCK_MILLISECOND);
+    plock__wait_queue_schedule(queue, &place, plock_now());
+    CHECK(queue->look_at - plock_now() >= 100 * PLOCK_MILLISECOND);
     end();
 }
 
@@ -265,7 +265,7 @@ int main(void) {
     RUN(who_has_no_ticket_goes_last_and_who_has_one_to_his_place);
     RUN(of_equals_the_first_comer_is_first);
     RUN(anybody_can_go);
-    RUN(lines_are_found_by_key_and_waiters_by_value);
+    RUN(queues_are_found_by_key_and_waiters_by_value);
     RUN(before_it_is_time_nobody_looks);
     RUN(what_the_server_says_stands_beside_what_an_answer_said);
     RUN(who_is_asking_already_is_passed_by);

@@ -1,7 +1,7 @@
 /* Sleeping at a word that processes share: what wakes, and how it is where the system has no such thing. */
 #include "local_support.h"
 
-#include "runtime/nook.h"
+#include "runtime/parking_slot.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -26,14 +26,14 @@ static bed *new_bed(void) {
     return b;
 }
 
-static plock__nook nook_in(bed *b, plock_waker *bell) {
-    return (plock__nook){.word = &b->word, .value = STILL, .asleep = &b->asleep, .bell = bell};
+static plock__parking_slot parking_slot_in(bed *b, plock_waker *waker) {
+    return (plock__parking_slot){.word = &b->word, .value = STILL, .asleep = &b->asleep, .waker = waker};
 }
 
-static plock_status sleep_there(const plock__nook *nook, plock_waker *interrupt, plock_ns span) {
+static plock_status sleep_there(const plock__parking_slot *parking_slot, plock_waker *interrupt, plock_ns span) {
     const plock_ns deadline = plock_now() + span;
-    const plock_want want = {.fd = -1, .waker = nook->bell, .deadline = deadline, .nook = nook};
-    return plock_await(&want, interrupt);
+    const plock_interest interest = {.fd = -1, .waker = parking_slot->waker, .deadline = deadline, .parking_slot = parking_slot};
+    return plock_await(&interest, interrupt);
 }
 
 static bool await_sleep(bed *b) {
@@ -48,59 +48,59 @@ static void change_it(void *context) {
     if (!await_sleep(b)) _exit(1);
     (void)usleep(2000);
     atomic_store(&b->word, CHANGED);
-    plock__nook_wake(&b->word);
+    plock__parking_slot_wake(&b->word);
 }
 
 static void another_process_wakes_him(void) {
     bed *b = new_bed();
-    plock_waker *bell = plock_waker_take();
-    const plock__nook nook = nook_in(b, bell);
+    plock_waker *waker = plock_waker_take();
+    const plock__parking_slot parking_slot = parking_slot_in(b, waker);
     const pid_t other = local_child(change_it, b);
     const plock_ns began = plock_now();
-    while (atomic_load(&b->word) == STILL && plock_now() - began < 10 * PLOCK_SECOND) CHECK_STATUS(sleep_there(&nook, NULL, LONG), PLOCK_OK);
+    while (atomic_load(&b->word) == STILL && plock_now() - began < 10 * PLOCK_SECOND) CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK);
     CHECK(plock_now() - began < 10 * PLOCK_SECOND);
     CHECK_INT(local_status_of(other), 0);
-    CHECK_STATUS(sleep_there(&nook, NULL, LONG), PLOCK_OK); /* it has changed already */
+    CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK); /* it has changed already */
     CHECK_INT(b->asleep, 0);
-    plock_waker_give(bell);
+    plock_waker_give(waker);
 }
 
 static void his_time_ends_it(void) {
     bed *b = new_bed();
-    plock_waker *bell = plock_waker_take();
-    const plock__nook nook = nook_in(b, bell);
+    plock_waker *waker = plock_waker_take();
+    const plock__parking_slot parking_slot = parking_slot_in(b, waker);
     const plock_ns began = plock_now();
-    CHECK_STATUS(sleep_there(&nook, NULL, BRIEF), PLOCK_OK);
+    CHECK_STATUS(sleep_there(&parking_slot, NULL, BRIEF), PLOCK_OK);
     CHECK(plock_now() - began >= BRIEF && plock_now() - began < 10 * PLOCK_SECOND);
-    CHECK_STATUS(sleep_there(&nook, NULL, -BRIEF), PLOCK_OK);
-    plock_waker_give(bell);
+    CHECK_STATUS(sleep_there(&parking_slot, NULL, -BRIEF), PLOCK_OK);
+    plock_waker_give(waker);
 }
 
-typedef struct ringing {
+typedef struct waking {
     bed *b;
     plock_waker *waker;
-} ringing;
+} waking;
 
-static void *ring(void *context) {
-    const ringing *r = context;
-    if (await_sleep(r->b)) plock_waker_ring(r->waker);
+static void *wake(void *context) {
+    const waking *r = context;
+    if (await_sleep(r->b)) plock_waker_wake(r->waker);
     return NULL;
 }
 
-static void a_bell_and_an_interrupt_wake_him_and_are_told_apart(void) {
+static void a_waker_and_an_interrupt_wake_him_and_are_told_apart(void) {
     for (int interrupts = 0; interrupts < 2; interrupts++) {
         bed *b = new_bed();
         plock_waker *wakers[] = {plock_waker_take(), plock_waker_take()};
-        const plock__nook nook = nook_in(b, wakers[0]);
+        const plock__parking_slot parking_slot = parking_slot_in(b, wakers[0]);
         pthread_t thread;
-        ringing r = {b, wakers[interrupts]};
-        CHECK(pthread_create(&thread, NULL, ring, &r) == 0);
+        waking r = {b, wakers[interrupts]};
+        CHECK(pthread_create(&thread, NULL, wake, &r) == 0);
         const plock_ns began = plock_now();
-        CHECK_STATUS(sleep_there(&nook, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
+        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
         CHECK(plock_now() - began < 10 * PLOCK_SECOND);
         CHECK(pthread_join(thread, NULL) == 0);
-        CHECK_STATUS(sleep_there(&nook, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK); /* until it is hushed */
-        CHECK(plock_waker_hush(r.waker));
+        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK); /* until it is cleared */
+        CHECK(plock_waker_clear(r.waker));
         for (int i = 0; i < 2; i++) plock_waker_give(wakers[i]);
     }
 }
@@ -111,37 +111,37 @@ static void wait_in_line(void *context) {
     plock_lease_free(lease);
 }
 
-static void where_there_is_no_such_thing_he_is_rung(void) {
+static void where_there_is_no_such_thing_he_is_woken(void) {
     plock_local *store = local_open();
-    (void)plock__nook_forbid(true);
+    (void)plock__parking_slot_forbid(true);
     for (int both = 0; both < 2; both++) { /* and he is understood by one who has it */
         plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         const pid_t waiter = local_child(wait_in_line, store);
         CHECK(local_await_waiters(store, "k", 1));
         (void)usleep(2000);
-        (void)plock__nook_forbid(!both);
+        (void)plock__parking_slot_forbid(!both);
         const plock_ns released = plock_now();
         CHECK_STATUS(local_release(lease), PLOCK_OK);
         CHECK_INT(local_status_of(waiter), 0);
         CHECK(plock_now() - released < 10 * PLOCK_SECOND);
         plock_lease_free(lease);
-        (void)plock__nook_forbid(true);
+        (void)plock__parking_slot_forbid(true);
     }
-    (void)plock__nook_forbid(false);
+    (void)plock__parking_slot_forbid(false);
     plock_local_close(store);
 }
 
 int main(void) {
     local_begin();
-    if (plock__nook_forbid(false)) {
+    if (plock__parking_slot_forbid(false)) {
         RUN(another_process_wakes_him);
         RUN(his_time_ends_it);
-        RUN(a_bell_and_an_interrupt_wake_him_and_are_told_apart);
+        RUN(a_waker_and_an_interrupt_wake_him_and_are_told_apart);
     } else {
         test_skip("sleeping at a word", "this system has no futex_waitv");
     }
-    RUN(where_there_is_no_such_thing_he_is_rung);
+    RUN(where_there_is_no_such_thing_he_is_woken);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("nook");

@@ -1,6 +1,6 @@
 /* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off between processes costs is mostly what has to be
  * fetched into the caches to get there. */
-#include "runtime/nook.h"
+#include "runtime/parking_slot.h"
 
 #include "base/platform.h"
 #include "runtime/waker.h"
@@ -44,30 +44,30 @@ static struct timespec wake_by(plock_ns deadline) {
     return time;
 }
 
-static bool is_there(const plock__nook *nook) {
-    return !nook->is_there || nook->is_there(nook->of);
+static bool is_there(const plock__parking_slot *parking_slot) {
+    return !parking_slot->is_there || parking_slot->is_there(parking_slot->of);
 }
 
-bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
-    const plock__nook *nook = want->nook;
+bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt, plock_status *status) {
+    const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
-    plock_have_driven(); /* the native thread has an eye on everything but the word */
+    plock_have_led(); /* the native thread has an eye on everything but the word */
     plock__nap nap;
     struct futex_waitv words[WORDS];
-    plock__nap_begin(&nap, nook->bell, interrupt);
-    words[WORD] = until_changed(lower_half(nook->word), (uint32_t)nook->value, 0);
+    plock__nap_begin(&nap, parking_slot->waker, interrupt);
+    words[WORD] = until_changed(lower_half(parking_slot->word), (uint32_t)parking_slot->value, 0);
     words[NAP] = until_changed(plock__nap_word(&nap), nap.seen, FUTEX_PRIVATE_FLAG);
-    const struct timespec end = wake_by(want->deadline);
-    atomic_store(nook->asleep, 1);
+    const struct timespec end = wake_by(interest->deadline);
+    atomic_store(parking_slot->asleep, 1);
     long woken = 0;
     if (!plock__nap_over(&nap))
         woken = syscall(SYS_futex_waitv, words, WORDS, 0,
-                        want->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
+                        interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
     /* Whoever changed the word has just written there; after any other sleep the file may have
      * been truncated. EFAULT: it was before this thread slept. */
     const bool changed = woken == WORD || code == EAGAIN;
-    if (changed || is_there(nook)) atomic_store(nook->asleep, 0);
+    if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);
     if (code == EINTR) *status = PLOCK_INTERRUPTED;
     if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == EFAULT) return true;
@@ -75,12 +75,12 @@ bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_sta
     return false;
 }
 
-void plock__nook_wake(_Atomic uint64_t *word) {
+void plock__parking_slot_wake(_Atomic uint64_t *word) {
     (void)syscall(SYS_futex, lower_half(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 #ifdef PLOCK_TESTING
-bool plock__nook_forbid(bool forbidden) {
+bool plock__parking_slot_forbid(bool forbidden) {
     const uint32_t word = 1;
     struct futex_waitv changed = until_changed(&word, 0, FUTEX_PRIVATE_FLAG);
     atomic_store(&missing, forbidden);
@@ -91,18 +91,18 @@ bool plock__nook_forbid(bool forbidden) {
 #else
 
 #ifdef PLOCK_TESTING
-bool plock__nook_forbid(bool forbidden) {
+bool plock__parking_slot_forbid(bool forbidden) {
     (void)forbidden;
     return false;
 }
 #endif
 
-bool plock__nook_await(const plock_want *want, plock_waker *interrupt, plock_status *status) {
-    (void)want, (void)interrupt, (void)status;
+bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt, plock_status *status) {
+    (void)interest, (void)interrupt, (void)status;
     return false;
 }
 
-void plock__nook_wake(_Atomic uint64_t *word) {
+void plock__parking_slot_wake(_Atomic uint64_t *word) {
     (void)word;
 }
 

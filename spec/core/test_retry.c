@@ -1,9 +1,9 @@
-/* An errand: one request until it is answered, or its time is over. */
+/* A retry: one request until it is answered, or its time is over. */
 #include "fake.h"
 #include "test.h"
 
 #include "base/process.h"
-#include "redis/errand.h"
+#include "redis/retry.h"
 
 #include <string.h>
 
@@ -12,8 +12,8 @@ static const plock_request EXTEND = {.script = PLOCK__EXTEND, .keys = 1, .argume
 static const char RELEASED[] = "EVALSHA release 2 k q me";
 
 static plock_store *store;
-static plock_errand errand;
-static plock_want want;
+static plock_retry retry;
+static plock_interest interest;
 static plock_error error;
 static plock_ns began;
 
@@ -23,26 +23,26 @@ static void begin(const plock_request *request, plock_ns span, bool halves) {
     store = fake_store("redis://h?command_timeout=2");
     began = plock_now();
     plock__begin_step();
-    plock__errand_begin(&errand, store, request, began + span, halves);
+    plock__retry_begin(&retry, store, request, began + span, halves);
     plock__end_step();
 }
 
 static plock_status step(void) {
     plock__begin_step();
-    const plock_status status = plock__errand_step(&errand, &want, &error);
+    const plock_status status = plock__retry_step(&retry, &interest, &error);
     plock__end_step();
     return status;
 }
 
 static plock_status finish(void) {
     plock_status status;
-    while ((status = step()) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    while ((status = step()) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
     return status;
 }
 
 static void end(void) {
     plock__begin_step();
-    plock__errand_cancel(&errand);
+    plock__retry_cancel(&retry);
     plock__end_step();
     CHECK_INT(store->pool.waiting, 0);
     fake_end(NULL, store);
@@ -66,7 +66,7 @@ static void an_answer_is_its_end(void) {
             fake_peers[0].answers[0] = ANSWERS[i].said;
             test_status(step(), extends ? ANSWERS[i].of_extend : ANSWERS[i].of_release, ANSWERS[i].said, __FILE__, __LINE__);
             CHECK_INT(plock_now(), began);
-            CHECK_INT(errand.doubt, error.status == PLOCK_PROTOCOL);
+            CHECK_INT(retry.doubt, error.status == PLOCK_PROTOCOL);
             end();
         }
 }
@@ -97,7 +97,7 @@ static void what_does_not_pass_is_its_end_too(void) {
         begin(&RELEASE, PLOCK_SECOND, true);
         fake_peers[0].answers[0] = ERRORS[i].said;
         CHECK_STATUS(step(), ERRORS[i].status);
-        CHECK_INT(errand.doubt, ERRORS[i].doubt);
+        CHECK_INT(retry.doubt, ERRORS[i].doubt);
         CHECK_INT(fake_commands_like(RELEASED), 1);
         end();
     }
@@ -112,8 +112,8 @@ static void what_may_pass_is_tried_again_after_a_growing_pause(void) {
     fake_peers[0].answers[8] = FAKE_DONE;
     for (unsigned i = 0; i < 8; i++) {
         CHECK_STATUS(step(), PLOCK_AGAIN);
-        const plock_ns pause = want.deadline - plock_now();
-        CHECK_INT(want.fd, -1);
+        const plock_ns pause = interest.deadline - plock_now();
+        CHECK_INT(interest.fd, -1);
         CHECK(pause >= 7 * PLOCK_MILLISECOND && pause <= 325 * PLOCK_MILLISECOND);
         if (i == 5) CHECK(pause > last);
         if (i == 0) last = pause;
@@ -130,11 +130,11 @@ static void what_may_pass_is_tried_again_after_a_growing_pause(void) {
 static void each_try_has_half_of_the_time_that_is_left(void) {
     begin(&RELEASE, PLOCK_SECOND, true);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, began + PLOCK_SECOND / 2);
+    CHECK_INT(interest.deadline, began + PLOCK_SECOND / 2);
     fake_peers[1].answers[0] = FAKE_DONE;
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK(plock_now() < began + PLOCK_SECOND);
-    CHECK(errand.doubt); /* the first may have been carried out */
+    CHECK(retry.doubt); /* the first may have been carried out */
     CHECK_INT(fake_connections(), 2);
     end();
 }
@@ -142,7 +142,7 @@ static void each_try_has_half_of_the_time_that_is_left(void) {
 static void or_all_of_it(void) {
     begin(&EXTEND, PLOCK_SECOND, false);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, began + PLOCK_SECOND);
+    CHECK_INT(interest.deadline, began + PLOCK_SECOND);
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_INT(fake_connections(), 1);
@@ -155,7 +155,7 @@ static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
     CHECK_STATUS(finish(), PLOCK_CONNECT);
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_HAS(error.message, "the fake says connect");
-    CHECK(!errand.doubt); /* it never left */
+    CHECK(!retry.doubt); /* it never left */
     CHECK(fake_connections() >= 5);
     end();
 }
@@ -168,7 +168,7 @@ static void the_failure_is_its_own_and_not_what_the_caller_kept(void) {
     while (status == PLOCK_AGAIN) {
         error = (plock_error){.status = PLOCK_OK};
         status = step();
-        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+        if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
     }
     CHECK_STATUS(status, PLOCK_LOADING);
     CHECK_STATUS(error.status, PLOCK_LOADING);
@@ -185,12 +185,12 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         fake_peers[1].answers[0] = twice ? FAKE_CLOSES : FAKE_DONE;
         fake_peers[2].answers[0] = FAKE_NOT_OURS;
         plock__begin_step();
-        plock__errand_begin(&errand, store, &RELEASE, plock_now() + PLOCK_SECOND, true);
+        plock__retry_begin(&retry, store, &RELEASE, plock_now() + PLOCK_SECOND, true);
         plock__end_step();
         CHECK_STATUS(step(), twice ? PLOCK_AGAIN : PLOCK_OK);
         CHECK_INT(plock_now(), began);
         if (twice) CHECK_STATUS(finish(), PLOCK_NOT_OWNER);
-        CHECK(errand.doubt);
+        CHECK(retry.doubt);
         end();
     }
 }

@@ -2,14 +2,14 @@
 #include "fake.h"
 #include "test.h"
 
-#include "redis/exchange.h"
+#include "redis/call.h"
 
 #include <string.h>
 
 static plock_store *store;
-static plock_exchange exchange;
+static plock_call call;
 static plock_error error;
-static plock_want want;
+static plock_interest interest;
 static const plock_value *value;
 
 static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
@@ -25,36 +25,36 @@ static void end(void) {
 }
 
 static void start(const plock_request *request) {
-    plock__exchange_begin(&exchange, store, request, plock_now() + PLOCK_SECOND);
+    plock__call_begin(&call, store, request, plock_now() + PLOCK_SECOND);
     error = (plock_error){PLOCK_OK, ""};
 }
 
 static plock_status step(void) {
-    return plock__exchange_step(&exchange, &value, &want, &error);
+    return plock__call_step(&call, &value, &interest, &error);
 }
 
-/* A whole exchange that succeeds. */
-static void exchange_once(void) {
+/* A whole call that succeeds. */
+static void call_once(void) {
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__INTEGER && value->integer == 1);
-    plock__exchange_finish(&exchange);
+    plock__call_finish(&call);
 }
 
 static void a_script_is_called_by_its_hash(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_DONE;
     fake_peers[0].answers[1] = FAKE_HELD;
-    exchange_once();
+    call_once();
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k q me");
-    CHECK(plock__exchange_left(&exchange));
+    CHECK(plock__call_left(&call));
     start(&ACQUIRE);
-    CHECK(!plock__exchange_left(&exchange));
+    CHECK(!plock__call_left(&call));
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__STRING && value->length == 16);
     CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
-    CHECK_INT(exchange.left_at, plock_now());
-    plock__exchange_finish(&exchange);
+    CHECK_INT(call.left_at, plock_now());
+    plock__call_finish(&call);
     CHECK_INT(fake_connections(), 1);
     CHECK_INT(fake_peers[0].command_count, 3);
     end();
@@ -74,7 +74,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     fake_say(&fake_peers[0], FAKE_DONE, strlen(FAKE_DONE));
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__INTEGER && value->integer == 1);
-    plock__exchange_finish(&exchange);
+    plock__call_finish(&call);
     CHECK(!fake_peers[0].destroyed);
     end();
 }
@@ -89,7 +89,7 @@ static void what_was_loaded_meanwhile_is_no_failure(void) {
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_STATUS(error.status, PLOCK_OK);
     CHECK_TEXT(error.message, "");
-    plock__exchange_finish(&exchange);
+    plock__call_finish(&call);
     end();
 }
 
@@ -101,7 +101,7 @@ static void it_is_loaded_only_once(void) {
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_NOSCRIPT);
     CHECK_INT(fake_peers[0].command_count, 4);
-    CHECK_INT(exchange.state, PLOCK__EXCHANGE_NONE);
+    CHECK_INT(call.state, PLOCK__CALL_NONE);
     CHECK(!fake_peers[0].destroyed); /* all was answered */
     end();
 }
@@ -155,14 +155,14 @@ static void an_error_decides_whether_the_connection_lives(void) {
 }
 
 static void make_two_idle(void) {
-    plock_exchange other;
+    plock_call other;
     fake_peers[0].answers[0] = fake_peers[1].answers[0] = FAKE_DONE;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_OK);
-    plock__exchange_begin(&other, store, &RELEASE, plock_now() + PLOCK_SECOND);
-    CHECK_STATUS(plock__exchange_step(&other, &value, &want, &error), PLOCK_OK);
-    plock__exchange_finish(&other);
-    plock__exchange_finish(&exchange); /* peer 0 is the next to be used */
+    plock__call_begin(&other, store, &RELEASE, plock_now() + PLOCK_SECOND);
+    CHECK_STATUS(plock__call_step(&other, &value, &interest, &error), PLOCK_OK);
+    plock__call_finish(&other);
+    plock__call_finish(&call); /* peer 0 is the next to be used */
     CHECK_INT(fake_connections(), 2);
 }
 
@@ -183,7 +183,7 @@ static void after_an_idle_connection_was_found_closed_the_others_are_not_trusted
     fake_peers[0].answers[1] = FAKE_CLOSES;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
-    CHECK(exchange.reused);
+    CHECK(call.reused);
     CHECK(fake_peers[0].destroyed && fake_peers[1].destroyed);
     end();
 }
@@ -193,12 +193,12 @@ static void a_new_connection_that_breaks_says_nothing_of_the_others(void) {
     make_two_idle();
     plock_connection *first, *second;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &first, &turn, &want), PLOCK_OK);
-    CHECK_STATUS(plock__pool_take(&store->pool, &second, &turn, &want), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->pool, &first, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->pool, &second, &turn, &interest), PLOCK_OK);
     fake_peers[2].answers[0] = FAKE_CLOSES;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
-    CHECK(!exchange.reused);
+    CHECK(!call.reused);
     plock__pool_give(&store->pool, first, true);
     CHECK(!fake_peers[0].destroyed);
     plock__pool_give(&store->pool, second, true);
@@ -211,14 +211,14 @@ static void a_silent_server_is_waited_for_until_the_deadline(void) {
     begin("redis://h?command_timeout=0.3");
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, plock_now() + 300 * PLOCK_MILLISECOND);
+    CHECK_INT(interest.deadline, plock_now() + 300 * PLOCK_MILLISECOND);
     fake_clock_pass(300 * PLOCK_MILLISECOND - 1);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     fake_clock_pass(1);
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK_HAS(error.message, "the server did not answer in time");
     CHECK(!fake_peers[0].destroyed); /* the caller may want to undo */
-    plock__exchange_cancel(&exchange, NULL);
+    plock__call_cancel(&call, NULL);
     CHECK(fake_peers[0].destroyed);
     end();
 }
@@ -227,8 +227,8 @@ static void the_callers_deadline_comes_first_if_it_is_sooner(void) {
     begin("redis://h?command_timeout=30");
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, plock_now() + PLOCK_SECOND);
-    plock__exchange_cancel(&exchange, NULL);
+    CHECK_INT(interest.deadline, plock_now() + PLOCK_SECOND);
+    plock__call_cancel(&call, NULL);
     end();
 }
 
@@ -237,12 +237,12 @@ static void connecting_has_its_own_timeout(void) {
     fake_peers[0].connect_again = 1000;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(want.deadline, plock_now() + 100 * PLOCK_MILLISECOND);
+    CHECK_INT(interest.deadline, plock_now() + 100 * PLOCK_MILLISECOND);
     fake_clock_pass(100 * PLOCK_MILLISECOND);
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK_HAS(error.message, "in time");
-    CHECK(!plock__exchange_left(&exchange));
-    plock__exchange_cancel(&exchange, &RELEASE);
+    CHECK(!plock__call_left(&call));
+    plock__call_cancel(&call, &RELEASE);
     CHECK(fake_peers[0].destroyed);
     CHECK_INT(fake_peers[0].command_count, 0);
     end();
@@ -255,8 +255,8 @@ static void a_greeting_without_answer_is_part_of_connecting(void) {
     CHECK_STATUS(step(), PLOCK_AGAIN);
     fake_clock_pass(100 * PLOCK_MILLISECOND);
     CHECK_STATUS(step(), PLOCK_SILENT);
-    CHECK(!plock__exchange_left(&exchange));
-    plock__exchange_cancel(&exchange, &RELEASE);
+    CHECK(!plock__call_left(&call));
+    plock__call_cancel(&call, &RELEASE);
     CHECK_INT(fake_peers[0].command_count, 2); /* the greeting and no undo */
     end();
 }
@@ -268,7 +268,7 @@ static void an_answer_that_is_there_counts_even_at_the_deadline(void) {
     fake_say(&fake_peers[0], FAKE_DONE, strlen(FAKE_DONE));
     fake_clock_pass(PLOCK_SECOND);
     CHECK_STATUS(step(), PLOCK_OK);
-    plock__exchange_finish(&exchange);
+    plock__call_finish(&call);
     end();
 }
 
@@ -278,7 +278,7 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     begin("redis://h");
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    plock__exchange_cancel(&exchange, &RELEASE);
+    plock__call_cancel(&call, &RELEASE);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
     CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 2 k q me"); /* with its text: no answer will be read */
     CHECK(fake_peers[0].destroyed);
@@ -291,14 +291,14 @@ static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     fake_peers[0].connect_again = 1;
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    plock__exchange_cancel(&exchange, &RELEASE); /* not even connected */
+    plock__call_cancel(&call, &RELEASE); /* not even connected */
     CHECK_INT(fake_peers[0].command_count, 0);
     start(&ACQUIRE);
     fake_peers[1].write_room = 82; /* the greeting and some bytes */
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK(plock__exchange_left(&exchange));
+    CHECK(plock__call_left(&call));
     fake_peers[1].write_room = 0;
-    plock__exchange_cancel(&exchange, &RELEASE);
+    plock__call_cancel(&call, &RELEASE);
     CHECK_INT(fake_peers[1].command_count, 1);
     CHECK(fake_peers[1].destroyed);
     end();
@@ -309,32 +309,32 @@ static void a_claim_gets_its_connection_before_who_asks_anew(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};
     plock_connection *connection = NULL;
-    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &want), PLOCK_OK); /* the room for it */
+    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK); /* the room for it */
     plock_request claim = ACQUIRE;
     claim.irreplaceable = true;
-    plock_exchange other;
-    plock__exchange_begin(&other, store, &ACQUIRE, PLOCK_NEVER);
+    plock_call other;
+    plock__call_begin(&other, store, &ACQUIRE, PLOCK_NEVER);
     const plock_value *nothing;
-    CHECK_STATUS(plock__exchange_step(&other, &nothing, &want, &error), PLOCK_AGAIN);
+    CHECK_STATUS(plock__call_step(&other, &nothing, &interest, &error), PLOCK_AGAIN);
     start(&claim);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     fake_peers[0].answers[0] = FAKE_HELD;
     plock__pool_give_room(&store->pool);
-    CHECK_STATUS(plock__exchange_step(&other, &nothing, &want, &error), PLOCK_AGAIN);
-    CHECK(!plock__exchange_left(&other));
+    CHECK_STATUS(plock__call_step(&other, &nothing, &interest, &error), PLOCK_AGAIN);
+    CHECK(!plock__call_left(&other));
     CHECK_STATUS(step(), PLOCK_OK);
-    plock__exchange_finish(&exchange);
-    plock__exchange_cancel(&other, NULL);
+    plock__call_finish(&call);
+    plock__call_cancel(&other, NULL);
     end();
 }
 
 static void giving_up_twice_or_nothing_is_harmless(void) {
     begin("redis://h");
     start(&ACQUIRE);
-    plock__exchange_cancel(&exchange, &RELEASE);
-    plock__exchange_cancel(&exchange, &RELEASE);
-    exchange = (plock_exchange){0};
-    plock__exchange_cancel(&exchange, &RELEASE);
+    plock__call_cancel(&call, &RELEASE);
+    plock__call_cancel(&call, &RELEASE);
+    call = (plock_call){0};
+    plock__call_cancel(&call, &RELEASE);
     CHECK_INT(fake_connections(), 0);
     end();
 }

@@ -1,9 +1,9 @@
-/* Guests: a thread that waits for what the native thread would do does it itself, and hands it back when it leaves. */
+/* Followers: a thread that waits for what the native thread would do does it itself, and hands it back when it leaves. */
 #include "test.h"
 
 #include "base/memory.h"
 #include "base/process.h"
-#include "plock/want.h"
+#include "plock/interest.h"
 #include "runtime/waker.h"
 #include "runtime/worker.h"
 
@@ -22,18 +22,18 @@ typedef struct endless_job {
 static atomic_bool is_idle;
 static atomic_int done, destroyed;
 static _Atomic pthread_t done_by;
-static plock_waker *rung_by_job; /* at each thing done; NULL: none */
+static plock_waker *woken_by_job; /* at each thing done; NULL: none */
 
-static plock_status step(plock_job *job, plock_want *want) {
+static plock_status step(plock_job *job, plock_interest *interest) {
     endless_job *endless = (endless_job *)(void *)job;
     struct pollfd polled = {.fd = endless->ends[0], .events = POLLIN};
     char byte;
     while (poll(&polled, 1, 0) == 1 && read(endless->ends[0], &byte, 1) == 1) {
         atomic_store(&done_by, pthread_self());
         atomic_fetch_add(&done, 1);
-        if (rung_by_job) plock__worker_ring(rung_by_job);
+        if (woken_by_job) plock__worker_wake(woken_by_job);
     }
-    *want = (plock_want){.fd = endless->ends[0], .events = POLLIN, .deadline = PLOCK_NEVER};
+    *interest = (plock_interest){.fd = endless->ends[0], .events = POLLIN, .deadline = PLOCK_NEVER};
     return PLOCK_AGAIN;
 }
 
@@ -51,17 +51,17 @@ static bool idle(const plock_job *job) {
 }
 
 static endless_job *endless;
-static plock_waker *bell, *interrupt;
+static plock_waker *waker, *interrupt;
 
 static void begin(bool idle_now) {
     atomic_store(&is_idle, idle_now);
     atomic_store(&done, 0);
     atomic_store(&destroyed, 0);
-    bell = plock_waker_take();
+    waker = plock_waker_take();
     interrupt = plock_waker_take();
-    rung_by_job = bell;
+    woken_by_job = waker;
     endless = calloc(1, sizeof *endless);
-    if (!bell || !interrupt || !endless || pipe(endless->ends)) abort();
+    if (!waker || !interrupt || !endless || pipe(endless->ends)) abort();
     endless->job = (plock_job){.step = step, .destroy = destroy, .lingers = true, .idle = idle};
     plock__worker_submit(&endless->job);
 }
@@ -69,14 +69,14 @@ static void begin(bool idle_now) {
 static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
     CHECK_INT(atomic_load(&destroyed), 1);
-    plock_waker_give(bell);
+    plock_waker_give(waker);
     plock_waker_give(interrupt);
     plock__forget_wakers();
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-static plock_want for_the_bell(plock_ns span) {
-    return (plock_want){.fd = -1, .waker = bell, .deadline = plock_now() + span, .helps = true};
+static plock_interest for_the_waker(plock_ns span) {
+    return (plock_interest){.fd = -1, .waker = waker, .deadline = plock_now() + span, .helps = true};
 }
 
 static void something_to_do(void) {
@@ -88,15 +88,15 @@ static void check_done(int expected) {
     CHECK_INT(atomic_load(&done), expected);
 }
 
-/* Until a guest gets to drive, which the native thread lets it as soon as it has nothing else to do. */
+/* Until a follower gets to drive, which the native thread lets it as soon as it has nothing else to do. */
 static bool drive_once(plock_status *status) {
     for (unsigned rounds = 0; test_patient(&rounds);) {
         const int before = atomic_load(&done);
         something_to_do();
-        const plock_want want = for_the_bell(PLOCK_SECOND);
-        *status = plock_await(&want, interrupt);
+        const plock_interest interest = for_the_waker(PLOCK_SECOND);
+        *status = plock_await(&interest, interrupt);
         check_done(before + 1);
-        (void)plock_waker_hush(bell);
+        (void)plock_waker_clear(waker);
         if (pthread_equal(atomic_load(&done_by), pthread_self())) return true;
     }
     return false;
@@ -114,16 +114,16 @@ static void what_is_not_idle_stays_with_the_native_thread(void) {
     begin(false);
     for (int i = 1; i <= 20; i++) {
         something_to_do();
-        const plock_want want = for_the_bell(PLOCK_SECOND);
-        CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+        const plock_interest interest = for_the_waker(PLOCK_SECOND);
+        CHECK_STATUS(plock_await(&interest, interrupt), PLOCK_OK);
         check_done(i);
-        (void)plock_waker_hush(bell);
+        (void)plock_waker_clear(waker);
         CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
     }
     end();
 }
 
-static void after_a_guest_the_native_thread_goes_on(void) {
+static void after_a_follower_the_native_thread_goes_on(void) {
     plock_status status;
     begin(true);
     if (CHECK(drive_once(&status))) {
@@ -137,24 +137,24 @@ static void after_a_guest_the_native_thread_goes_on(void) {
     end();
 }
 
-static void who_waits_in_another_way_has_it_driven(void) {
+static void who_waits_in_another_way_has_it_led(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
     atomic_store(&is_idle, false); /* somebody waits now, but does not drive */
-    plock_have_driven();
+    plock_have_led();
     check_done(before + 1);
     CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
     end();
 }
 
-static void where_no_guest_comes_the_native_thread_listens(void) {
+static void where_no_follower_comes_the_native_thread_listens(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
-    for (int i = 0; i < 2; i++) { /* once where it waits for a guest, once where it has given that up */
+    for (int i = 0; i < 2; i++) { /* once where it waits for a follower, once where it has given that up */
         const int before = atomic_load(&done);
         something_to_do();
         check_done(before + 1);
@@ -163,32 +163,32 @@ static void where_no_guest_comes_the_native_thread_listens(void) {
     end();
 }
 
-static void a_guest_can_be_interrupted(void) {
+static void a_follower_can_be_interrupted(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
-    plock_waker_ring(interrupt);
-    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
-    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_INTERRUPTED);
-    (void)plock_waker_hush(interrupt);
+    plock_waker_wake(interrupt);
+    const plock_interest interest = for_the_waker(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&interest, interrupt), PLOCK_INTERRUPTED);
+    (void)plock_waker_clear(interrupt);
     end();
 }
 
-static void a_guest_waits_no_longer_than_its_time(void) {
+static void a_follower_waits_no_longer_than_its_time(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
     const plock_ns before = plock_now();
-    const plock_want want = for_the_bell(30 * PLOCK_MILLISECOND);
-    CHECK_STATUS(plock_await(&want, NULL), PLOCK_OK);
+    const plock_interest interest = for_the_waker(30 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_await(&interest, NULL), PLOCK_OK);
     CHECK(plock_now() >= before + 30 * PLOCK_MILLISECOND && plock_now() < before + 10 * PLOCK_SECOND);
     end();
 }
 
-static plock_status step_once(plock_job *job, plock_want *want) {
-    (void)job, (void)want;
+static plock_status step_once(plock_job *job, plock_interest *interest) {
+    (void)job, (void)interest;
     atomic_store(&done_by, pthread_self());
-    plock__worker_ring(bell);
+    plock__worker_wake(waker);
     return PLOCK_OK;
 }
 
@@ -201,7 +201,7 @@ static void *submit_soon(void *argument) {
     return NULL;
 }
 
-static void a_guest_takes_what_others_submit(void) {
+static void a_follower_takes_what_others_submit(void) {
     plock_status status;
     pthread_t thread;
     begin(true);
@@ -211,8 +211,8 @@ static void a_guest_takes_what_others_submit(void) {
     job->step = step_once;
     job->destroy = free_job;
     CHECK(pthread_create(&thread, NULL, submit_soon, job) == 0);
-    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
-    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+    const plock_interest interest = for_the_waker(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&interest, interrupt), PLOCK_OK);
     CHECK(pthread_join(thread, NULL) == 0);
     end();
 }
@@ -222,14 +222,14 @@ static void *drain(void *argument) {
     return argument;
 }
 
-static void a_guest_makes_way_for_the_end(void) {
+static void a_follower_makes_way_for_the_end(void) {
     plock_status status;
     pthread_t thread;
     begin(true);
     CHECK(drive_once(&status));
     CHECK(pthread_create(&thread, NULL, drain, NULL) == 0);
-    const plock_want want = for_the_bell(PLOCK_SECOND);
-    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_OK);
+    const plock_interest interest = for_the_waker(PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&interest, interrupt), PLOCK_OK);
     CHECK(pthread_join(thread, NULL) == 0);
     end();
 }
@@ -240,22 +240,22 @@ static void drive_in_child(void *context) {
     CHECK_INT(atomic_load(&destroyed), 1);
 }
 
-static void *wait_as_guest(void *argument) {
-    const plock_want want = for_the_bell(60 * PLOCK_SECOND);
-    CHECK_STATUS(plock_await(&want, interrupt), PLOCK_INTERRUPTED);
+static void *wait_as_follower(void *argument) {
+    const plock_interest interest = for_the_waker(60 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await(&interest, interrupt), PLOCK_INTERRUPTED);
     return argument;
 }
 
-static void a_child_has_no_guest(void) {
+static void a_child_has_no_follower(void) {
     plock_status status;
     pthread_t thread;
     begin(true);
     CHECK(drive_once(&status));
-    CHECK(pthread_create(&thread, NULL, wait_as_guest, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, wait_as_follower, NULL) == 0);
     for (int i = 0; i < 20; i++) test_in_child(drive_in_child, NULL);
-    plock_waker_ring(interrupt);
+    plock_waker_wake(interrupt);
     CHECK(pthread_join(thread, NULL) == 0);
-    (void)plock_waker_hush(interrupt);
+    (void)plock_waker_clear(interrupt);
     end();
 }
 
@@ -263,13 +263,13 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(who_waits_does_what_it_waits_for);
     RUN(what_is_not_idle_stays_with_the_native_thread);
-    RUN(after_a_guest_the_native_thread_goes_on);
-    RUN(who_waits_in_another_way_has_it_driven);
-    RUN(where_no_guest_comes_the_native_thread_listens);
-    RUN(a_guest_can_be_interrupted);
-    RUN(a_guest_waits_no_longer_than_its_time);
-    RUN(a_guest_takes_what_others_submit);
-    RUN(a_guest_makes_way_for_the_end);
-    RUN(a_child_has_no_guest);
+    RUN(after_a_follower_the_native_thread_goes_on);
+    RUN(who_waits_in_another_way_has_it_led);
+    RUN(where_no_follower_comes_the_native_thread_listens);
+    RUN(a_follower_can_be_interrupted);
+    RUN(a_follower_waits_no_longer_than_its_time);
+    RUN(a_follower_takes_what_others_submit);
+    RUN(a_follower_makes_way_for_the_end);
+    RUN(a_child_has_no_follower);
     return test_end("guest");
 }

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/process.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,23 +29,23 @@ static void end(void) {
 }
 
 /* So many in line, each with a place in the queue: one acquire more than that has been made. */
-static void get_in_line(unsigned count) {
+static void get_in_queue(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         fake_await_turn(leases[i], 100 * PLOCK_SECOND);
         fake_await("EVALSHA acquire", i + 2);
     }
 }
 
-static bool keeper_is_there(void) {
+static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__keeper_of(store);
+    const bool there = plock__coordinator_of(store);
     plock__leave();
     return there;
 }
 
-static void await_end_of_keeper(void) {
-    for (unsigned rounds = 0; keeper_is_there() && test_patient(&rounds);) continue;
-    CHECK(!keeper_is_there());
+static void await_end_of_coordinator(void) {
+    for (unsigned rounds = 0; coordinator_is_there() && test_patient(&rounds);) continue;
+    CHECK(!coordinator_is_there());
 }
 
 /* Each in turn gets a ticket of his own. */
@@ -63,7 +63,7 @@ static const char *number_tickets(const char *command, unsigned nth) {
 
 static void many_wait_on_one_channel(void) {
     begin(fake_refuses);
-    get_in_line(LEASES);
+    get_in_queue(LEASES);
     CHECK_INT(fake_commands_like("SUBSCRIBE"), 1);
     CHECK_INT(fake_connections(), 2);
     end();
@@ -90,11 +90,11 @@ static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void)
     end();
 }
 
-static void two_locks_are_two_lines(void) {
+static void two_locks_are_two_queues(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line(1);
+    get_in_queue(1);
     CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK); /* a key may have blanks: it stands last in a message */
     fake_await_turn(other, PLOCK_SECOND);
     fake_await("EVALSHA acquire", 3);
@@ -114,7 +114,7 @@ static void two_locks_are_two_lines(void) {
 static void only_the_first_looks_and_once_a_second(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_line(LEASES); /* the holder has 5 s left, and will tell */
+    get_in_queue(LEASES); /* the holder has 5 s left, and will tell */
     (void)fake_value(1, first);
     for (unsigned i = 0; i < 3; i++) {
         fake_native_pass(999 * PLOCK_MILLISECOND);
@@ -131,7 +131,7 @@ static void only_the_first_looks_and_once_a_second(void) {
 static void newcomers_do_not_put_that_off(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_line(1);
+    get_in_queue(1);
     (void)fake_value(1, first);
     for (unsigned i = 1; i < 3; i++) {
         fake_native_pass(400 * PLOCK_MILLISECOND);
@@ -158,7 +158,7 @@ static const char *lose_the_queue(const char *command, unsigned nth) {
 static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(void) {
     char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(lose_the_queue);
-    get_in_line(LEASES);
+    get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* one after the other */
     fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* each once, though each finds his place lost */
@@ -180,7 +180,7 @@ static const char *grant_who_looks(const char *command, unsigned nth) {
 
 static void where_one_finds_the_lock_without_being_called_the_next_looks_at_once(void) {
     begin(grant_who_looks);
-    get_in_line(LEASES);
+    get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge();
     fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* and as his place is lost, so do all */
@@ -194,7 +194,7 @@ static const char *grant_who_is_called(const char *command, unsigned nth) {
 
 static void where_he_was_called_nobody_does(void) {
     begin(grant_who_is_called);
-    get_in_line(LEASES);
+    get_in_queue(LEASES);
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
     fake_native_pass(999 * PLOCK_MILLISECOND);
@@ -205,7 +205,7 @@ static void where_he_was_called_nobody_does(void) {
 static void when_he_who_looks_gives_up_the_next_one_does(void) {
     char second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_line(2);
+    get_in_queue(2);
     plock_lease_cancel(leases[0]);
     fake_native_pass(5002 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 4);
@@ -216,7 +216,7 @@ static void when_he_who_looks_gives_up_the_next_one_does(void) {
 
 static void who_is_told_to_looks_sooner(void) {
     begin(fake_refuses);
-    get_in_line(1);
+    get_in_queue(1);
     fake_call("~1000", 1);
     fake_nudge();
     fake_native_pass(999 * PLOCK_MILLISECOND);
@@ -238,7 +238,7 @@ static const char *third_is_silent(const char *command, unsigned nth) {
 
 static void so_does_who_hears_it_before_his_refusal(void) {
     begin(third_is_silent);
-    get_in_line(1);
+    get_in_queue(1);
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 3);
     fake_call("~200", 1);
@@ -255,7 +255,7 @@ static void so_does_who_hears_it_before_his_refusal(void) {
 
 static void a_holder_that_will_not_tell_is_looked_at_often(void) {
     begin(fake_refuses_untold);
-    get_in_line(1);
+    get_in_queue(1);
     for (unsigned i = 0; i < 8; i++) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
@@ -266,7 +266,7 @@ static void a_holder_that_will_not_tell_is_looked_at_often(void) {
 static void a_turn_for_nobody_here_is_passed_on(void) {
     char command[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line(1);
+    get_in_queue(1);
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
     CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 2 some key plock:1:{some key}:queue stranger 0");
@@ -284,13 +284,13 @@ static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
     static const char *const TICKETS[] = {"1700000000000101", "1700000000000102", "1700000000000103", "1700000000000104"};
     char word[FAKE_COMMAND_ROOM], first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_line(LEASES);
+    get_in_queue(LEASES);
     fake_cut_channel();
     for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) CHECK_TEXT(fake_ticket(1 + LEASES + i, word), TICKETS[i]);
     CHECK_TEXT(fake_command("SUBSCRIBE", 1, second), fake_command("SUBSCRIBE", 0, first)); /* the channel that their records name */
-    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_step(leases[i], &(plock_want){0}), PLOCK_AGAIN);
+    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
 
@@ -305,7 +305,7 @@ static void so_does_who_is_being_asked_for_meanwhile(void) {
     for (int way = 0; way < WAYS; way++) {
         char word[FAKE_COMMAND_ROOM];
         begin(second_is_silent);
-        get_in_line(1);
+        get_in_queue(1);
         if (way == BY_HIMSELF) fake_await_turn(leases[1], 100 * PLOCK_SECOND);
         else fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
@@ -335,7 +335,7 @@ static const char *soon_over(const char *command, unsigned nth) {
 static void while_it_is_away_the_first_looks_without_queueing(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(soon_over);
-    get_in_line(1);
+    get_in_queue(1);
     fake_redis.subscriptions[1] = FAKE_SILENCE;
     fake_cut_channel();
     for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
@@ -365,7 +365,7 @@ static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
             fake_await("SUBSCRIBE", 1);
             fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
         } else {
-            CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_patience){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+            CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
         }
         CHECK_STATUS(fake_await_end(leases[0]), WAYS[i].told);
         CHECK_STATUS(plock_lease_error(leases[0])->status, WAYS[i].status);
@@ -386,7 +386,7 @@ static void it_ends_when_nobody_has_waited_for_a_while(void) {
     enum { CANCELLED, SERVED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         begin(fake_refuses);
-        get_in_line(1);
+        get_in_queue(1);
         fake_native_pass(PLOCK_SECOND);
         if (way == CANCELLED) {
             plock_lease_cancel(leases[0]);
@@ -396,9 +396,9 @@ static void it_ends_when_nobody_has_waited_for_a_while(void) {
             CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
         }
         fake_native_pass(4990 * PLOCK_MILLISECOND);
-        CHECK(keeper_is_there());
+        CHECK(coordinator_is_there());
         for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND); /* it is not told, and comes round every 5 s */
-        await_end_of_keeper();
+        await_end_of_coordinator();
         for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;
         CHECK(!fake_channel_is_open());
         if (way == SERVED) CHECK_STATUS(fake_release(leases[0]), PLOCK_OK);
@@ -409,9 +409,9 @@ static void it_ends_when_nobody_has_waited_for_a_while(void) {
 static void it_comes_back_with_another_channel(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line(1);
+    get_in_queue(1);
     plock_lease_cancel(leases[0]);
-    for (unsigned rounds = 0; keeper_is_there() && test_patient(&rounds);) fake_native_pass(PLOCK_SECOND);
+    for (unsigned rounds = 0; coordinator_is_there() && test_patient(&rounds);) fake_native_pass(PLOCK_SECOND);
     fake_await_turn(leases[0], PLOCK_SECOND);
     fake_await("SUBSCRIBE", 2);
     CHECK(strcmp(fake_command("SUBSCRIBE", 0, first), fake_command("SUBSCRIBE", 1, second)) != 0);
@@ -434,7 +434,7 @@ static void whoever_waits_on_and_off_keeps_it(void) {
 int main(void) {
     RUN(many_wait_on_one_channel);
     RUN(the_order_of_threads_is_kept_while_the_channel_is_being_opened);
-    RUN(two_locks_are_two_lines);
+    RUN(two_locks_are_two_queues);
     RUN(only_the_first_looks_and_once_a_second);
     RUN(newcomers_do_not_put_that_off);
     RUN(when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order);

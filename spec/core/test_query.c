@@ -1,9 +1,9 @@
-/* Inquiries: what is asked about locks, what becomes of the answers, and how long that may take. */
+/* Queries: what is asked about locks, what becomes of the answers, and how long that may take. */
 #include "fake.h"
 #include "test.h"
 
 #include "base/process.h"
-#include "plock/inquiry.h"
+#include "plock/query.h"
 #include "redis/store.h"
 
 #include <stdio.h>
@@ -15,14 +15,14 @@
         TEXT("h 5 6 - - a", 11) TEXT("1700000000000003", 16) TEXT("", 0)
 
 static plock_store *store;
-static plock_inquiry *inquiry;
-static plock_want want;
+static plock_query *query;
+static plock_interest interest;
 static plock_ns began;
 
 static void begin_at(const char *url, const char *key) {
     fake_clock_start();
     store = fake_store(url);
-    CHECK_STATUS(plock_inquiry_new(&inquiry, store, key, strlen(key), false), PLOCK_OK);
+    CHECK_STATUS(plock_query_new(&query, store, key, strlen(key), false), PLOCK_OK);
     began = plock_now();
 }
 
@@ -31,7 +31,7 @@ static void begin(void) {
 }
 
 static void end(void) {
-    plock_inquiry_free(inquiry);
+    plock_query_free(query);
     CHECK_INT(store->pool.waiting, 0);
     fake_end(NULL, store);
 }
@@ -39,23 +39,23 @@ static void end(void) {
 /* As far as it goes, with the clock of the fake. */
 static plock_status finish(void) {
     plock_status status;
-    while ((status = plock_inquiry_step(inquiry, &want)) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
     return status;
 }
 
 static void check_text(size_t part, const char *expected) {
     char copy[FAKE_COMMAND_ROOM] = "(no text)";
     size_t length = 0;
-    const char *text = plock_inquiry_text(inquiry, part, &length);
+    const char *text = plock_query_text(query, part, &length);
     if (text && CHECK(length < sizeof copy)) (void)snprintf(copy, sizeof copy, "%.*s", (int)length, text);
     CHECK_TEXT(copy, expected);
-    CHECK_INT(plock_inquiry_number(inquiry, part), 0);
+    CHECK_INT(plock_query_number(query, part), 0);
 }
 
 static void check_number(size_t part, int64_t expected) {
     size_t length;
-    CHECK_INT(plock_inquiry_number(inquiry, part), expected);
-    CHECK(!plock_inquiry_text(inquiry, part, &length));
+    CHECK_INT(plock_query_number(query, part), expected);
+    CHECK(!plock_query_text(query, part, &length));
 }
 
 /* --- the questions --- */
@@ -63,11 +63,11 @@ static void check_number(size_t part, int64_t expected) {
 static void status_tells_who_holds_and_who_waits(void) {
     begin();
     fake_peers[0].answers[0] = STATUS_OF_TWO;
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     CHECK_INT(fake_connections(), 0); /* the step asks */
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA status 3 k plock:1:{k}:fence plock:1:{k}:queue 0 24");
-    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    CHECK_INT(plock_query_parts(query), 8);
     check_text(0, "me");
     check_number(1, 2500);
     check_text(2, "1700000000000001 1:2 h 3 4 - - me");
@@ -76,7 +76,7 @@ static void status_tells_who_holds_and_who_waits(void) {
     check_text(5, "h 5 6 - - a");
     check_text(6, "1700000000000003");
     check_text(7, "");
-    CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_OK);
+    CHECK_STATUS(plock_query_error(query)->status, PLOCK_OK);
     end();
 }
 
@@ -86,7 +86,7 @@ static void it_tells_page_by_page(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) {
         fake_peers[0].answers[i] = STATUS_OF_TWO;
-        plock_inquiry_status(inquiry, PAGES[i].first);
+        plock_query_status(query, PAGES[i].first);
         CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 6, word), PAGES[i].sent);
         CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 7, word), "24");
@@ -99,14 +99,14 @@ static void scan_tells_keys_and_where_to_go_on(void) {
     begin_at("redis://h", "plock:v1:*");
     fake_peers[0].answers[0] = "*3\r\n" TEXT("4611686018427387904", 19) TEXT("a", 1) TEXT("b c", 3);
     fake_peers[0].answers[1] = "*1\r\n" TEXT("0", 1);
-    plock_inquiry_scan(inquiry, 0);
+    plock_query_scan(query, 0);
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK_INT(plock_inquiry_parts(inquiry), 3);
+    CHECK_INT(plock_query_parts(query), 3);
     check_text(0, "4611686018427387904");
     check_text(2, "b c");
-    plock_inquiry_scan(inquiry, 4611686018427387904);
+    plock_query_scan(query, 4611686018427387904);
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK_INT(plock_inquiry_parts(inquiry), 1);
+    CHECK_INT(plock_query_parts(query), 1);
     check_text(0, "0");
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA scan 0 0 plock:v1:*");
     CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA scan 0 4611686018427387904 plock:v1:*");
@@ -117,9 +117,9 @@ static void break_tells_whether_it_was_held(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) {
         fake_peers[0].answers[i] = i == 0 ? ":0\r\n" : i == 1 ? ":1\r\n" : ":2\r\n";
-        plock_inquiry_break(inquiry);
+        plock_query_break(query);
         CHECK_STATUS(finish(), PLOCK_OK);
-        CHECK_INT(plock_inquiry_parts(inquiry), 1);
+        CHECK_INT(plock_query_parts(query), 1);
         check_number(0, i);
         CHECK_TEXT(fake_peers[0].commands[1 + i], "EVALSHA break 3 k plock:1:{k}:fence plock:1:{k}:queue");
     }
@@ -132,55 +132,55 @@ static void a_note_is_kept_or_only_looked_at(void) {
     fake_peers[0].answers[0] = TEXT("mine", 4);
     fake_peers[0].answers[1] = TEXT("", 0);
     fake_peers[0].answers[2] = TEXT("yours", 5);
-    CHECK_STATUS(plock_inquiry_note(inquiry, "mine", 4, false), PLOCK_OK);
+    CHECK_STATUS(plock_query_note(query, "mine", 4, false), PLOCK_OK);
     CHECK_STATUS(finish(), PLOCK_OK);
     check_text(0, "mine");
-    CHECK_STATUS(plock_inquiry_note(inquiry, "", 0, false), PLOCK_OK);
+    CHECK_STATUS(plock_query_note(query, "", 0, false), PLOCK_OK);
     CHECK_STATUS(finish(), PLOCK_OK);
     check_text(0, "");
-    CHECK_STATUS(plock_inquiry_note(inquiry, "yours", 5, true), PLOCK_OK);
+    CHECK_STATUS(plock_query_note(query, "yours", 5, true), PLOCK_OK);
     CHECK_STATUS(finish(), PLOCK_OK);
     check_text(0, "yours");
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA note 1 k mine");
     CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA note 1 k ");
     CHECK_TEXT(fake_peers[0].commands[3], "EVALSHA note 1 k yours replace");
-    CHECK_STATUS(plock_inquiry_note(inquiry, LONG, sizeof LONG, false), PLOCK_MISUSE);
+    CHECK_STATUS(plock_query_note(query, LONG, sizeof LONG, false), PLOCK_MISUSE);
     end();
 }
 
 /* A lock with several holders is asked about with scripts of its own. */
 static void of_a_shared_one_it_asks_the_same(void) {
-    plock_inquiry *shared;
+    plock_query *shared;
     begin();
-    CHECK_STATUS(plock_inquiry_new(&shared, store, "shared", 6, true), PLOCK_OK);
+    CHECK_STATUS(plock_query_new(&shared, store, "shared", 6, true), PLOCK_OK);
     fake_peers[0].answers[0] = "*2\r\n:0\r\n:0\r\n";
     fake_peers[0].answers[1] = ":1\r\n";
-    const plock_operation operation = plock_inquiry_operation(shared);
-    plock_inquiry_status(shared, 24);
+    const plock_operation operation = plock_query_operation(shared);
+    plock_query_status(shared, 24);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
-    CHECK_INT(plock_inquiry_parts(shared), 2);
-    plock_inquiry_break(shared);
+    CHECK_INT(plock_query_parts(shared), 2);
+    plock_query_break(shared);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
-    CHECK_INT(plock_inquiry_number(shared, 0), 1);
+    CHECK_INT(plock_query_number(shared, 0), 1);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
     CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 3600000");
-    plock_inquiry_free(shared);
+    plock_query_free(shared);
     end();
 }
 
 /* What carries any operation on can hurry this one, and give it up. */
 static void it_is_an_operation_like_any_other(void) {
     begin();
-    const plock_operation operation = plock_inquiry_operation(inquiry);
-    plock_inquiry_status(inquiry, 0);
-    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    const plock_operation operation = plock_query_operation(query);
+    plock_query_status(query, 0);
+    CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.hurry(operation.of, began + 5 * PLOCK_MILLISECOND);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_SILENT);
     CHECK_INT(plock_now(), began + 5 * PLOCK_MILLISECOND);
-    plock_inquiry_status(inquiry, 0);
-    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    plock_query_status(query, 0);
+    CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.cancel(operation.of);
-    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_MISUSE);
+    CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_MISUSE);
     CHECK(fake_peers[1].destroyed); /* an answer was still to come there */
     end();
 }
@@ -190,7 +190,7 @@ static void an_answer_lasts_until_the_next_question(void) {
     begin();
     fake_peers[0].answers[0] = STATUS_OF_TWO;
     fake_peers[0].obliging = true;
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     CHECK_STATUS(finish(), PLOCK_OK);
     plock_lease *lease = fake_lease(store);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
@@ -199,9 +199,9 @@ static void an_answer_lasts_until_the_next_question(void) {
     CHECK_INT(fake_connections(), 1);
     check_text(0, "me");
     check_text(4, "1700000000000002");
-    CHECK_INT(plock_inquiry_parts(inquiry), 8);
-    plock_inquiry_break(inquiry);
-    CHECK_INT(plock_inquiry_parts(inquiry), 0);
+    CHECK_INT(plock_query_parts(query), 8);
+    plock_query_break(query);
+    CHECK_INT(plock_query_parts(query), 0);
     check_text(0, "(no text)");
     check_number(0, 0);
     end();
@@ -210,17 +210,17 @@ static void an_answer_lasts_until_the_next_question(void) {
 static void a_key_may_hold_any_byte(void) {
     enum { LENGTH = 5 };
     begin();
-    plock_inquiry *other;
-    CHECK_STATUS(plock_inquiry_new(&other, store, "a\0b\n\xff", LENGTH, false), PLOCK_OK);
+    plock_query *other;
+    CHECK_STATUS(plock_query_new(&other, store, "a\0b\n\xff", LENGTH, false), PLOCK_OK);
     fake_peers[0].answers[0] = "*1\r\n$5\r\na\0b"; /* cut off by its zero: the rest comes now */
-    plock_inquiry_status(other, 0);
-    CHECK_STATUS(plock_inquiry_step(other, &want), PLOCK_AGAIN);
+    plock_query_status(other, 0);
+    CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);
     fake_say(&fake_peers[0], "\0b\n\xff\r\n", 6);
-    CHECK_STATUS(plock_inquiry_step(other, &want), PLOCK_OK);
+    CHECK_STATUS(plock_query_step(other, &interest), PLOCK_OK);
     size_t length = 0;
-    const char *text = plock_inquiry_text(other, 0, &length);
+    const char *text = plock_query_text(other, 0, &length);
     CHECK(text && length == LENGTH && !memcmp(text, "a\0b\n\xff", LENGTH));
-    plock_inquiry_free(other);
+    plock_query_free(other);
     end();
 }
 
@@ -229,10 +229,10 @@ static void a_script_that_is_not_known_is_loaded(void) {
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     fake_peers[0].answers[1] = FAKE_LOADED;
     fake_peers[0].answers[2] = STATUS_OF_TWO;
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK_TEXT(fake_peers[0].commands[2], "SCRIPT LOAD status");
-    CHECK_INT(plock_inquiry_parts(inquiry), 8);
+    CHECK_INT(plock_query_parts(query), 8);
     end();
 }
 
@@ -245,11 +245,11 @@ static void what_does_not_pass_is_told_at_once(void) {
     for (unsigned i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
         begin();
         fake_peers[0].answers[0] = ERRORS[i].said;
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         CHECK_STATUS(finish(), ERRORS[i].status);
-        CHECK_STATUS(plock_inquiry_error(inquiry)->status, ERRORS[i].status);
-        CHECK_HAS(plock_inquiry_error(inquiry)->message, "redis://h:6379: ");
-        CHECK_INT(plock_inquiry_parts(inquiry), 0);
+        CHECK_STATUS(plock_query_error(query)->status, ERRORS[i].status);
+        CHECK_HAS(plock_query_error(query)->message, "redis://h:6379: ");
+        CHECK_INT(plock_query_parts(query), 0);
         CHECK_INT(plock_now(), began);
         end();
     }
@@ -260,11 +260,11 @@ static void what_may_pass_is_tried_again(void) {
     fake_peers[0].answers[0] = "-LOADING x\r\n";
     fake_peers[0].answers[1] = "-BUSY x\r\n";
     fake_peers[0].answers[2] = STATUS_OF_TWO;
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK(plock_now() > began);
-    CHECK_INT(plock_inquiry_parts(inquiry), 8);
-    CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_OK);
+    CHECK_INT(plock_query_parts(query), 8);
+    CHECK_STATUS(plock_query_error(query)->status, PLOCK_OK);
     end();
 }
 
@@ -274,11 +274,11 @@ static void it_ends_when_the_time_of_a_command_is_over(void) {
     for (unsigned i = 0; i < 3; i++) {
         begin_at("redis://h?command_timeout=2", "k");
         for (unsigned a = 0; a < FAKE_ANSWERS; a++) fake_peers[0].answers[a] = WAYS[i];
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         CHECK_STATUS(finish(), STATUSES[i]);
-        CHECK_STATUS(plock_inquiry_error(inquiry)->status, STATUSES[i]);
+        CHECK_STATUS(plock_query_error(query)->status, STATUSES[i]);
         CHECK_INT(plock_now(), began + 2 * PLOCK_SECOND);
-        CHECK_INT(plock_inquiry_parts(inquiry), 0);
+        CHECK_INT(plock_query_parts(query), 0);
         end();
     }
 }
@@ -289,15 +289,15 @@ static void it_may_have_to_hurry(void) {
         begin();
         if (state == OPENING) fake_peers[0].silent_greeting = true;
         if (state == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
-        plock_inquiry_status(inquiry, 0);
-        if (state != NOT_BEGUN) CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_AGAIN);
-        plock_inquiry_hurry(inquiry, began + 5 * PLOCK_MILLISECOND);
-        plock_inquiry_hurry(inquiry, began + PLOCK_SECOND); /* which is no reason to take longer */
+        plock_query_status(query, 0);
+        if (state != NOT_BEGUN) CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
+        plock_query_hurry(query, began + 5 * PLOCK_MILLISECOND);
+        plock_query_hurry(query, began + PLOCK_SECOND); /* which is no reason to take longer */
         CHECK_STATUS(finish(), state == PAUSING ? PLOCK_LOADING : PLOCK_SILENT);
         CHECK_INT(plock_now(), began + 5 * PLOCK_MILLISECOND);
         fake_peers[0].answers[1] = fake_peers[1].answers[0] = STATUS_OF_TWO;
-        plock_inquiry_status(inquiry, 0); /* the next question has its own time */
-        CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_OK);
+        plock_query_status(query, 0); /* the next question has its own time */
+        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_OK);
         end();
     }
 }
@@ -307,12 +307,12 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         begin();
         fake_peers[0].answers[0] = STATUS_OF_TWO;
         fake_peers[0].answers[1] = FAKE_CLOSES;
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         CHECK_STATUS(finish(), PLOCK_OK);
         fake_peers[1].answers[0] = twice ? FAKE_CLOSES : ":1\r\n";
         fake_peers[2].answers[0] = ":0\r\n";
-        plock_inquiry_break(inquiry);
-        CHECK_STATUS(plock_inquiry_step(inquiry, &want), twice ? PLOCK_AGAIN : PLOCK_OK);
+        plock_query_break(query);
+        CHECK_STATUS(plock_query_step(query, &interest), twice ? PLOCK_AGAIN : PLOCK_OK);
         CHECK_INT(plock_now(), began);
         if (twice) CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_now() > began, twice); /* the second time there is a pause */

@@ -1,4 +1,4 @@
-/* Conversations: what is asked, what comes of each kind of answer, and what happens to the connection. */
+/* Admin sessions: what is asked, what comes of each kind of answer, and what happens to the connection. */
 #include "fake.h"
 #include "test.h"
 
@@ -9,36 +9,36 @@
 #include <string.h>
 
 static plock_store *store;
-static plock_conversation *conversation;
+static plock_admin_session *admin_session;
 
 static void begin(const char *url) {
     fake_clock_start();
     store = fake_store(url);
-    CHECK_STATUS(plock_conversation_new(&conversation, store), PLOCK_OK);
+    CHECK_STATUS(plock_admin_session_new(&admin_session, store), PLOCK_OK);
 }
 
 static void end(void) {
-    plock_conversation_free(conversation);
-    conversation = NULL;
+    plock_admin_session_free(admin_session);
+    admin_session = NULL;
     CHECK_INT(store->pool.open, 0);
     fake_end(NULL, store);
     CHECK_INT(plock__live_allocations(), 0);
 }
 
 static plock_status finish(void) {
-    const plock_operation operation = plock_conversation_operation(conversation);
+    const plock_operation operation = plock_admin_session_operation(admin_session);
     return plock_carry_on(&operation, fake_wait, NULL);
 }
 
 static const plock_word PING[] = {{"PING", 4}}, INFO[] = {{"INFO", 4}, {"server", 6}};
 
 static plock_status ask(unsigned count, const plock_word *words) {
-    CHECK_STATUS(plock_conversation_ask(conversation, count, words), PLOCK_OK);
+    CHECK_STATUS(plock_admin_session_ask(admin_session, count, words), PLOCK_OK);
     return finish();
 }
 
 static void check_text(size_t place, const char *expected) {
-    const plock_part part = plock_conversation_part(conversation, place);
+    const plock_part part = plock_admin_session_part(admin_session, place);
     CHECK_INT(part.kind, PLOCK_PART_TEXT);
     CHECK(part.length == strlen(expected) && !memcmp(part.text, expected, part.length));
 }
@@ -68,14 +68,14 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
     CHECK_STATUS(ask(1, PING), PLOCK_OK);
     static const int KINDS[] = {PLOCK_PART_LIST, PLOCK_PART_TEXT, PLOCK_PART_LIST, PLOCK_PART_NUMBER,
                                 PLOCK_PART_LIST, PLOCK_PART_NOTHING, PLOCK_PART_LIST, PLOCK_PART_TEXT};
-    CHECK_INT(plock_conversation_parts(conversation), 8);
-    for (size_t i = 0; i < 8; i++) CHECK_INT(plock_conversation_part(conversation, i).kind, KINDS[i]);
-    CHECK_INT(plock_conversation_part(conversation, 0).length, 4);
-    CHECK_INT(plock_conversation_part(conversation, 2).length, 2);
-    CHECK_INT(plock_conversation_part(conversation, 3).number, 7);
-    CHECK_INT(plock_conversation_part(conversation, 6).length, 0);
+    CHECK_INT(plock_admin_session_parts(admin_session), 8);
+    for (size_t i = 0; i < 8; i++) CHECK_INT(plock_admin_session_part(admin_session, i).kind, KINDS[i]);
+    CHECK_INT(plock_admin_session_part(admin_session, 0).length, 4);
+    CHECK_INT(plock_admin_session_part(admin_session, 2).length, 2);
+    CHECK_INT(plock_admin_session_part(admin_session, 3).number, 7);
+    CHECK_INT(plock_admin_session_part(admin_session, 6).length, 0);
     check_text(7, "ERR in it");
-    CHECK_INT(plock_conversation_part(conversation, 8).kind, PLOCK_PART_NOTHING);
+    CHECK_INT(plock_admin_session_part(admin_session, 8).kind, PLOCK_PART_NOTHING);
     end();
 }
 
@@ -84,8 +84,8 @@ static void what_the_server_calls_an_error_is_one_and_the_connection_stays(void)
     fake_peers[0].answers[0] = "-NOPERM this user has no permissions to run the 'config|get' command\r\n";
     fake_peers[0].answers[1] = ":1\r\n";
     CHECK_STATUS(ask(1, PING), PLOCK_NOPERM);
-    CHECK_HAS(plock_conversation_error(conversation)->message, "config|get");
-    CHECK_INT(plock_conversation_parts(conversation), 0);
+    CHECK_HAS(plock_admin_session_error(admin_session)->message, "config|get");
+    CHECK_INT(plock_admin_session_parts(admin_session), 0);
     CHECK_STATUS(ask(1, PING), PLOCK_OK);
     CHECK_INT(fake_connections(), 1);
     end();
@@ -103,7 +103,7 @@ static void one_that_is_silent_or_gone_is_not_asked_again_on_the_same_connection
         const plock_ns asked_at = plock_now();
         CHECK_STATUS(ask(1, PING), STATUSES[i]);
         CHECK(plock_now() - asked_at <= 300 * PLOCK_MILLISECOND);
-        CHECK(*plock_conversation_error(conversation)->message);
+        CHECK(*plock_admin_session_error(admin_session)->message);
         CHECK_STATUS(ask(1, PING), PLOCK_OK);
         CHECK_INT(fake_connections(), 2);
         end();
@@ -114,17 +114,17 @@ static void one_that_cannot_be_reached_says_why(void) {
     begin("redis://h");
     fake_peers[0].connect_failure = PLOCK_CONNECT;
     CHECK_STATUS(ask(1, PING), PLOCK_CONNECT);
-    CHECK_HAS(plock_conversation_error(conversation)->message, "the fake says connect");
+    CHECK_HAS(plock_admin_session_error(admin_session)->message, "the fake says connect");
     end();
 }
 
 static void a_question_that_was_given_up_leaves_no_answer_behind(void) {
-    plock_want want;
+    plock_interest interest;
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_SILENCE;
     fake_peers[1].answers[0] = "+PONG\r\n";
-    CHECK_STATUS(plock_conversation_ask(conversation, 2, INFO), PLOCK_OK);
-    CHECK_STATUS(plock_conversation_step(conversation, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_admin_session_ask(admin_session, 2, INFO), PLOCK_OK);
+    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_AGAIN);
     CHECK_STATUS(ask(1, PING), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     end();
@@ -133,29 +133,29 @@ static void a_question_that_was_given_up_leaves_no_answer_behind(void) {
 static void one_may_be_hurried_and_given_up(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_SILENCE;
-    const plock_operation operation = plock_conversation_operation(conversation);
+    const plock_operation operation = plock_admin_session_operation(admin_session);
     const plock_ns asked_at = plock_now();
-    plock_want want;
-    CHECK_STATUS(plock_conversation_ask(conversation, 1, PING), PLOCK_OK);
-    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    plock_interest interest;
+    CHECK_STATUS(plock_admin_session_ask(admin_session, 1, PING), PLOCK_OK);
+    CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.hurry(operation.of, asked_at + PLOCK_MILLISECOND);
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK_INT(plock_now(), asked_at + PLOCK_MILLISECOND);
-    CHECK_STATUS(plock_conversation_ask(conversation, 1, PING), PLOCK_OK);
-    CHECK_STATUS(operation.step(operation.of, &want), PLOCK_AGAIN);
+    CHECK_STATUS(plock_admin_session_ask(admin_session, 1, PING), PLOCK_OK);
+    CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.cancel(operation.of);
     CHECK_STATUS(finish(), PLOCK_MISUSE);
     end();
 }
 
 static void questions_that_cannot_be_are_refused(void) {
-    plock_want want;
+    plock_interest interest;
     plock_word words[PLOCK_QUESTION_WORDS + 1];
     for (unsigned i = 0; i <= PLOCK_QUESTION_WORDS; i++) words[i] = PING[0];
     begin("redis://h");
-    CHECK_STATUS(plock_conversation_ask(conversation, 0, words), PLOCK_MISUSE);
-    CHECK_STATUS(plock_conversation_ask(conversation, PLOCK_QUESTION_WORDS + 1, words), PLOCK_MISUSE);
-    CHECK_STATUS(plock_conversation_step(conversation, &want), PLOCK_MISUSE); /* nothing was asked */
+    CHECK_STATUS(plock_admin_session_ask(admin_session, 0, words), PLOCK_MISUSE);
+    CHECK_STATUS(plock_admin_session_ask(admin_session, PLOCK_QUESTION_WORDS + 1, words), PLOCK_MISUSE);
+    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_MISUSE); /* nothing was asked */
     CHECK_INT(fake_connections(), 0);
     end();
 }
@@ -183,12 +183,12 @@ static void each_allocation_may_fail(void) {
         store = fake_store("redis://h");
         fake_peers[0].answers[0] = fake_peers[1].answers[0] = "+PONG\r\n";
         (void)plock__fail_allocation(n);
-        plock_status status = plock_conversation_new(&conversation, store);
+        plock_status status = plock_admin_session_new(&admin_session, store);
         if (!status) status = ask(1, PING);
         made = plock__fail_allocation(0);
         CHECK(status == PLOCK_OK || status == PLOCK_NO_MEMORY);
         CHECK(status || n > made);
-        if (conversation) CHECK_STATUS(ask(1, PING), PLOCK_OK);
+        if (admin_session) CHECK_STATUS(ask(1, PING), PLOCK_OK);
         end();
     }
 }

@@ -1,26 +1,26 @@
-/* Inquiries where things are not as they should be: answers of a hostile server, calls that make no sense, a fork in between. */
+/* Queries where things are not as they should be: answers of a hostile server, calls that make no sense, a fork in between. */
 #include "fake.h"
 #include "test.h"
 
 #include "base/memory.h"
 #include "base/process.h"
 #include "net/reply.h"
-#include "plock/inquiry.h"
+#include "plock/query.h"
 #include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static plock_store *store;
-static plock_inquiry *inquiry, *other;
-static plock_want want;
+static plock_query *query, *other;
+static plock_interest interest;
 
 static void begin_at(const char *url) {
     fake_clock_start();
     store = fake_store(url);
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    CHECK_STATUS(plock_inquiry_new(&inquiry, store, "k", 1, false), PLOCK_OK);
-    CHECK_STATUS(plock_inquiry_new(&other, store, "other", 5, false), PLOCK_OK);
+    CHECK_STATUS(plock_query_new(&query, store, "k", 1, false), PLOCK_OK);
+    CHECK_STATUS(plock_query_new(&other, store, "other", 5, false), PLOCK_OK);
 }
 
 static void begin(void) {
@@ -28,26 +28,26 @@ static void begin(void) {
 }
 
 static void end(void) {
-    plock_inquiry_free(inquiry);
-    plock_inquiry_free(other);
+    plock_query_free(query);
+    plock_query_free(other);
     CHECK_INT(store->pool.waiting, 0);
     fake_end(NULL, store);
 }
 
 static plock_status finish(void) {
     plock_status status;
-    while ((status = plock_inquiry_step(inquiry, &want)) == PLOCK_AGAIN) (void)fake_wait(NULL, &want);
+    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
     return status;
 }
 
 /* The only connection is taken: the next question waits for it. */
 static void take_the_connection(void) {
-    plock_inquiry_status(other, 0);
-    CHECK_STATUS(plock_inquiry_step(other, &want), PLOCK_AGAIN);
+    plock_query_status(other, 0);
+    CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);
 }
 
 static void give_it_back(void) {
-    plock_inquiry_free(other);
+    plock_query_free(other);
     other = NULL;
 }
 
@@ -61,11 +61,11 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
         size_t length;
         begin();
         fake_peers[0].answers[0] = ANSWERS[i];
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         test_status(finish(), PLOCK_PROTOCOL, ANSWERS[i], __FILE__, __LINE__);
-        CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_PROTOCOL);
-        CHECK_INT(plock_inquiry_parts(inquiry), 0);
-        CHECK(!plock_inquiry_text(inquiry, 0, &length));
+        CHECK_STATUS(plock_query_error(query)->status, PLOCK_PROTOCOL);
+        CHECK_INT(plock_query_parts(query), 0);
+        CHECK(!plock_query_text(query, 0, &length));
         CHECK(fake_peers[0].destroyed);
         CHECK_INT(fake_commands_like("EVALSHA"), 1); /* to ask again would bring the same */
         end();
@@ -80,12 +80,12 @@ static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
         size_t length;
         begin();
         fake_peers[0].answers[0] = ANSWERS[i].said;
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         test_status(finish(), PLOCK_OK, ANSWERS[i].said, __FILE__, __LINE__);
-        CHECK_INT(plock_inquiry_parts(inquiry), ANSWERS[i].parts);
+        CHECK_INT(plock_query_parts(query), ANSWERS[i].parts);
         for (size_t part = 0; part < 5; part++) {
-            CHECK(!plock_inquiry_text(inquiry, part, &length));
-            CHECK_INT(plock_inquiry_number(inquiry, part), 0);
+            CHECK(!plock_query_text(query, part, &length));
+            CHECK_INT(plock_query_number(query, part), 0);
         }
         end();
     }
@@ -94,13 +94,13 @@ static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
 static void numbers_are_as_they_are(void) {
     begin();
     fake_peers[0].answers[0] = "*3\r\n:9223372036854775807\r\n:-9223372036854775808\r\n:-2\r\n";
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK(plock_inquiry_number(inquiry, 0) == INT64_MAX);
-    CHECK(plock_inquiry_number(inquiry, 1) == INT64_MIN);
-    CHECK_INT(plock_inquiry_number(inquiry, 2), -2);
-    CHECK_INT(plock_inquiry_number(inquiry, 3), 0);
-    CHECK_INT(plock_inquiry_number(inquiry, SIZE_MAX), 0);
+    CHECK(plock_query_number(query, 0) == INT64_MAX);
+    CHECK(plock_query_number(query, 1) == INT64_MIN);
+    CHECK_INT(plock_query_number(query, 2), -2);
+    CHECK_INT(plock_query_number(query, 3), 0);
+    CHECK_INT(plock_query_number(query, SIZE_MAX), 0);
     end();
 }
 
@@ -115,13 +115,13 @@ static void the_longest_answer_is_kept_whole(void) {
         CHECK(length < sizeof answer);
         begin();
         fake_peers[0].answers[0] = answer;
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         CHECK_STATUS(finish(), more ? PLOCK_PROTOCOL : PLOCK_OK);
-        CHECK_INT(plock_inquiry_parts(inquiry), more ? 0 : PARTS);
+        CHECK_INT(plock_query_parts(query), more ? 0 : PARTS);
         for (int i = 0; i < PARTS && !more; i++) {
             char expected[PART + 1];
             (void)snprintf(expected, sizeof expected, "%0*d", PART, i);
-            const char *text = plock_inquiry_text(inquiry, (size_t)i, &length);
+            const char *text = plock_query_text(query, (size_t)i, &length);
             if (!CHECK(text && length == PART && !memcmp(text, expected, PART))) break;
         }
         end();
@@ -138,9 +138,9 @@ static void one_long_text_is_kept_whole(void) {
         size_t length = 0;
         begin();
         fake_peers[0].answers[0] = answer;
-        plock_inquiry_status(inquiry, 0);
+        plock_query_status(query, 0);
         CHECK_STATUS(finish(), more ? PLOCK_PROTOCOL : PLOCK_OK);
-        const char *text = plock_inquiry_text(inquiry, 0, &length);
+        const char *text = plock_query_text(query, 0, &length);
         CHECK_INT(text != NULL, !more);
         if (text) CHECK(length == LONGEST && text[0] == 'x' && text[LONGEST - 1] == 'x');
         end();
@@ -152,42 +152,42 @@ static void an_answer_may_come_byte_by_byte(void) {
     fake_peers[0].read_chunk = 1;
     fake_peers[0].read_dribbles = true;
     fake_peers[0].answers[0] = "*2\r\n$3\r\nabc\r\n:7\r\n";
-    plock_inquiry_status(inquiry, 0);
+    plock_query_status(query, 0);
     plock_status status;
-    for (unsigned steps = 0; (status = plock_inquiry_step(inquiry, &want)) == PLOCK_AGAIN && CHECK(steps < 1000); steps++) continue;
+    for (unsigned steps = 0; (status = plock_query_step(query, &interest)) == PLOCK_AGAIN && CHECK(steps < 1000); steps++) continue;
     CHECK_STATUS(status, PLOCK_OK);
-    CHECK_INT(plock_inquiry_number(inquiry, 1), 7);
+    CHECK_INT(plock_query_number(query, 1), 7);
     end();
 }
 
 /* --- misuse --- */
 
-static void an_inquiry_is_about_something(void) {
+static void an_query_is_about_something(void) {
     begin();
-    plock_inquiry *made = inquiry;
-    CHECK_STATUS(plock_inquiry_new(&made, store, "", 0, false), PLOCK_MISUSE);
+    plock_query *made = query;
+    CHECK_STATUS(plock_query_new(&made, store, "", 0, false), PLOCK_MISUSE);
     CHECK(!made);
-    made = inquiry;
+    made = query;
     (void)plock__fail_allocation(1);
-    CHECK_STATUS(plock_inquiry_new(&made, store, "k", 1, false), PLOCK_NO_MEMORY);
+    CHECK_STATUS(plock_query_new(&made, store, "k", 1, false), PLOCK_NO_MEMORY);
     (void)plock__fail_allocation(0);
     CHECK(!made);
-    plock_inquiry_free(NULL);
+    plock_query_free(NULL);
     end();
 }
 
 static void there_is_nothing_to_carry_out_without_a_question(void) {
     begin();
-    CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_MISUSE);
-    plock_inquiry_hurry(inquiry, plock_now());
-    CHECK_INT(plock_inquiry_parts(inquiry), 0);
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
+    plock_query_hurry(query, plock_now());
+    CHECK_INT(plock_query_parts(query), 0);
     fake_peers[0].answers[0] = ":1\r\n";
     fake_peers[0].answers[1] = "-ERR x\r\n";
     for (unsigned i = 0; i < 2; i++) {
-        plock_inquiry_break(inquiry);
+        plock_query_break(query);
         CHECK_STATUS(finish(), i == 0 ? PLOCK_OK : PLOCK_SERVER);
-        CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_MISUSE); /* it has been answered */
-        CHECK_INT(plock_inquiry_number(inquiry, 0), i == 0);
+        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE); /* it has been answered */
+        CHECK_INT(plock_query_number(query, 0), i == 0);
     }
     CHECK_INT(fake_commands_like("EVALSHA"), 2);
     end();
@@ -200,15 +200,15 @@ static void it_asks_one_thing_at_a_time(void) {
         begin_at("redis://h?pool_size=1");
         if (state == WAITING) take_the_connection();
         if (state == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
-        plock_inquiry_status(inquiry, 0);
-        CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_AGAIN);
+        plock_query_status(query, 0);
+        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         CHECK_INT(store->pool.waiting, state == WAITING);
         fake_peers[0].answers[1] = fake_peers[1].answers[0] = ":1\r\n";
-        plock_inquiry_break(inquiry);
+        plock_query_break(query);
         CHECK_INT(store->pool.waiting, 0);
         if (state == WAITING) give_it_back();
         CHECK_STATUS(finish(), PLOCK_OK);
-        CHECK_INT(plock_inquiry_number(inquiry, 0), 1);
+        CHECK_INT(plock_query_number(query, 0), 1);
         CHECK_INT(store->pool.open, 1);
         end();
     }
@@ -221,17 +221,17 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
         begin();
         if (state % STATES == OPENING) fake_peers[0].connect_again = 5;
         if (state % STATES == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
-        plock_inquiry_status(inquiry, 0);
-        if (state % STATES != NOT_STEPPED) CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_AGAIN);
+        plock_query_status(query, 0);
+        if (state % STATES != NOT_STEPPED) CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         if (cancels) {
-            plock_inquiry_cancel(inquiry);
-            CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_MISUSE);
-            CHECK_INT(plock_inquiry_parts(inquiry), 0);
+            plock_query_cancel(query);
+            CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
+            CHECK_INT(plock_query_parts(query), 0);
             fake_peers[0].obliging = true; /* where that connection could be kept */
-            plock_inquiry_break(inquiry); /* and it can ask again */
+            plock_query_break(query); /* and it can ask again */
             CHECK_STATUS(finish(), PLOCK_OK);
-            plock_inquiry_cancel(inquiry); /* which takes nothing from what was answered */
-            CHECK_INT(plock_inquiry_number(inquiry, 0), 1);
+            plock_query_cancel(query); /* which takes nothing from what was answered */
+            CHECK_INT(plock_query_number(query, 0), 1);
         }
         end();
         if (!cancels) CHECK_INT(fake_connections(), state != NOT_STEPPED);
@@ -243,16 +243,16 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
 static void it_keeps_its_store_alive_and_opens_it_again(void) {
     begin();
     for (unsigned p = 0; p < 2; p++) fake_peers[p].answers[0] = ":1\r\n";
-    plock_inquiry_break(inquiry);
+    plock_query_break(query);
     CHECK_STATUS(finish(), PLOCK_OK);
     plock_store_disconnect(store);
     CHECK(fake_peers[0].destroyed && plock_store_disconnected(store));
     plock_store_close(store);
-    plock_inquiry_break(inquiry);
+    plock_query_break(query);
     CHECK(!plock_store_disconnected(store));
     CHECK_STATUS(finish(), PLOCK_OK);
-    plock_inquiry_free(other);
-    plock_inquiry_free(inquiry);
+    plock_query_free(other);
+    plock_query_free(query);
     fake_end(NULL, NULL);
     CHECK(fake_peers[1].destroyed);
 }
@@ -262,14 +262,14 @@ static void it_keeps_its_store_alive_and_opens_it_again(void) {
 static void go_on_in_child(void *context) {
     (void)context;
     const unsigned commands = fake_commands_like("");
-    CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_FORKED);
-    CHECK_STATUS(plock_inquiry_error(inquiry)->status, PLOCK_FORKED);
-    CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_MISUSE);
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_FORKED);
+    CHECK_STATUS(plock_query_error(query)->status, PLOCK_FORKED);
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
     CHECK_INT(fake_commands_like(""), commands); /* not a word on the parent's connection */
     fake_peers[1].answers[0] = ":1\r\n";
-    plock_inquiry_break(inquiry); /* and here it can ask for itself */
+    plock_query_break(query); /* and here it can ask for itself */
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK_INT(plock_inquiry_number(inquiry, 0), 1);
+    CHECK_INT(plock_query_number(query, 0), 1);
     CHECK_INT(fake_connections(), 2);
     end();
 }
@@ -285,8 +285,8 @@ static void a_question_does_not_go_on_in_a_child(void) {
     for (int waits = 0; waits < 2; waits++) {
         begin_at("redis://h?pool_size=1");
         if (waits) take_the_connection();
-        plock_inquiry_status(inquiry, 0);
-        CHECK_STATUS(plock_inquiry_step(inquiry, &want), PLOCK_AGAIN);
+        plock_query_status(query, 0);
+        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         test_in_child(go_on_in_child, NULL);
         test_in_child(free_in_child, NULL);
         if (waits) give_it_back();
@@ -304,7 +304,7 @@ int main(void) {
     RUN(the_longest_answer_is_kept_whole);
     RUN(one_long_text_is_kept_whole);
     RUN(an_answer_may_come_byte_by_byte);
-    RUN(an_inquiry_is_about_something);
+    RUN(an_query_is_about_something);
     RUN(there_is_nothing_to_carry_out_without_a_question);
     RUN(it_asks_one_thing_at_a_time);
     RUN(it_can_be_given_up_and_freed_at_any_moment);

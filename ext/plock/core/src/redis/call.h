@@ -1,7 +1,7 @@
-/* An exchange: one script called once on one connection of the pool, whatever that takes: waiting for a connection, opening
+/* A call: one script called once on one connection of the pool, whatever that takes: waiting for a connection, opening
  * one, loading the script where the server does not know it. */
-#ifndef PLOCK__EXCHANGE_H
-#define PLOCK__EXCHANGE_H
+#ifndef PLOCK__CALL_H
+#define PLOCK__CALL_H
 
 #include "redis/request.h"
 #include "redis/store.h"
@@ -9,8 +9,8 @@
 /* The request leaves at this moment. */
 typedef void plock__leaver(void *context, plock_ns at);
 
-typedef struct plock_exchange {
-    enum { PLOCK__EXCHANGE_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
+typedef struct plock_call {
+    enum { PLOCK__CALL_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
     plock_store *store;
     plock_connection *connection;
     plock_request request;
@@ -24,22 +24,22 @@ typedef struct plock_exchange {
     bool reused;         /* the connection had been used before, so the server may have closed it since */
     bool loads;          /* SCRIPT LOAD was sent along: its reply comes first */
     plock_status loading_failed; /* what the server said to that, if it was an error */
-} plock_exchange;
+} plock_call;
 
-void plock__exchange_begin(plock_exchange *exchange, plock_store *store, const plock_request *request, plock_ns deadline);
+void plock__call_begin(plock_call *call, plock_store *store, const plock_request *request, plock_ns deadline);
 
 /* PLOCK_OK: *value is the script's answer, good until the next step of anything on the same thread; the caller reads it and calls
- * plock__exchange_finish. PLOCK_AGAIN with want. Else the failure; the exchange is over. */
-PLOCK_MUST_USE plock_status plock__exchange_step(plock_exchange *exchange, const plock_value **value, plock_want *want, plock_error *error);
+ * plock__call_finish. PLOCK_AGAIN with interest. Else the failure; the call is over. */
+PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value **value, plock_interest *interest, plock_error *error);
 
 /* The answer has been read: the connection goes back to the pool. */
-void plock__exchange_finish(plock_exchange *exchange);
+void plock__call_finish(plock_call *call);
 
-/* Gives up an exchange under way; the connection is closed, for a reply may still come. Where the request has left and undo is
+/* Gives up a call under way; the connection is closed, for a reply may still come. Where the request has left and undo is
  * given, undo is sent after it on the same connection first: should the server come to it later, it undoes it at once. */
-void plock__exchange_cancel(plock_exchange *exchange, const plock_request *undo);
+void plock__call_cancel(plock_call *call, const plock_request *undo);
 
-/* May the server have carried out the request, as far as is known when the exchange is over or before it is cancelled? */
-bool plock__exchange_left(const plock_exchange *exchange);
+/* May the server have carried out the request, as far as is known when the call is over or before it is cancelled? */
+bool plock__call_left(const plock_call *call);
 
 #endif

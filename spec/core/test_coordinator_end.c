@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/process.h"
-#include "redis/keeper.h"
+#include "redis/coordinator.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static plock_store *store;
 static plock_lease *lease, *other;
-static plock_want want;
+static plock_interest interest;
 
 static atomic_uint silent_at, granted_from;
 
@@ -85,7 +85,7 @@ static void draining_fails_whoever_waits_and_he_can_go_on(void) {
         wait_in(state);
         plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
         plock_drain(plock_now());
-        CHECK(!plock__keeper_of(store));
+        CHECK(!plock__coordinator_of(store));
         CHECK(!fake_channel_is_open());
         if (state == OWN_THREAD_ASKS) {
             for (unsigned p = 0; p < fake_connections(); p++)
@@ -106,7 +106,7 @@ static void draining_fails_whoever_waits_and_he_can_go_on(void) {
     }
 }
 
-static void draining_an_idle_keeper_takes_no_time(void) {
+static void draining_an_idle_coordinator_takes_no_time(void) {
     begin();
     wait_in(RESTS);
     plock_lease_cancel(lease);
@@ -117,7 +117,7 @@ static void draining_an_idle_keeper_takes_no_time(void) {
     plock_drain(real + 60 * PLOCK_SECOND);
     CHECK(plock_now() < real + 30 * PLOCK_SECOND);
     CHECK(before < real);
-    CHECK(!plock__keeper_of(store));
+    CHECK(!plock__coordinator_of(store));
     end();
 }
 
@@ -171,8 +171,8 @@ static void look_in_child(void *context) {
     const int state = *(const int *)context;
     const unsigned commands = fake_commands_like("");
     plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
-    CHECK(!plock__keeper_of(store));
-    CHECK_STATUS(plock_lease_step(waits, &want), PLOCK_FORKED);
+    CHECK(!plock__coordinator_of(store));
+    CHECK_STATUS(plock_lease_step(waits, &interest), PLOCK_FORKED);
     CHECK_INT(fake_commands_like(""), commands); /* not a word of the parent's */
     granted_from = fake_redis.acquires;
     silent_at = 1000;
@@ -191,7 +191,7 @@ static void a_child_has_nothing_of_those_who_wait(void) {
         test_in_child(look_in_child, &state);
         const bool cut = state == CHANNEL_OPENS || state == CHANNEL_AWAY;
         if (!cut) CHECK(fake_publish("~9000 x k")); /* the parent's goes on */
-        CHECK_STATUS(plock_lease_step(lease, &want), PLOCK_AGAIN);
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         end();
     }
 }
@@ -242,7 +242,7 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(draining_fails_whoever_waits_and_he_can_go_on);
-    RUN(draining_an_idle_keeper_takes_no_time);
+    RUN(draining_an_idle_coordinator_takes_no_time);
     RUN(draining_lets_those_leave_who_gave_up);
     RUN(a_store_that_is_closed_goes_when_nobody_waits_there);
     RUN(so_does_what_listens_for_one_that_is_disconnected);

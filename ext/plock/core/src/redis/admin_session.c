@@ -1,0 +1,174 @@
+#include "plock/admin_session.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/store.h"
+
+#include <string.h>
+
+_Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one command");
+
+struct plock_admin_session {
+    plock_store *store;
+    plock_connection *connection;
+    enum { SILENT, CONNECTING, ASKING, LISTENING } state;
+    plock_ns deadline;
+    unsigned count;
+    plock_text words[PLOCK__WORDS_MAX];
+    plock_error error;
+    size_t parts;
+    plock_part answer[PLOCK__REPLY_VALUES_MAX];
+    char text[PLOCK__REPLY_BYTES_MAX];
+};
+
+plock_status plock_admin_session_new(plock_admin_session **out, plock_store *store) {
+    plock_admin_session *admin_session = *out = plock__allocate(sizeof *admin_session);
+    if (!admin_session) return PLOCK_NO_MEMORY;
+    admin_session->store = plock__store_retain(store);
+    return PLOCK_OK;
+}
+
+/* An answer may still come: nobody else is to read it. */
+static void hang_up(plock_admin_session *admin_session) {
+    if (admin_session->connection) plock__pool_give(&admin_session->store->pool, admin_session->connection, false);
+    admin_session->connection = NULL;
+    admin_session->state = SILENT;
+}
+
+void plock_admin_session_free(plock_admin_session *admin_session) {
+    if (!admin_session) return;
+    plock__begin_step();
+    hang_up(admin_session);
+    plock__store_release(admin_session->store);
+    plock__free(admin_session);
+    plock__end_step();
+}
+
+/* --- asking --- */
+
+static void begin(plock_admin_session *admin_session, unsigned count, const plock_word *words) {
+    if (admin_session->state != SILENT || (admin_session->connection && !plock__connection_at_rest(admin_session->connection))) hang_up(admin_session);
+    admin_session->count = count;
+    for (unsigned i = 0; i < count; i++) admin_session->words[i] = plock__text(words[i].text, words[i].length);
+    admin_session->parts = 0;
+    admin_session->state = admin_session->connection ? ASKING : CONNECTING;
+    admin_session->deadline = plock_after(plock_now(), admin_session->store->config->connect_timeout);
+}
+
+plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigned count, const plock_word *words) {
+    if (count == 0 || count > PLOCK_QUESTION_WORDS) return PLOCK_MISUSE;
+    plock__begin_step();
+    begin(admin_session, count, words);
+    plock__end_step();
+    return PLOCK_OK;
+}
+
+/* --- the answer --- */
+
+/* Keeps it: the reader's own is only good until the connection is used again. */
+static void keep(plock_admin_session *admin_session, const plock_value *value) {
+    size_t left = 1;
+    char *to = admin_session->text;
+    for (; left > 0; left--, value++) {
+        plock_part *part = &admin_session->answer[admin_session->parts++];
+        *part = (plock_part){.length = value->length, .number = value->integer};
+        switch (value->type) {
+        case PLOCK__NIL: part->kind = PLOCK_PART_NOTHING; break;
+        case PLOCK__INTEGER: part->kind = PLOCK_PART_NUMBER; break;
+        case PLOCK__ARRAY:
+            part->kind = PLOCK_PART_LIST;
+            left += value->length;
+            break;
+        case PLOCK__STRING:
+        case PLOCK__DONE:
+        case PLOCK__ERROR: /* within a list */
+            part->kind = PLOCK_PART_TEXT;
+            part->text = memcpy(to, value->text, value->length);
+            to += value->length;
+        }
+    }
+}
+
+/* --- steps --- */
+
+static plock_status open_connection(plock_admin_session *admin_session, plock_interest *interest) {
+    plock_error *error = &admin_session->error;
+    plock_status status = PLOCK_OK;
+    if (!admin_session->connection) status = plock__store_connect_beside(admin_session->store, &admin_session->connection, error);
+    if (!status) status = plock__connection_open(admin_session->connection, admin_session->deadline, interest, error);
+    if (!status) admin_session->state = ASKING;
+    return status;
+}
+
+static plock_status ask(plock_admin_session *admin_session) {
+    admin_session->state = LISTENING;
+    admin_session->deadline = plock_after(plock_now(), admin_session->store->config->command_timeout);
+    return plock__connection_send(admin_session->connection, admin_session->count, admin_session->words, &admin_session->error);
+}
+
+static plock_status listen_for_answer(plock_admin_session *admin_session, plock_interest *interest) {
+    const plock_value *value;
+    const plock_status status = plock__connection_receive(admin_session->connection, &value, interest, &admin_session->error);
+    if (status) return status;
+    admin_session->state = SILENT;
+    if (value->type == PLOCK__ERROR) return plock__server_error(value, &admin_session->error);
+    keep(admin_session, value);
+    return PLOCK_OK;
+}
+
+static plock_status advance(plock_admin_session *admin_session, plock_interest *interest) {
+    *interest = (plock_interest){.fd = -1, .deadline = admin_session->deadline};
+    admin_session->error.status = PLOCK_OK;
+    plock_status status = admin_session->state == SILENT ? plock__fail_plainly(&admin_session->error, PLOCK_MISUSE) : PLOCK_OK;
+    if (!status && admin_session->state == CONNECTING) status = open_connection(admin_session, interest);
+    if (!status && admin_session->state == ASKING) status = ask(admin_session);
+    if (!status) status = listen_for_answer(admin_session, interest);
+    if (status == PLOCK_AGAIN) {
+        if (interest->deadline > admin_session->deadline) interest->deadline = admin_session->deadline;
+        if (plock_now() < admin_session->deadline) return PLOCK_AGAIN;
+        status = admin_session->connection ? plock__connection_silent(admin_session->connection, &admin_session->error)
+                                          : plock__fail_plainly(&admin_session->error, PLOCK_SILENT);
+    }
+    if (status && admin_session->state != SILENT) hang_up(admin_session);
+    return status;
+}
+
+plock_status plock_admin_session_step(plock_admin_session *admin_session, plock_interest *interest) {
+    plock__begin_step();
+    const plock_status status = advance(admin_session, interest);
+    plock__end_step();
+    return status;
+}
+
+static plock_status step_any(void *admin_session, plock_interest *interest) {
+    return plock_admin_session_step(admin_session, interest);
+}
+
+static void cancel_any(void *of) {
+    plock_admin_session *admin_session = of;
+    plock__begin_step();
+    hang_up(admin_session);
+    plock__end_step();
+}
+
+static void hurry_any(void *of, plock_ns deadline) {
+    plock_admin_session *admin_session = of;
+    if (deadline < admin_session->deadline) admin_session->deadline = deadline;
+}
+
+plock_operation plock_admin_session_operation(plock_admin_session *admin_session) {
+    return (plock_operation){.of = admin_session, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+}
+
+const plock_error *plock_admin_session_error(const plock_admin_session *admin_session) {
+    return &admin_session->error;
+}
+
+size_t plock_admin_session_parts(const plock_admin_session *admin_session) {
+    return admin_session->parts;
+}
+
+plock_part plock_admin_session_part(const plock_admin_session *admin_session, size_t part) {
+    return part < admin_session->parts ? admin_session->answer[part] : (plock_part){.kind = PLOCK_PART_NOTHING};
+}

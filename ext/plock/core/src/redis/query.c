@@ -1,0 +1,160 @@
+#include "plock/query.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/retry.h"
+
+#include <string.h>
+
+struct plock_query {
+    plock_store *store;
+    plock_subject subject;
+    plock_retry retry;
+    bool asks; /* a question is under way … */
+    unsigned generation; /* … of the process that asked it */
+    plock_error error;
+    size_t parts;
+    plock_value answer[PLOCK__REPLY_VALUES_MAX];
+    char text[PLOCK__REPLY_BYTES_MAX];
+    char note[PLOCK_NOTE_MAX]; /* the request refers to it */
+    char names[];
+};
+
+plock_status plock_query_new(plock_query **out, plock_store *store, const char *key, size_t length, bool shared) {
+    *out = NULL;
+    if (length == 0) return PLOCK_MISUSE;
+    plock_query *query = plock__allocate(sizeof *query + plock__names_room(length));
+    if (!query) return PLOCK_NO_MEMORY;
+    plock__subject_name(&query->subject, query->names, plock__text(key, length), store->config->fence_ttl);
+    if (shared) *query->subject.share = '?';
+    query->store = plock__store_retain(store);
+    *out = query;
+    return PLOCK_OK;
+}
+
+void plock_query_free(plock_query *query) {
+    if (!query) return;
+    plock__begin_step();
+    plock__retry_cancel(&query->retry);
+    plock__store_release(query->store);
+    plock__free(query);
+    plock__end_step();
+}
+
+/* Keeps the answer: the reader's own is only good until the connection is used again. */
+static plock_status keep(void *context, const plock_value *answer, plock_error *error) {
+    plock_query *query = context;
+    const size_t parts = answer->type == PLOCK__ARRAY ? answer->length : 1;
+    const plock_value *values = answer->type == PLOCK__ARRAY ? answer + 1 : answer;
+    char *to = query->text;
+    for (size_t i = 0; i < parts; i++) {
+        query->answer[i] = values[i];
+        if (values[i].type == PLOCK__ARRAY) return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
+        if (values[i].type != PLOCK__STRING) continue;
+        query->answer[i].text = memcpy(to, values[i].text, values[i].length);
+        to += values[i].length;
+    }
+    query->parts = parts;
+    return PLOCK_OK;
+}
+
+/* One that is under way is given up. */
+static void ask(plock_query *query, const plock_request *request) {
+    plock__begin_step();
+    plock__retry_cancel(&query->retry);
+    query->asks = true;
+    query->generation = plock__generation();
+    query->parts = 0;
+    plock__pool_use(&query->store->pool);
+    plock__retry_begin(&query->retry, query->store, request, plock_after(plock_now(), query->store->config->command_timeout), false);
+    plock__retry_heed(&query->retry, keep, NULL, NULL, query);
+    plock__end_step();
+}
+
+void plock_query_status(plock_query *query, int64_t first) {
+    const plock_request request = plock__status_request(&query->subject, first);
+    ask(query, &request);
+}
+
+void plock_query_scan(plock_query *query, int64_t cursor) {
+    const plock_request request = plock__scan_request(&query->subject, cursor);
+    ask(query, &request);
+}
+
+void plock_query_break(plock_query *query) {
+    const plock_request request = plock__break_request(&query->subject);
+    ask(query, &request);
+}
+
+plock_status plock_query_note(plock_query *query, const char *note, size_t length, bool replace) {
+    if (length > sizeof query->note) return PLOCK_MISUSE;
+    plock_query_cancel(query);
+    memcpy(query->note, note, length);
+    const plock_request request = plock__note_request(&query->subject, plock__text(query->note, length), replace);
+    ask(query, &request);
+    return PLOCK_OK;
+}
+
+void plock_query_hurry(plock_query *query, plock_ns deadline) {
+    plock__retry_hurry(&query->retry, deadline);
+}
+
+static plock_status step(plock_query *query, plock_interest *interest) {
+    if (!query->asks) return PLOCK_MISUSE;
+    if (query->generation == plock__generation()) return plock__retry_step(&query->retry, interest, &query->error);
+    plock__retry_cancel(&query->retry);
+    return plock__fail_plainly(&query->error, PLOCK_FORKED);
+}
+
+plock_status plock_query_step(plock_query *query, plock_interest *interest) {
+    plock__begin_step();
+    const plock_status status = step(query, interest);
+    query->asks = status == PLOCK_AGAIN;
+    plock__end_step();
+    return status;
+}
+
+/* What it asked for it forgets: that changes nothing, or what it was to change has been changed. */
+void plock_query_cancel(plock_query *query) {
+    plock__begin_step();
+    plock__retry_cancel(&query->retry);
+    query->asks = false;
+    plock__end_step();
+}
+
+static plock_status step_any(void *query, plock_interest *interest) {
+    return plock_query_step(query, interest);
+}
+
+static void cancel_any(void *query) {
+    plock_query_cancel(query);
+}
+
+static void hurry_any(void *query, plock_ns deadline) {
+    plock_query_hurry(query, deadline);
+}
+
+plock_operation plock_query_operation(plock_query *query) {
+    return (plock_operation){.of = query, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+}
+
+const plock_error *plock_query_error(const plock_query *query) {
+    return &query->error;
+}
+
+size_t plock_query_parts(const plock_query *query) {
+    return query->parts;
+}
+
+const char *plock_query_text(const plock_query *query, size_t part, size_t *length) {
+    const plock_value *value = part < query->parts ? &query->answer[part] : NULL;
+    if (!value || value->type != PLOCK__STRING) return NULL;
+    *length = value->length;
+    return value->text;
+}
+
+int64_t plock_query_number(const plock_query *query, size_t part) {
+    const plock_value *value = part < query->parts ? &query->answer[part] : NULL;
+    return value && value->type == PLOCK__INTEGER ? value->integer : 0;
+}
