@@ -227,6 +227,12 @@ RSpec.describe Torture do
         expect(finds(lost)).to be_empty
       end
 
+      it "does not count it from then on" do
+        lost = call("1", entered: 10, left: 400, ended: 400, lost: [[15 * ms, 510 * ms]])
+        expect(finds(lost, call("2", entered: 20))).to eq [:lost]
+        expect(finds(lost, call("2", entered: 12))).to eq %i[lost overlap]
+      end
+
       it "sees that it is still there after it was released, or undone" do
         expect(finds(call("1", entered: 10, held: 1_500))).to be_empty
         expect(finds(call("1", entered: 10, held: 1_600))).to eq [:held]

@@ -75,11 +75,12 @@ module Torture
 
     # --- no two valid leases of a key at the same time ---
 
-    # A lease counts from the moment its holder knew of it, to its end, or the release, or the holder's death. A call that was
+    # A lease counts from the moment its holder knew of it, to its end, or the release, or the holder's death, or the moment when it said
+    # that it is lost (whether it may say so is another check). A call that was
     # broken off at a moment when it could not write down that it left may have left at once.
     def end_of(call)
       over = call.left || (call.ended ? call.entered : history.life(call)&.died)
-      [call.valid_until, over].compact.min
+      [call.valid_until, over, call.lost&.map(&:first)&.min].compact.min
     end
 
     def exclusive(entered)

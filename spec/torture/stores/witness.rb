@@ -149,9 +149,10 @@ module Torture
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
 
-      # Told that it is lost, where the store has not forgotten it.
+      # Told that it is lost, where the store has not forgotten it. A lease that belongs to a connection ends with
+      # that, also where a server that says nothing is why it was given up.
       def losses(call)
-        return if @kind.bound && call.lost && unbound?(call, call.lost.last.first)
+        return if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
 
         super
       end
