@@ -16,15 +16,20 @@ module Plock
   class Error < StandardError
     # The engine's name for what happened: more exact than the class, and as stable.
     #
-    # @return [Symbol, nil] `:refused`, `:readonly`, `:wrongpass` …; nil where nothing more exact is known
+    # @return [Symbol, nil] `:refused`, `:readonly`, `:wrongpass` …; nil when nothing more is known
     attr_reader :code
 
     # @param message [String, nil]
     # @param code [Symbol, nil]
     def initialize(message = nil, code: nil)
       super(message)
-      @code = code
+      @code = code || default_code
     end
+
+    private
+
+    # @return [Symbol, nil] the code of an error that is raised without one
+    def default_code = nil
   end
 
   # Raised when a lease could not be had within the patience given: somebody else holds it, or the store could not be
@@ -73,16 +78,28 @@ module Plock
   class AuthenticationError < Error; end
 
   # Raised when the store knows us but does not allow what a lock needs. The message names the commands that the user lacks.
-  class PermissionError < Error; end
+  class PermissionError < Error
+    private
+
+    def default_code = :permission
+  end
 
   # Raised when the answer is not one that the protocol allows. Most often something other than the store listens there.
   class ProtocolError < Error; end
 
   # Raised when a store is described wrongly: a bad URL, an option out of its range, a file that cannot be read.
   # Trying again does not help.
-  class ConfigurationError < Error; end
+  class ConfigurationError < Error
+    private
+
+    def default_code = :bad_config
+  end
 
   # Raised when the store, or the way in which it is set up, is one that plock cannot use correctly. The message names
   # what it is. Nothing weaker is used in its place.
-  class UnsupportedError < Error; end
+  class UnsupportedError < Error
+    private
+
+    def default_code = :unsupported
+  end
 end

@@ -28,6 +28,17 @@ RSpec.describe Plock::Error do
     }
   end
 
+  {
+    Plock::ConfigurationError => :bad_config,
+    Plock::UnsupportedError => :unsupported,
+    Plock::PermissionError => :permission
+  }.each do |kind, code|
+    it "has the code :#{code} as a #{kind} that is raised without one" do
+      expect(kind.new("no")).to have_attributes(code: code, message: "no")
+      expect(kind.new("no", code: :other).code).to be(:other)
+    end
+  end
+
   it "keeps its code when raised again with another message" do
     error = Plock::UnavailableError.new("nobody answers", code: :connect)
     expect(error.exception("still nobody")).to have_attributes(code: :connect, message: "still nobody")

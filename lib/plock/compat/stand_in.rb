@@ -23,10 +23,10 @@ module Plock
           file = place_of(constant)
           return if file.nil? || file.start_with?("#{__dir__}/")
 
-          raise UnsupportedError.new(
-            "plock cannot stand in for the gem #{gem}: #{constant} is defined already, in #{file}. Remove the gem #{gem} " \
-            "from the Gemfile, or give your own #{constant} another name", code: :unsupported
-          )
+          raise UnsupportedError,
+                "plock cannot stand in for the gem #{gem}: #{constant} is defined already, in " \
+                "#{file}. Remove the gem #{gem} from the Gemfile, or give your own #{constant} " \
+                "another name"
         end
 
         # From now on `require` of the gem's files finds plock's: they count as loaded, and lie at the end of the load path.

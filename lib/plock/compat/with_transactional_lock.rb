@@ -81,8 +81,8 @@ module WithTransactionalLock
     when "PostgreSQL", "PostGIS" then Postgresql
     when "Mysql2", "Trilogy" then Mysql
     else
-      raise Plock::UnsupportedError.new("with_transactional_lock needs PostgreSQL, MySQL or MariaDB (the adapter is " \
-                                        "#{connection.adapter_name})", code: :unsupported)
+      raise Plock::UnsupportedError, "with_transactional_lock needs PostgreSQL, MySQL or " \
+                                     "MariaDB (the adapter is #{connection.adapter_name})"
     end
   end
 end

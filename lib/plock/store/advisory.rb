@@ -81,7 +81,8 @@ module Plock
 
       # @return [nil]
       def lock_acquire(*)
-        unsupported("an advisory lock belongs to a connection, and not to whoever knows its owner")
+        raise UnsupportedError,
+              "an advisory lock belongs to a connection, and not to whoever knows its owner"
       end
       alias lock_release lock_acquire
 
@@ -180,7 +181,7 @@ module Plock
       def check(grant, server_id, deadline)
         return if grant.connection.server_id == server_id || !@locks.astray?(grant.connection, server_id, @pool, deadline)
 
-        unsupported(@locks.class::ADVICE)
+        raise UnsupportedError, @locks.class::ADVICE
       end
 
       def disconnect = @pool.close
@@ -194,11 +195,12 @@ module Plock
       end
 
       def locks_of(origin, scope)
-        return PostgresqlLocks.new(scope) if origin.connection_class.name.end_with?("Postgresql")
+        kind = origin.connection_class.name
+        return PostgresqlLocks.new(scope) if kind.end_with?("Postgresql")
+        raise UnsupportedError, "SQLite has no advisory locks" if kind.end_with?("Sqlite")
+        return MysqlLocks.new unless scope == :transaction
 
-        unsupported("SQLite has no advisory locks") if origin.connection_class.name.end_with?("Sqlite")
-        unsupported("MySQL has no locks that end with a transaction") if scope == :transaction
-        MysqlLocks.new
+        raise UnsupportedError, "MySQL has no locks that end with a transaction"
       end
 
       def soon = Clock.now + Background.at_most(@release_timeout)
@@ -208,18 +210,19 @@ module Plock
       end
 
       def request_for(grant, ttl)
-        share = grant.share
-        unsupported("there are no semaphores among advisory locks") if share && share.name.nil?
-        unsupported("MySQL has no read-write locks") if share && @locks.unable.include?(:read_write_locks)
+        share = grant.share or return super
+        raise UnsupportedError, "there are no semaphores among advisory locks" unless share.name
+        raise UnsupportedError, "MySQL has no read-write locks" unless can?(:read_write_locks)
+
         super
       end
 
       def adopt_hold(*)
-        unsupported(Grant::BOUND)
+        raise UnsupportedError, Grant::BOUND
       end
 
       def each_key(_prefix)
-        unsupported("advisory locks cannot be listed: the database knows numbers only")
+        raise UnsupportedError, "advisory locks cannot be listed: the database knows numbers only"
       end
 
       def examine(key, shared, budget = nil)

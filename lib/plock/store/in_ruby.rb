@@ -195,11 +195,7 @@ module Plock
       end
 
       def misconfigured(message)
-        raise ConfigurationError.new("#{self.class}: #{message}", code: :bad_config)
-      end
-
-      def unsupported(message)
-        raise UnsupportedError.new(message, code: :unsupported)
+        raise ConfigurationError, "#{self.class}: #{message}"
       end
     end
   end

@@ -77,9 +77,10 @@ module Plock
       end
 
       def request_for(grant, ttl)
-        unsupported("#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks") if grant.share
+        return super unless grant.share
 
-        super
+        raise UnsupportedError,
+              "#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks"
       end
 
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)

@@ -140,7 +140,7 @@ module Plock
       end
 
       def each_key(_prefix)
-        unsupported("memcached cannot list what it has")
+        raise UnsupportedError, "memcached cannot list what it has"
       end
 
       # All that the block asks is over after `attempt_timeout`, whatever happens.

@@ -99,7 +99,8 @@ class Locker
     def with
       @model.with_connection do |connection|
         kind = KINDS.fetch(connection.adapter_name) do |adapter|
-          raise Plock::UnsupportedError.new("Locker needs PostgreSQL, MySQL, MariaDB or SQLite (the adapter is #{adapter})", code: :unsupported)
+          raise Plock::UnsupportedError, "Locker needs PostgreSQL, MySQL, MariaDB or SQLite " \
+                                         "(the adapter is #{adapter})"
         end
         undisturbed(connection) { yield connection, kind }
       end

@@ -114,7 +114,7 @@ module WithTransactionalLock
       end
 
       def refuse_shared
-        raise Plock::UnsupportedError.new("MySQL has no shared transactional locks", code: :unsupported)
+        raise Plock::UnsupportedError, "MySQL has no shared transactional locks"
       end
     end
   end

@@ -49,7 +49,7 @@ module Plock
 
         # @raise [UnsupportedError]
         def leave
-          raise UnsupportedError.new(BOUND, code: :unsupported)
+          raise UnsupportedError, BOUND
         end
 
         # @return [Boolean] does it have its connection still?

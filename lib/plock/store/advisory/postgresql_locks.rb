@@ -59,7 +59,7 @@ module Plock
           return unlocked if now_at == server_id
 
           cut(connection, server_id, deadline) # where the lock has stayed
-          raise UnsupportedError.new(ADVICE, code: :unsupported)
+          raise UnsupportedError, ADVICE
         end
 
         # @return [Boolean] is nothing held over this connection any more?
@@ -71,7 +71,8 @@ module Plock
         # @raise [UnsupportedError]
         def downgrade(connection, key, deadline)
           if @transaction
-            raise UnsupportedError.new("a lock that lasts as long as a transaction cannot be downgraded", code: :unsupported)
+            raise UnsupportedError,
+                  "a lock that lasts as long as a transaction cannot be downgraded"
           end
 
           connection.run("SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)", number(key), deadline).rows.dig(0, 1)

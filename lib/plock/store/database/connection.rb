@@ -28,7 +28,11 @@ module Plock
         DRAIN_S = 0.05
 
         # Why a statement failed that would succeed if it were sent again.
-        class Again < UnavailableError; end
+        class Again < UnavailableError
+          private
+
+          def default_code = :busy
+        end
 
         # Why a server has refused a connection.
         #
@@ -194,12 +198,13 @@ module Plock
 
         def unavailable(error, code = :io) = UnavailableError.new(words(error), code: code)
 
-        def again(error) = Again.new(words(error), code: :busy)
+        def again(error) = Again.new(words(error))
 
-        def forbidden(error) = PermissionError.new(words(error), code: :permission)
+        def forbidden(error) = PermissionError.new(words(error))
 
         def missing_table(error)
-          ConfigurationError.new("#{words(error)} (run `rails generate plock:database` and the migration)", code: :bad_config)
+          advice = "run `rails generate plock:database` and the migration"
+          ConfigurationError.new("#{words(error)} (#{advice})")
         end
       end
     end

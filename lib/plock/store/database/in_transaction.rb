@@ -20,7 +20,8 @@ module Plock
           return inside? && grant.share.nil? if grant.transaction.nil?
           return true if inside? && @origin.connection.equal?(grant.transaction)
 
-          unsupported("the lease was taken in a transaction that is still open: extend and release it there, or when that has ended")
+          raise UnsupportedError, "the lease was taken in a transaction that is still open: " \
+                                  "extend and release it there, or when that has ended"
         end
 
         # One attempt, of which nothing is to be seen before the caller's transaction is committed.
@@ -53,7 +54,10 @@ module Plock
 
         def refuse_inside(refused)
           what, = refused.find { |_, wanted| wanted }
-          unsupported("inside a transaction there is no #{what}: others see nothing of it before the transaction ends") if what
+          return unless what
+
+          raise UnsupportedError, "inside a transaction there is no #{what}: " \
+                                  "others see nothing of it before the transaction ends"
         end
 
         # Nobody is called before the transaction is committed: not by this process itself either. Where it is rolled back, the lease is

@@ -58,10 +58,12 @@ module Plock
           @model = model
           @database = config.adapter_class::ADAPTER_NAME
           kind, tables = KINDS.fetch(@database) do |name|
-            unsupported("a store in a database needs PostgreSQL, MySQL, MariaDB or SQLite (this is #{name})")
+            raise UnsupportedError, "a store in a database needs PostgreSQL, MySQL, MariaDB or " \
+                                    "SQLite (this is #{name})"
           end
           if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
-            unsupported("an SQLite database in memory belongs to one connection: nobody else would see a lease")
+            raise UnsupportedError, "an SQLite database in memory belongs to one connection: " \
+                                    "nobody else would see a lease"
           end
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
@@ -128,7 +130,7 @@ module Plock
           pool = @model.connection_handler.retrieve_connection_pool(
             @model.connection_specification_name, role: ActiveRecord.writing_role, shard: @model.default_shard
           )
-          pool or raise ConfigurationError.new("#{@model.name} has no connection to a database", code: :bad_config)
+          pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
         # Active Record guesses from the words of a message what was wrong, and takes a server that is going down for a wrong password
@@ -138,7 +140,7 @@ module Plock
           message = error.message.lines.first.to_s.strip
           case @connection_class.refusal(error)
           when :login then AuthenticationError.new(message, code: :login)
-          when :no_database then ConfigurationError.new(message, code: :bad_config)
+          when :no_database then ConfigurationError.new(message)
           else UnavailableError.new(message, code: :connect)
           end
         end
@@ -147,12 +149,8 @@ module Plock
         def check_database(name)
           return if name == @database
 
-          raise ConfigurationError.new("#{@model.name} was connected to #{@database} when its store was made, and is to #{name} now",
-                                       code: :bad_config)
-        end
-
-        def unsupported(message)
-          raise UnsupportedError.new(message, code: :unsupported)
+          raise ConfigurationError, "#{@model.name} was connected to #{@database} when its " \
+                                    "store was made, and is to #{name} now"
         end
       end
     end

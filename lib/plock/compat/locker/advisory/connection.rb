@@ -27,7 +27,7 @@ class Locker
           @pools[model.connection_db_config] ||= begin
             origin = Plock::Store::Database::Origin.new(model)
             unless origin.connection_class.name.end_with?("Postgresql")
-              raise Plock::UnsupportedError.new("Locker::Advisory needs PostgreSQL", code: :unsupported)
+              raise Plock::UnsupportedError, "Locker::Advisory needs PostgreSQL"
             end
 
             Plock::Store::Database::Connections.new(origin, MOST, CONNECT_S)
