@@ -142,9 +142,14 @@ module Plock
       return if people.empty?
 
       host = host_name
-      waiters, holders = people.partition(&:first)
-      [holders.map { |_, left, fence, since, pid, thread, label, mode| [left, fence, since / MICROSECONDS, host, pid, thread, label, mode] }.sort_by { |facts| facts[1] },
-       waiters.map { |_, _, _, since, pid, thread, label, mode| [host, pid, thread, label, since / MICROSECONDS, mode] }]
+      waiters, holders = people.partition(&:first).map do |some|
+        some.map do |waits, left, fence, since, pid, thread, label, mode|
+          facts = { host: host, pid: pid, thread: thread, label: label,
+                    since: since / MICROSECONDS, mode: mode }
+          waits ? Status.waiter(**facts) : Status.holder(remaining: left, fence: fence, **facts)
+        end
+      end
+      [holders.sort_by(&:fence), waiters]
     end
 
     # Beside the file, as `locks.secret` and `locks.secret.NAMESPACE`.

@@ -24,6 +24,24 @@ module Plock
         [text(host), Integer(pid, 10), Integer(thread, 10), decode(label), value] if value
       end
 
+      # Who wrote a record.
+      #
+      # @param record [String, nil]
+      # @return [Hash{Symbol => Object}] as {Status} tells it; all nil: it is not a record
+      def who(record)
+        host, pid, thread, label, = parse(record.to_s)
+        { host: host, pid: pid, thread: thread, label: label }
+      end
+
+      # The caller, as {Status} tells it.
+      #
+      # @param label [String, nil]
+      # @return [Hash{Symbol => Object}]
+      def own(label)
+        { host: Etc.uname[:nodename], pid: Process.pid, thread: Thread.current.native_thread_id,
+          label: label }
+      end
+
       # Of whoever calls.
       #
       # @param channel [String, nil] on which it can be called

@@ -33,7 +33,8 @@ module Plock
     #   @return [Float, nil] seconds until the store ends it by itself
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
-    Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode) do
+    Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode,
+                        keyword_init: true) do
       # @return [String]
       def to_s
         Status.describe(self)
@@ -54,7 +55,7 @@ module Plock
     #   @return [Time, nil] when it began to wait
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
-    Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode) do
+    Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode, keyword_init: true) do
       # @return [String]
       def to_s
         Status.describe(self)
@@ -93,13 +94,14 @@ module Plock
     attr_reader :pid, :thread
 
     # @api private
-    # @param facts [Array(Array, Array), nil] as a store's `examine` tells them; nil: nothing is known, so nobody holds it
-    def initialize(key, store_key, facts)
+    # @param people [Array(Array<Holder>, Array<Waiter>), nil] as a store's `examine` returns them;
+    #   nil: the store knows nothing of the key, so it is free
+    def initialize(key, store_key, people)
       @key = key
       @store_key = store_key
-      holders, waiters = facts
-      @holders = (holders || []).map { |holder| holder(*holder) }.freeze
-      @waiters = (waiters || []).map { |waiter| waiter(*waiter) }.freeze
+      holders, waiters = people
+      @holders = (holders || []).freeze
+      @waiters = (waiters || []).freeze
       @host, @pid, @thread, @label, @fence, @since, @remaining = *@holders.first
       freeze
     end
@@ -129,6 +131,27 @@ module Plock
       "#<#{self.class} #{(key || store_key).inspect} #{self}>"
     end
 
+    class << self
+      # @api private
+      # @param since [Numeric, nil] seconds since 1970
+      # @param mode [String, nil] as {Locking::Share} has it
+      # @param facts [Hash{Symbol => Object}] the rest, as {Holder} has it
+      # @return [Holder]
+      def holder(since: nil, mode: nil, **facts) = person(Holder, since, mode, facts)
+
+      # @api private
+      # The same for a waiter.
+      #
+      # @return [Waiter]
+      def waiter(since: nil, mode: nil, **facts) = person(Waiter, since, mode, facts)
+
+      private
+
+      def person(kind, since, mode, facts)
+        kind.new(since: since && Time.at(since), mode: Locking::Share::NAMES[mode], **facts).freeze
+      end
+    end
+
     # @api private
     def self.describe(who)
       return "somebody unknown" unless who.host || who.pid
@@ -138,16 +161,6 @@ module Plock
       text << ", thread #{who.thread}" if who.thread
       text << ", label #{who.label.inspect}" if who.label
       text
-    end
-
-    private
-
-    def holder(remaining, fence, since, host, pid, thread, label, mode)
-      Holder.new(host, pid, thread, label, fence, since && Time.at(since), remaining, Locking::Share::NAMES[mode]).freeze
-    end
-
-    def waiter(host, pid, thread, label, since, mode)
-      Waiter.new(host, pid, thread, label, since && Time.at(since), Locking::Share::NAMES[mode]).freeze
     end
   end
 end

@@ -235,16 +235,18 @@ module Plock
       end
 
       def holder(grant, host, mode)
-        return [nil, nil, nil, host, nil, nil, nil, mode] unless grant
+        return Status.holder(host: host, mode: mode) unless grant
 
         left = [(grant.kept_until || grant.valid_until || Clock.now) - Clock.now, 0.0].max
-        [left, grant.fence, grant.since, *grant.owner, mode || grant.share&.mode]
+        Status.holder(remaining: left, fence: grant.fence, **facts(grant, mode))
       end
 
       def waiter(grant, host, mode)
-        return [host, nil, nil, nil, nil, mode] unless grant
+        grant ? Status.waiter(**facts(grant, mode)) : Status.waiter(host: host, mode: mode)
+      end
 
-        [*grant.owner, grant.since, mode || grant.share&.mode]
+      def facts(grant, mode)
+        { since: grant.since, mode: mode || grant.share&.mode, **grant.owner }
       end
 
       def break_hold(key, _shared)

@@ -317,7 +317,7 @@ module Plock
         shared = !grant.share.nil?
         @site.work(deadline) do |connection|
           left = tables.holder_of(connection, token, grant.key, shared, deadline) or next
-          grant.relabel(who(left).last)
+          grant.relabel(Record.who(left)[:label])
           tables.hand_over(connection, grant.key, token, grant.token, ttl && micros(ttl), @site.record(grant.label, grant.token), shared,
                            deadline)
         end
@@ -328,12 +328,14 @@ module Plock
         return if rows.empty?
 
         holders, waiting = rows.partition(&:first)
-        [holders.map { |fence, left, since, holder, mode| [seconds(left), fence, seconds(since), *who(holder), mode] },
-         waiting.map { |_fence, _left, since, holder, mode| [*who(holder), seconds(since), mode] }]
+        holders.map! do |fence, left, *told|
+          Status.holder(remaining: seconds(left), fence: fence, **facts(*told))
+        end
+        [holders, waiting.map { |_fence, _left, *told| Status.waiter(**facts(*told)) }]
       end
 
-      def who(record)
-        (record && Record.parse(record)&.first(4)) || [nil] * 4
+      def facts(since, record, mode, _place)
+        { since: seconds(since), mode: mode, **Record.who(record) }
       end
 
       def each_key(prefix, &block)

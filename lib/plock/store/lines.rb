@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-require "etc"
+require_relative "../record"
+require_relative "../status"
 require_relative "per_process"
 require_relative "turns"
 
@@ -10,18 +11,16 @@ module Plock
     #
     # @api private
     class Lines
-      # One who waits.
-      Waiter = Struct.new(:turn, :facts)
+      # A request that waits, and what {Status} tells of it.
+      Waiter = Struct.new(:turn, :told)
 
       # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others are called when they are first.
       class Place
-        # @param lines [Lines]
-        # @param key [String]
-        # @param facts [Array] as for {Lines#join}
-        def initialize(lines, key, facts)
+        # @param told [Status::Waiter, nil]
+        def initialize(lines, key, told = nil)
           @lines = lines
           @key = key
-          @waiter = lines.join(key, facts)
+          @waiter = lines.join(key, told)
         end
 
         # @return [void]
@@ -46,18 +45,17 @@ module Plock
       # @param request [AcquireRequest]
       # @return [Place]
       def line_up(request)
-        Place.new(self, request.key, [Etc.uname[:nodename], Process.pid, Thread.current.native_thread_id, request.grant.label,
-                                      Process.clock_gettime(Process::CLOCK_REALTIME), nil])
+        told = Status.waiter(since: Time.now, **Record.own(request.grant.label))
+        Place.new(self, request.key, told)
       end
 
       def initialize
         @lines = PerProcess.new { {} }
       end
 
-      # @param facts [Array] host, pid, thread, label, since and mode, as {Status} tells them
       # @return [Waiter]
-      def join(key, facts)
-        waiter = Waiter.new(Turns::Turn.new, facts).freeze
+      def join(key, told)
+        waiter = Waiter.new(Turns::Turn.new, told).freeze
         @lines.enter { |lines| (lines[key] ||= []) << waiter }
         waiter
       end
@@ -100,9 +98,9 @@ module Plock
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end
 
-      # @return [Array<Array>] in order
+      # @return [Array<Status::Waiter>] in order
       def waiters(key)
-        @lines.enter { |lines| (lines[key] || []).map(&:facts) }
+        @lines.enter { |lines| (lines[key] || []).map(&:told) }
       end
     end
   end

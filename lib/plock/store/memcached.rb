@@ -125,9 +125,9 @@ module Plock
       # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
       def take_over(grant, token, ttl, granted)
         change(grant, token: token) do |client, cas, found|
-          *noted, label, _mode = holder(found, nil)
-          grant.relabel(label)
-          left = ttl || noted.first
+          noted = holder(found, nil)
+          grant.relabel(noted.label)
+          left = ttl || noted.remaining
           left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
           next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
 
@@ -185,11 +185,14 @@ module Plock
       end
 
       def holder(value, fence)
+        return Status.holder unless owner(value) # another program wrote it
+
         expires_at, since, record = value.split(" ", 3)
         left = [Float(expires_at) - Process.clock_gettime(Process::CLOCK_REALTIME), 0.0].max
-        [left, fence && Integer(fence, 10), Float(since), *Record.parse(record).first(4), nil]
-      rescue ArgumentError, TypeError, NoMethodError
-        [nil] * 8 # somebody else's
+        Status.holder(remaining: left, fence: fence && Integer(fence, 10), since: Float(since),
+                      **Record.who(record))
+      rescue ArgumentError, TypeError
+        Status.holder
       end
 
       def break_hold(key, _shared)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../record"
+require_relative "../status"
 
 module Plock
   class Store
@@ -35,8 +36,8 @@ module Plock
       # @param key [String] as it stands in the store
       # @param shared [Boolean] is it of a kind that can have several holders?
       # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
-      # @return [Array(Array, Array), nil] holders, each with seconds left, fence, since, host, pid, thread, label, mode; waiters in
-      #   order, each with host, pid, thread, label, since, mode. nil: nothing is known of it
+      # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
+      #   nil: the key is free
       def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
 
       # @param own [String, nil] the token of one who gave up, and may be in the queue still
@@ -48,8 +49,9 @@ module Plock
       def examine_single(key, budget, own = nil)
         value, left, note, count, *told = ask_status(key, 0, budget)
         told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count && !told.empty? && budget.nil?
-        waiters = told.each_slice(2).filter_map { |ticket, record| waiter(ticket, record, nil) unless own?(record, own) }
-        [value.empty? ? [] : [[seconds(left), *facts(note, value), nil]], waiters]
+        waiters = told.each_slice(2).reject { |_ticket, record| own?(record, own) }
+        waiters.map! { |ticket, record| waiter(ticket, record) }
+        [value.empty? ? [] : [only_holder(value, left, note)], waiters]
       end
 
       # Who came and went between two pieces may be told twice, or not at all, but not as something else.
@@ -63,18 +65,16 @@ module Plock
           others = items.drop(holding).reject { |_ticket, text| own?(text, own) }
           waiters.concat(others.map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) })
           told += items.size
-          return [in_order(holders), waiters] if budget || items.empty? || told >= inside + waiting
+          next unless budget || items.empty? || told >= inside + waiting
+
+          # The store has them by their ends.
+          return [holders.sort_by { |holder| holder.fence || Float::INFINITY }, waiters]
         end
       end
 
       # A record ends with the value, in which the token stands.
       def own?(record, own)
         !own.nil? && !own.empty? && record.b.include?(own)
-      end
-
-      # The store has them by their ends.
-      def in_order(holders)
-        holders.sort_by { |_left, fence| fence || Float::INFINITY }
       end
 
       # @param prefix [String]
@@ -98,28 +98,34 @@ module Plock
         kept unless kept.empty?
       end
 
-      # Only what was noted of this very holder: one that is not plock's leaves no note.
-      def facts(note, value)
-        fence, seconds, microseconds, record = NOTE.match(note.b)&.captures
-        *who, owner = record && Record.parse(record)
-        return [nil] * 6 unless owner && [owner, owner.tr("-", ".")].include?(value.b) # with dots: taken beyond its release
+      # A note counts only for the holder of which it was made: a program without plock leaves none.
+      def only_holder(value, left, note)
+        fence, *since, record = NOTE.match(note.b)&.captures
+        owner = record && Record.parse(record)&.last
+        return Status.holder(remaining: seconds(left)) unless owner && same?(owner, value.b)
 
-        [Integer(fence, 10), moment(seconds, microseconds), *who]
+        noted_holder(left, fence, since, record)
       end
+
+      # With dots, the key stays taken beyond the release of its owner.
+      def same?(owner, value) = value == owner || value == owner.tr("-", ".")
 
       def holder(left, note)
-        mode, fence, seconds, microseconds, record = SHARE_NOTE.match(note.b)&.captures
-        return [seconds(left), *[nil] * 6, note[0]] unless mode # a place that is kept for one who has been called
+        mode, fence, *since, record = SHARE_NOTE.match(note.b)&.captures
+        # Without a mode it is a place that is kept for a waiter that has been called.
+        return Status.holder(remaining: seconds(left), mode: note[0]) unless mode
 
-        [seconds(left), Integer(fence, 10), moment(seconds, microseconds), *who(record), mode]
+        noted_holder(left, fence, since, record, mode)
       end
 
-      def waiter(ticket, record, share)
-        [*who(record), Integer(ticket) / MICROSECONDS, share && share[0]]
+      def noted_holder(left, fence, since, record, mode = nil)
+        Status.holder(remaining: seconds(left), fence: Integer(fence, 10), since: moment(*since),
+                      mode: mode, **Record.who(record))
       end
 
-      def who(record)
-        Record.parse(record)&.first(4) || [nil] * 4
+      def waiter(ticket, record, share = nil)
+        since = Integer(ticket) / MICROSECONDS
+        Status.waiter(since: since, mode: share && share[0], **Record.who(record))
       end
 
       def seconds(milliseconds)

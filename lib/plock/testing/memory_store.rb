@@ -151,15 +151,19 @@ module Plock
         @world.with(key) do |lock, now|
           next if lock.idle?
 
-          [lock.holders.map { |grant| [grant.expires_at - now, grant.fence, @world.since_epoch(grant.acquired_at), *facts(grant)] },
-           lock.waiters.map { |claim| facts(claim).insert(-2, @world.since_epoch(claim.since)) }]
+          holders = lock.holders.map do |grant|
+            Status.holder(remaining: grant.expires_at - now, fence: grant.fence,
+                          **facts(grant, grant.acquired_at))
+          end
+          [holders, lock.waiters.map { |claim| Status.waiter(**facts(claim, claim.since)) }]
         end
       end
 
-      # Host, pid, thread, label and mode of whoever holds or waits.
-      def facts(somebody)
-        owner = somebody.owner
-        [owner.host, owner.pid, owner.thread, owner.label, somebody.share&.mode]
+      # What {Status} tells of a holder and of a waiter alike.
+      def facts(claim, since)
+        owner = claim.owner
+        { host: owner.host, pid: owner.pid, thread: owner.thread, label: owner.label,
+          since: @world.since_epoch(since), mode: claim.share&.mode }
       end
 
       def each_key(prefix, &block)

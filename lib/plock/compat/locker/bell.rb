@@ -32,7 +32,7 @@ class Locker
     class Place < Plock::Store::Lines::Place
       # @param listener [Plock::Store::Database::Listener, nil]
       def initialize(lines, key, listener)
-        super(lines, key, [])
+        super(lines, key)
         @listener = listener
       end
 

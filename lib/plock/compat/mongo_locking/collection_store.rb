@@ -166,7 +166,7 @@ module Mongo
         return unless running?(found) && ours?(found)
 
         expire_at = span ? ::Time.now.utc + span : found["expire_at"]
-        label = ::Plock::Record.parse(found["holder"].to_s)&.at(3)
+        label = ::Plock::Record.who(found["holder"])[:label]
         fence = [found["fence"].to_i + 1, (::Time.now.to_r * 1_000_000).to_i].max
         adopted = grant.writing(expire_at) do
           @documents.change(left.merge("expire_at" => found["expire_at"]),
@@ -185,10 +185,10 @@ module Mongo
         left = found["expire_at"] && (found["expire_at"] - ::Time.now)
         return if left&.negative?
 
-        return [left, *[nil] * 7] unless ours?(found)
+        return ::Plock::Status.holder(remaining: left) unless ours?(found)
 
-        who = ::Plock::Record.parse(found["holder"].to_s)&.first(4) || [nil] * 4
-        [left, found["fence"], found["since"]&.to_f, *who, nil]
+        ::Plock::Status.holder(remaining: left, fence: found["fence"], since: found["since"]&.to_f,
+                               **::Plock::Record.who(found["holder"]))
       end
 
       def each_key(_prefix)

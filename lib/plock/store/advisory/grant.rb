@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "etc"
+require_relative "../../record"
 require_relative "../grant"
 
 module Plock
@@ -12,7 +12,7 @@ module Plock
       class Grant < Store::Grant
         BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
 
-        # @return [Array] host, pid, thread and label, as {Status} tells them
+        # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} tells them
         attr_reader :owner
 
         # @return [Float] since when it holds or waits, in seconds since 1970
@@ -26,7 +26,7 @@ module Plock
 
         def initialize(store, *, **options)
           super
-          @owner = [Etc.uname[:nodename], Process.pid, Thread.current.native_thread_id, options[:label]]
+          @owner = Record.own(options[:label])
           @since = now
           @unlocking = Mutex.new
           @loan = store.pool.loan
