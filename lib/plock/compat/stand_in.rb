@@ -17,7 +17,6 @@ module Plock
         #
         # @param gem [String] its name
         # @param constant [String]
-        # @return [void]
         # @raise [UnsupportedError] it is defined elsewhere
         def claim(gem, constant)
           file = place_of(constant)
@@ -32,7 +31,6 @@ module Plock
         # From now on `require` of the gem's files finds plock's: they count as loaded, and lie at the end of the load path.
         #
         # @param door [String] a folder of shims
-        # @return [void]
         def open(door)
           folder = File.join(FOLDER, door)
           $LOAD_PATH << folder unless $LOAD_PATH.include?(folder)

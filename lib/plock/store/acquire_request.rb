@@ -62,7 +62,6 @@ module Plock
       # A request looks so much later than the lease of the holder ends.
       LATE_S = 0.001
 
-      # @return [Grant]
       attr_reader :grant
 
       # @return [Float] seconds
@@ -78,7 +77,6 @@ module Plock
         @contended = @doubt = @queued = @failed = false
       end
 
-      # @return [String]
       def key = @grant.key
 
       # @return [Boolean] did another caller hold the key, or wait for it?
@@ -163,7 +161,6 @@ module Plock
         [longest, left].min
       end
 
-      # @return [Boolean]
       def granted?(how)
         @doubt = true
         @queued = true unless how == :once

@@ -115,7 +115,6 @@ module Plock
       end
 
       # @api private
-      # @return [Place]
       def line_up(request) = Place.new(@site, request)
 
       # @api private
@@ -156,7 +155,6 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean]
       def still?(grant)
         !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL).nil?
       end

@@ -72,7 +72,6 @@ module Plock
       # @param asked_at [Float] on {Clock}, before the request left
       # @param ttl [Float] seconds
       # @param left [Float] seconds, if it is older than that
-      # @return [self]
       # @raise [UnavailableError] its time is over by now
       def given(fence, asked_at, ttl, left = ttl)
         if Clock.now >= end_of(asked_at, ttl, left)
@@ -109,7 +108,6 @@ module Plock
         @ended.nil? && !@ending && !inherited? && Clock.now < @valid_until
       end
 
-      # @return [Boolean]
       def lost?
         !inherited? && (@ended == :lost || (@ended.nil? && Clock.now >= @valid_until))
       end
@@ -142,8 +140,6 @@ module Plock
       end
 
       # The same in the background.
-      #
-      # @return [void]
       def release_later(keep)
         return if @ended || inherited?
 

@@ -59,7 +59,6 @@ module Plock
       end
       private_class_method :text, :read_share
 
-      # @return [Grant]
       attr_reader :grant
 
       # @return [Float] seconds from the request to the grant

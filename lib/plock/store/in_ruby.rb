@@ -169,7 +169,6 @@ module Plock
       end
 
       # @param dump [String, nil] of a lease whose token is to be used again
-      # @return [String]
       def token_of(dump) = dump ? GrantHold.read(dump, kind)[1] : Plock.token
 
       def hold_of(grant, waited, contended)

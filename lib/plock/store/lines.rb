@@ -23,10 +23,8 @@ module Plock
           @waiter = lines.join(key, told)
         end
 
-        # @return [void]
         def ready; end
 
-        # @return [Boolean]
         def first? = @lines.first?(@key, @waiter)
 
         # No other process calls it.
@@ -35,15 +33,12 @@ module Plock
         # @return [Boolean] was it called?
         def await(seconds) = @waiter.turn.await(seconds)
 
-        # @return [void]
         def renew; end
 
-        # @return [void]
         def leave = @lines.leave(@key, @waiter)
       end
 
       # @param request [AcquireRequest]
-      # @return [Place]
       def line_up(request)
         told = Status.waiter(since: Time.now, **Record.own(request.grant.label))
         Place.new(self, request.key, told)
@@ -53,7 +48,6 @@ module Plock
         @lines = PerProcess.new { {} }
       end
 
-      # @return [Waiter]
       def join(key, told)
         waiter = Waiter.new(Turns::Turn.new, told).freeze
         @lines.enter { |lines| (lines[key] ||= []) << waiter }
@@ -61,8 +55,6 @@ module Plock
       end
 
       # Whoever is first then is called.
-      #
-      # @return [void]
       def leave(key, waiter)
         @lines.enter do |lines|
           line = lines[key] or next
@@ -78,7 +70,6 @@ module Plock
         @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
       end
 
-      # @return [Boolean]
       def anybody?(key)
         @lines.enter { |lines| lines.key?(key) }
       end
@@ -86,14 +77,11 @@ module Plock
       # @return [Boolean] does anybody wait for any key?
       def any? = @lines.enter(&:any?)
 
-      # @return [void]
       def call_first(key)
         @lines.enter { |lines| lines[key]&.first }&.turn&.call
       end
 
       # Something may have been missed: the first of each key is called.
-      #
-      # @return [void]
       def call_all
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end

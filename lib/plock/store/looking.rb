@@ -21,10 +21,8 @@ module Plock
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # @api private
       attr_reader :attempt_timeout
 
-      # @api private
       # Callers of this process that wait already come first.
       #
       # @return [AcquireRequest::Answer, nil]
@@ -36,14 +34,10 @@ module Plock
         AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
-      # @api private
       def line_up(request) = @lines.line_up(request)
 
-      # @api private
       # Takes back what may have been granted, now and once more, for the request may arrive after that: and again while the store cannot
       # be asked, as long as the lease would have lasted.
-      #
-      # @return [void]
       def take_back(grant, within = attempt_timeout, **)
         key_and_token = stand_in_for(grant)
         over_at = Clock.now + grant.ttl
@@ -54,13 +48,11 @@ module Plock
         undo(grant, within)
       end
 
-      # @api private
       def tend(grant)
         @watched[grant.token] = grant
         super
       end
 
-      # @api private
       def forget(grant)
         @watched.delete(grant.token)
         super

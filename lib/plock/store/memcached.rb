@@ -83,7 +83,6 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean]
       def still?(grant)
         work(nil, Pool::RENEWAL) { |client| owner(client.read(grant.key)) == grant.token }
       end

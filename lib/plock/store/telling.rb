@@ -22,7 +22,6 @@ module Plock
 
       private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
-      # @api private
       # @param key [String] as it stands in the store
       # @param owner [String]
       # @return [Boolean] does `owner` hold it?
@@ -77,7 +76,6 @@ module Plock
         !own.nil? && !own.empty? && record.b.include?(own)
       end
 
-      # @param prefix [String]
       # @yieldparam key [String] each that is held all the time exactly once
       def each_key(prefix)
         pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"

@@ -16,7 +16,6 @@ module Plock
           @called = false
         end
 
-        # @return [void]
         def call
           @lock.synchronize do
             @called = true
@@ -44,13 +43,10 @@ module Plock
         @turns = PerProcess.new { {} }
       end
 
-      # @param token [String]
-      # @return [Turn]
       def open(token)
         @turns.enter { |turns| turns[token] = Turn.new }
       end
 
-      # @return [void]
       def close(token)
         @turns.enter { |turns| turns.delete(token) }
       end
@@ -63,13 +59,10 @@ module Plock
       end
 
       # Something may have been missed.
-      #
-      # @return [void]
       def call_all
         @turns.enter(&:values).each(&:call)
       end
 
-      # @return [Boolean]
       def any?
         @turns.enter(&:any?)
       end

@@ -53,7 +53,6 @@ class Locker
       @bells.enter { |bells| bells[[model.connection_db_config, model.table_name]] ||= new(model) }
     end
 
-    # @api private
     attr_reader :connections, :channel, :tables, :scheduler
 
     def initialize(model)
@@ -87,8 +86,6 @@ class Locker
     def take_back_later(holding) = holding.give_up
 
     # What a {Plock::Store::Grant} and its renewal ask of a store.
-    #
-    # @return [void]
     def tend(holding)
       at = holding.due_at
       @scheduler.schedule(holding, at) if at
@@ -102,22 +99,15 @@ class Locker
     def prolong_all(holdings, span) = holdings.to_h { |holding| [holding, holding.renew(span)] }
 
     # Somebody of this process has released it.
-    #
-    # @return [void]
     def call_here(key) = hear(Rows.call(key))
 
     # What the listener asks of a site, and tells it.
-    #
-    # @api private
     def work(deadline, &block) = @connections.with(deadline, &block)
 
-    # @api private
     def hear(call) = @lines.call_first(call)
 
-    # @api private
     def hear_of_gap = @lines.call_all
 
-    # @api private
     def listening? = @lines.any?
 
     private

@@ -19,7 +19,6 @@ class Locker
     private_constant :LAST_S, :LEAVING
 
     # @param locker [Locker] that is to have it
-    # @param rows [Rows]
     def initialize(locker, rows)
       # What a transaction of the caller's has taken, nobody can take from it; and another connection would wait for its end.
       super(Bell.of(locker.model), Rows.call(locker.key), nil, renew: !rows.in_transaction?)
@@ -69,7 +68,6 @@ class Locker
 
     # A renewal that is under way ends first, for what it does would come after the release. A forked child leaves all to its parent.
     #
-    # @return [void]
     # @raise [LockStolen]
     def release(*)
       return if inherited?
@@ -80,8 +78,6 @@ class Locker
 
     # Asking for it has come to nothing. The database may still carry out what was asked, so the row is given back until nothing of
     # it can be left; whoever asks again does so under another name.
-    #
-    # @return [void]
     def give_up
       return if @locker.locked == false || inherited?
 

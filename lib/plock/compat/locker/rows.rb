@@ -21,14 +21,11 @@ class Locker
     private_constant :CLOCKS, :KINDS, :NAME
 
     # On which the processes of one table call each other, on PostgreSQL.
-    #
-    # @return [String]
     def self.channel(model) = "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
 
     # @return [String] what is called there for a key
     def self.call(key) = OpenSSL::Digest::SHA256.hexdigest(key.to_s)
 
-    # @return [Class]
     attr_reader :model
 
     # @param model [Class] an Active Record model
@@ -40,8 +37,6 @@ class Locker
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
     # Makes the key's row, which nobody has then, where there is none.
-    #
-    # @return [void]
     def make(key)
       with do |connection, kind|
         key = connection.quote(key.to_s)
@@ -85,7 +80,6 @@ class Locker
       end
     end
 
-    # @return [Integer]
     def prune(before)
       with do |connection, kind|
         now, = clock(kind, 0.0)

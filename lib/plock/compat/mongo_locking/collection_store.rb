@@ -66,7 +66,6 @@ module Mongo
       end
 
       # @api private
-      # @return [Boolean]
       def still?(grant)
         running?(@documents.find(mine(grant)))
       end

@@ -30,13 +30,10 @@ module Mongo
 
       private_constant :DUPLICATE_CODES, :UNIQUE, :OTHERS, :DriverFailure
 
-      # @param collection [Mongo::Collection]
-      # @return [Boolean]
       def self.usable?(collection)
         collection.respond_to?(:find) && (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
       end
 
-      # @param collection [Mongo::Collection]
       # @param timeout [Float] seconds that one request may take
       def initialize(collection, timeout)
         @collection = collection
@@ -46,7 +43,6 @@ module Mongo
 
       # Makes the indexes, where they are not there yet.
       #
-      # @return [void]
       # @raise [Plock::Error]
       def ensure_indexes
         ask { index(UNIQUE, unique: true) }

@@ -20,7 +20,6 @@ module Mongo
     #   @return [Plock::Status] for the store's `break`
     Held = ::Struct.new(:scope, :key, :owner, :age, :remaining, :status) do
       # @api private
-      # @param status [Plock::Status]
       # @return [Held, nil] nil: another kind of lock in the same store
       def self.of(status)
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return

@@ -48,11 +48,9 @@ module Mongo
         end
       end
 
-      # @return [String]
       attr_reader :scope, :key
 
       # @param scope [String]
-      # @param key [String]
       def initialize(scope, key)
         @scope = scope
         @key = key
@@ -64,13 +62,11 @@ module Mongo
         name.bytesize > KEY_MAX_BYTES ? "0:/#{::Plock.digest(name)}" : name
       end
 
-      # @return [String]
       def label
         text = [@scope, @key].map { |part| part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) } }.join("/")
         "#{MARK}#{text}".b.byteslice(0, LABEL_MAX_BYTES).force_encoding(::Encoding::UTF_8).scrub("?")
       end
 
-      # @return [String]
       def to_s
         "#{@scope}/#{@key}"
       end

@@ -19,7 +19,6 @@ module Mongo
 
       private_constant :SETTLED_S, :NOBODYS_S, :MOST
 
-      # @param documents [Documents]
       def initialize(documents)
         @documents = documents
         @lock = ::Mutex.new

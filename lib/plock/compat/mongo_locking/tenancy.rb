@@ -18,7 +18,6 @@ module Mongo
 
       # Runs the block, which writes this time. Where it raises, that may have been written, or not.
       #
-      # @param time [Time]
       # @yieldreturn [Object, nil] nil: it has not been written
       # @return [Object, nil] the block's value
       def writing(time)

@@ -11,7 +11,6 @@ module Mongo
       class << self
         # Holds the lock while the block runs.
         #
-        # @param name [Name]
         # @param options [Hash{Symbol => Numeric}]
         # @return [Object] the block's value
         # @raise [Exceptions::LockTimeout, Exceptions::LockFailure]
@@ -24,7 +23,6 @@ module Mongo
           yield
         end
 
-        # @return [Boolean]
         def held?(name)
           own[name.store_key]&.valid? || false
         end

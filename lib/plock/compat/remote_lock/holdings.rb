@@ -18,8 +18,6 @@ class RemoteLock
 
     class << self
       # @param place [Array] store, key and owner
-      # @param lease [Plock::Lease]
-      # @return [void]
       def add(place, lease)
         @known.enter do |known|
           sweep(known) if known.leases.size >= known.sweep_at

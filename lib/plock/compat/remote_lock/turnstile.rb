@@ -37,7 +37,6 @@ class RemoteLock
       end
     end
 
-    # @param key [String]
     # @return [Boolean] was it ours?
     # @raise [Plock::Error] the store failed
     def delete(key)

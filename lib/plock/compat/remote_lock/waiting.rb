@@ -23,7 +23,6 @@ class RemoteLock
 
     private
 
-    # @return [Float]
     # @raise [ArgumentError]
     def span(seconds)
       number = Float(seconds)

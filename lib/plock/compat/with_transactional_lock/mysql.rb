@@ -37,8 +37,6 @@ module WithTransactionalLock
 
     class << self
       # Has the row committed before it is locked: over another connection, for the caller may be in a transaction.
-      #
-      # @return [void]
       def prepare(model, connection, request)
         known = known_of(model, connection)
         return if known.rows[request.id]
@@ -47,7 +45,6 @@ module WithTransactionalLock
         known.rows[request.id] = true if made?(known.connections, request.id)
       end
 
-      # @return [void]
       # @raise [Plock::TimeoutError]
       # @raise [Plock::UnsupportedError]
       def lock(connection, request, _prepared)

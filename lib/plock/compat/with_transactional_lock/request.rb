@@ -19,7 +19,6 @@ module WithTransactionalLock
     @known = {}
 
     class << self
-      # @param name [String]
       # @return [Request]
       # @raise [TypeError]
       # @raise [ArgumentError]
@@ -71,7 +70,6 @@ module WithTransactionalLock
 
     # @param kind [Symbol]
     # @yieldreturn [String] the statement that asks for the lock, which is made once
-    # @return [String]
     def statement(kind)
       @statements[kind] ||= yield.freeze
     end

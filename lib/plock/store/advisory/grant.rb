@@ -55,13 +55,11 @@ module Plock
         # @return [Boolean] does it have its connection still?
         def pending? = @loan.room && !@parted
 
-        # @return [Boolean]
         def valid?
           notice_end if super
           super
         end
 
-        # @return [Boolean]
         def lost?
           notice_end
           super
@@ -72,7 +70,6 @@ module Plock
         # @return [IO, nil]
         def watched_io = connection&.socket
 
-        # @return [Symbol]
         def notice_end
           return :ended if ended || inherited?
 

@@ -23,7 +23,6 @@ module Plock
         # @return [Array<Symbol>] what cannot be done besides
         def unable = %i[read_write_locks downgrade]
 
-        # @param key [String]
         # @return [String] the name of its lock; another one for another key
         def name(key)
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
@@ -79,7 +78,6 @@ module Plock
           connection.run("KILL $1", id, deadline)
         end
 
-        # @return [Boolean]
         def astray?(connection, server_id, _pool, deadline)
           connection.run("SELECT CONNECTION_ID()", deadline).rows.dig(0, 0) != server_id
         end

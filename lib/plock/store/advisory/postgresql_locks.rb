@@ -30,7 +30,6 @@ module Plock
         # @return [Array<Symbol>] what cannot be done besides
         def unable = @transaction ? %i[downgrade] : []
 
-        # @param key [String]
         # @return [Integer] the number of its lock
         def number(key)
           OpenSSL::Digest::SHA256.digest(key).unpack1("q>")
@@ -101,8 +100,6 @@ module Plock
         end
 
         # Does a pooler give the server's connection, over which the lock is held, to others?
-        #
-        # @return [Boolean]
         def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 

@@ -101,8 +101,6 @@ module Plock
         def socket = nil
 
         # Does the other end still hold it, when nothing is asked? Only a thread that nobody disturbs may ask.
-        #
-        # @return [Boolean]
         def lives? = !@spoilt && alive?
 
         # @return [Boolean] is the end of an answer missing?
@@ -147,8 +145,6 @@ module Plock
         def in_transaction? = true
 
         # Brings to an end what the server is doing, and was not waited for.
-        #
-        # @return [Boolean]
         def recovered? = false
 
         def telling(sql)

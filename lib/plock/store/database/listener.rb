@@ -24,7 +24,6 @@ module Plock
         RETRIES_S = [0.1, 0.5, 2.0, 5.0].freeze
         DEAF_S = 60.0
 
-        # @param site [Site]
         def initialize(site)
           @site = site
           @lock = Mutex.new
@@ -32,7 +31,6 @@ module Plock
           @thread = nil
         end
 
-        # @return [Boolean]
         def hearing? = @hearing
 
         # @return [Integer, nil] the server's process that it listens on; nil: none so far

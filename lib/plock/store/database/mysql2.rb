@@ -13,7 +13,6 @@ module Plock
         # @return [Integer] by which the server knows it
         attr_reader :server_id
 
-        # @return [IO]
         attr_reader :socket
 
         def initialize(adapter, &another)

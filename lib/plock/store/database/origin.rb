@@ -45,7 +45,6 @@ module Plock
         # @return [Class] of {Connection}
         attr_reader :connection_class
 
-        # @return [Tables]
         attr_reader :tables
 
         # @param model [Class] an Active Record class

@@ -55,7 +55,6 @@ module Plock
           limit_lock_waits
         end
 
-        # @return [Boolean]
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
 
         # @return [Integer] the process of the server's that was told at the start: a pooler in between makes one up

@@ -32,7 +32,6 @@ module Plock
         attr_reader :channel
 
         # @param scheduler [Scheduler] of the store
-        # @param reach [Reach]
         def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
@@ -50,12 +49,9 @@ module Plock
         # @return [Float] seconds
         def release_timeout = Background.at_most(@release_timeout)
 
-        # @return [Integer]
         def micros(seconds) = (seconds * MICROSECONDS).round
 
         # What is written about an owner here.
-        #
-        # @return [String]
         def record(label, token)
           here
           Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
@@ -178,7 +174,6 @@ module Plock
           @listener.start(deadline)
         end
 
-        # @return [Boolean]
         def hearing? = @calls && @pid == Process.pid && @listener.hearing?
 
         def prune_by_and_by

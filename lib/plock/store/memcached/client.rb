@@ -76,8 +76,6 @@ module Plock
         end
 
         # Until when all that is asked is to be answered, on {Clock}.
-        #
-        # @return [self]
         def by(deadline)
           @deadline = deadline
           self
@@ -87,7 +85,6 @@ module Plock
         def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
 
         # @param ttl [Integer] 0: it never ends by itself
-        # @return [void]
         def set(key, value, ttl) = ask { @dalli.set(key, value, ttl, raw: true) }
 
         # @return [Integer] one more than last time, or the number that it begins with
@@ -108,14 +105,11 @@ module Plock
         # @return [Boolean] is it in the middle of nothing, and has no server hung up?
         def usable? = !@busy && sockets.none? { |socket| socket.wait_readable(0) }
 
-        # @return [void]
         def close
           @dalli.close
         end
 
         # Dalli sees a fork by itself.
-        #
-        # @return [void]
         def discard; end
 
         private

@@ -35,7 +35,6 @@ class Locker
         end
       end
 
-      # @param model [Class]
       def initialize(model)
         @pool = Connection.pool(model)
         @loan = @pool.loan
@@ -58,7 +57,6 @@ class Locker
       # Has the block called when the connection is lost.
       #
       # @yieldparam message [String]
-      # @return [void]
       def watch(&lost)
         @lost = lost
         Plock::Store::ConnectionWatch.here.add(self)
@@ -69,7 +67,6 @@ class Locker
       # @return [IO, nil]
       def watched_io = connection&.socket
 
-      # @return [Symbol]
       def notice_end
         return :live if connection&.lives?
 
@@ -77,14 +74,11 @@ class Locker
         :ended
       end
 
-      # @return [void]
       def watch_no_more
         Plock::Store::ConnectionWatch.here.remove(self) if @lost
       end
 
       # Gives the lock back, and the connection.
-      #
-      # @return [void]
       def close
         Thread.handle_interrupt(Object => :never) do
           watch_no_more

@@ -19,7 +19,6 @@ class RemoteLock
 
       class << self
         # @param source [Dalli::Client, MemCache, #with, String, Array<String>]
-        # @return [Place]
         # @raise [ArgumentError] none of these
         def of(source)
           servers, settings = describe(source)
@@ -72,7 +71,6 @@ class RemoteLock
         work { |client| client.add(name, owner, seconds.ceil) }
       end
 
-      # @return [Boolean]
       # @raise [Plock::Error] the store failed
       def held?(key, owner)
         name = check(key)
