@@ -385,7 +385,6 @@ Gem::Specification.new do |spec|
     lib/plock/status/table.rb
     lib/plock/store.rb
     lib/plock/store/acquire_request.rb
-    lib/plock/store/adopting.rb
     lib/plock/store/advisory.rb
     lib/plock/store/advisory/grant.rb
     lib/plock/store/advisory/mysql_locks.rb

@@ -3,9 +3,9 @@
 require_relative "client_address"
 require_relative "errors"
 require_relative "events/active_support"
+require_relative "hold"
 require_relative "local_store"
 require_relative "locking"
-require_relative "store/adopting"
 require_relative "store/telling"
 
 module Plock
@@ -75,7 +75,6 @@ module Plock
   class Store
     include Locking
     include Telling
-    include Adopting
 
     # @!parse
     #   # What {#hold_digest} answers where the lock was not acquired.
@@ -274,6 +273,20 @@ module Plock
       def fail_with(message)
         raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
       end
+    end
+
+    private
+
+    # @param dump [String] of {Hold#dump}
+    # @param ttl [Float, nil] seconds from now on; nil: as many as it was granted for
+    # @param heir [String, nil] the dump of a lease whose token is to be used again; nil: a fresh token
+    # @yieldparam hold [Hold] as soon as it is ours
+    # @return [Hold, nil] nil: the lease was lost, or adopted, before
+    # @raise [ArgumentError] not the dump of a hold
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+      key, value, _fence, granted, share = Hold.read(dump)
+      heir &&= Hold.read(heir)[1]
+      adopt_owner(key, value, ttl || granted, renew, max_hold, watch, share, heir, &given)
     end
   end
 end

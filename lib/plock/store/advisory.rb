@@ -63,7 +63,8 @@ module Plock
       # @raise [UnsupportedError] another database, or a scope that it does not have
       def initialize(model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
                      unavailable_timeout: 1.0, **options)
-        set_up(options, attempt_timeout, unavailable_timeout)
+        set_up(profile_of(options), attempt_timeout)
+        @reach = reach_within(unavailable_timeout)
         misconfigured("scope must be :connection or :transaction (got #{scope.inspect})") unless SCOPES.include?(scope)
         @origin = Database::Origin.new(model)
         @locks = locks_of(@origin, scope)
@@ -71,7 +72,6 @@ module Plock
         @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, Pool::SIZES),
                                           check_seconds("connect_timeout", connect_timeout))
         @here = PerProcess.new { {} }
-        Events::ActiveSupportBridge.attach
       end
 
       # @return [String] without user and password
@@ -86,14 +86,14 @@ module Plock
       end
       alias lock_release lock_acquire
 
-      # @api private
+      # @!visibility private
+      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+
       attr_reader :pool, :locks
 
-      # @api private
       # @return [PerProcess] those who hold or wait, by the server's ids of their connections
       attr_reader :here
 
-      # @api private
       # @return [AcquireRequest::Answer, nil]
       def ask(request, how, deadline)
         grant = request.grant
@@ -115,34 +115,28 @@ module Plock
         nil
       end
 
-      # @api private
       # The database has others wait: a request that collided asks again a moment later.
       def line_up(_request) = AcquireRequest::Place.new
 
-      # @api private
       # With its connection, whatever it has of the key ends.
       def take_back(grant, within = @release_timeout, **)
         grant.abandon(Clock.now + within)
       end
 
-      # @api private
       # The same for a caller that does not wait: a connection whose answer is missing is closed.
       def take_back_later(grant)
         grant.connection&.spoil if grant.connection&.busy?
         take_back(grant, AcquireRequest::AT_ONCE_S)
       end
 
-      # @api private
       def forget(grant)
         super
         unlock_later(grant) if grant.ended == :lost
       end
 
-      # @api private
       # @return [Boolean]
       def prolong(grant, _span) = still?(grant)
 
-      # @api private
       # @return [Boolean] does the connection live, and have the lock?
       def still?(grant)
         @locks.held?(grant.connection, grant.key, grant.server_id, soon)
@@ -152,7 +146,6 @@ module Plock
         false
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         return grant.unlock(deadline || soon) unless keep.positive?
@@ -162,7 +155,6 @@ module Plock
         true
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def downgrade(grant)
         @locks.downgrade(grant.connection, grant.key, soon)

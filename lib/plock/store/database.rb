@@ -68,14 +68,14 @@ module Plock
       # @raise [UnsupportedError] another database, or one in memory
       def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
                      unavailable_timeout: 1.0, **options)
-        set_up(options, attempt_timeout, unavailable_timeout)
+        set_up(profile_of(options), attempt_timeout)
+        @reach = reach_within(unavailable_timeout)
         misconfigured("inside must be true or false (got #{inside.inspect})") unless inside == true || inside == false
         @inside = inside
         @origin = Origin.new(model)
         @site = Site.new(@origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
                                                       release_timeout: check_seconds("release_timeout", release_timeout),
                                                       connect_timeout: check_seconds("connect_timeout", connect_timeout))
-        Events::ActiveSupportBridge.attach
       end
 
       # @return [String] without user and password
@@ -83,20 +83,20 @@ module Plock
         @origin.url
       end
 
-      # @api private
+      # @!visibility private
+      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+
       def tend(grant)
         @site.watch(grant) if grant.attended?
         super
         forget(grant) if grant.ended # meanwhile
       end
 
-      # @api private
       def forget(grant)
         @site.unwatch(grant)
         super
       end
 
-      # @api private
       # @return [AcquireRequest::Answer, nil]
       def ask(request, how, deadline)
         grant = request.grant
@@ -114,10 +114,8 @@ module Plock
         answer || stand_in_queue(grant, request.ttl, true, deadline)
       end
 
-      # @api private
       def line_up(request) = Place.new(@site, request)
 
-      # @api private
       # At once, so that the next caller finds nothing of it; and once more, if a request may be carried out late.
       def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
@@ -126,12 +124,10 @@ module Plock
         Thread.handle_interrupt(Object => :never) { take_back_later(grant) if doubt || !settled }
       end
 
-      # @api private
       def take_back_later(grant)
         @site.settle_later(grant.key, grant.token, Clock.now + grant.ttl + PLACE_S)
       end
 
-      # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         return prolong_inside(grant, span, deadline_for(grant)) if grant.transaction && inside_with?(grant)
@@ -139,7 +135,6 @@ module Plock
         @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL)
       end
 
-      # @api private
       # In one statement. Of those that it does not reach, each is asked about by itself.
       def prolong_all(grants, span)
         single, shared = grants.partition { |grant| grant.share.nil? }
@@ -154,19 +149,16 @@ module Plock
         super
       end
 
-      # @api private
       def still?(grant)
         !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL).nil?
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
         inside_with?(grant) ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def downgrade(grant)
         deadline = soon
@@ -295,29 +287,17 @@ module Plock
         end
       end
 
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
-        key, token, fence, granted, share = GrantHold.read(dump, kind)
-        raise ArgumentError, "not the dump of a lease" unless fence
-
-        grant = Grant.new(self, key, token_of(heir), share: share, renew: renew, max_hold: max_hold, watch: watch)
-        grant.ttl = ttl || granted
-        adopting(grant, given, lasting: !heir.nil?) do
-          asked_at = Clock.now
-          fence, left = adopt_row(grant, token, ttl)
-          [fence, asked_at, ttl || granted, seconds(left)] if fence
-        end
-      end
-
-      # @param token [String] of the owner that left it, and what is noted of which does not change
-      # @return [Array(Integer, Integer), nil] fence and microseconds that are left; nil: it is not held any more
-      def adopt_row(grant, token, ttl)
+      # What is noted of the owner that left it does not change.
+      def take_over(grant, token, ttl, _granted)
         deadline = soon
         shared = !grant.share.nil?
         @site.work(deadline) do |connection|
           left = tables.holder_of(connection, token, grant.key, shared, deadline) or next
           grant.relabel(Record.who(left)[:label])
-          tables.hand_over(connection, grant.key, token, grant.token, ttl && micros(ttl), @site.record(grant.label, grant.token), shared,
-                           deadline)
+          holder = @site.record(grant.label, grant.token)
+          fence, left = tables.hand_over(connection, grant.key, token, grant.token,
+                                         ttl && micros(ttl), holder, shared, deadline)
+          [fence, seconds(left)] if fence
         end
       end
 

@@ -15,8 +15,10 @@ require_relative "../record"
 module Plock
   class Store
     # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
-    # what its {Grant} calls. Such a store has what {AcquireRequest} asks for, `prolong`, `still?`, `give_back`, `downgrade` and
-    # `disconnect`, what {Locking} asks of every store besides {#take}, and a `@scheduler`.
+    # what its {Grant} calls. Besides what {AcquireRequest} asks for, and what {Locking} asks of every
+    # store, such a store has `prolong`, `still?`, `give_back`, `downgrade`, `disconnect`, and
+    # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant. It
+    # returns the fence and the seconds that are left; nil: the token holds the key no more.
     #
     # @api private
     module InRuby
@@ -86,16 +88,22 @@ module Plock
 
       private
 
-      # What all of them have, from the options that all of them take.
-      def set_up(options, attempt_timeout, unavailable_timeout)
-        @profile = Locking::Profile.extract(options)
+      def profile_of(options)
+        profile = Locking::Profile.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
 
-        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
-        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
-        @scheduler = scheduler
-        @closed = false
+        profile
       end
+
+      def set_up(profile, attempt_timeout)
+        @profile = profile
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      def reach_within(seconds) = Reach.new(check_seconds("unavailable_timeout", seconds))
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
         grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
@@ -108,8 +116,6 @@ module Plock
       end
 
       def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
-
-      def scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
 
       # The token that is to be taken back, whatever becomes of the grant.
       def stand_in_for(grant) = Grant.new(self, grant.key, grant.token, share: grant.share).tap { |one| one.ttl = grant.ttl }
@@ -143,18 +149,23 @@ module Plock
         left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
       end
 
-      # Takes over what another token had. An adoption that is interrupted, or whose answer is lost, gives back what it may have got,
-      # for nothing else knows the new token.
+      # Takes over what another token had. An adoption that is interrupted, or whose answer is lost,
+      # gives back what it may have got, for nothing else knows the new token.
       #
-      # @param lasting [Boolean] is the new token known to others, so that they can take it over?
-      # @yield to ask the store
-      # @yieldreturn [Array(Integer, Float, Float, Float), nil] the fence, when it was asked, its ttl, and what is left of it; nil: it
-      #   was lost
-      def adopting(grant, given, lasting:)
-        doubt = !lasting
+      # @param heir [String, nil] the dump of a lease whose token is to be used again, and which others
+      #   can take over
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+        key, token, fence, granted, share = GrantHold.read(dump, kind)
+        raise ArgumentError, "not the dump of a lease" unless fence && (share.nil? || can?(:semaphores))
+
+        grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        grant.token = GrantHold.read(heir, kind)[1] if heir
+        grant.ttl = ttl || granted
+        doubt = heir.nil?
         handing_out(given, -> { give_up(grant, doubt) }) do
-          fence, asked_at, ttl, left = yield
-          grant.given(fence, asked_at, ttl, left) if fence
+          asked_at = Clock.now
+          fence, left = take_over(grant, token, ttl, granted)
+          grant.given(fence, asked_at, grant.ttl, left) if fence
           doubt = false
           hold_of(grant, 0.0, false) if fence
         end
@@ -167,9 +178,6 @@ module Plock
       rescue *Locking::Taking::STORE_FAILURES
         nil # it ends with its time
       end
-
-      # @param dump [String, nil] of a lease whose token is to be used again
-      def token_of(dump) = dump ? GrantHold.read(dump, kind)[1] : Plock.token
 
       def hold_of(grant, waited, contended)
         GrantHold.new(grant, kind, waited, contended)

@@ -2,6 +2,7 @@
 
 require_relative "../record"
 require_relative "../status"
+require_relative "acquire_request"
 require_relative "per_process"
 require_relative "turns"
 
@@ -15,7 +16,7 @@ module Plock
       Waiter = Struct.new(:turn, :told)
 
       # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others are called when they are first.
-      class Place
+      class Place < AcquireRequest::Place
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)
           @lines = lines
@@ -23,17 +24,9 @@ module Plock
           @waiter = lines.join(key, told)
         end
 
-        def ready; end
-
         def first? = @lines.first?(@key, @waiter)
 
-        # No other process calls it.
-        def callable? = false
-
-        # @return [Boolean] was it called?
         def await(seconds) = @waiter.turn.await(seconds)
-
-        def renew; end
 
         def leave = @lines.leave(@key, @waiter)
       end

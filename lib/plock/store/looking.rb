@@ -9,7 +9,6 @@ module Plock
     # first of them only. A key has one holder there. Besides what {InRuby} asks for, such a store has
     #
     # - `add(grant, ttl, deadline)`, one attempt, which returns the fence, or nil;
-    # - `take_over(grant, token, ttl, granted)` from the owner of that token: the fence and the seconds that are left, or nil;
     # - `undo(grant, within)`, which gives back what the token has of the key: could the store be asked?
     # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be shared.
     #
@@ -20,8 +19,6 @@ module Plock
       # Seconds after which nothing arrives any more that was sent before.
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
-
-      attr_reader :attempt_timeout
 
       # Callers of this process that wait already come first.
       #
@@ -60,12 +57,10 @@ module Plock
 
       private
 
-      def begin_looking
-        @scheduler = scheduler
+      def set_up(*)
         @lines = Lines.new
         @watched = {}
-        @closed = false
-        Events::ActiveSupportBridge.attach
+        super
       end
 
       def request_for(grant, ttl)
@@ -73,20 +68,6 @@ module Plock
 
         raise UnsupportedError,
               "#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks"
-      end
-
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
-        key, token, fence, granted, share = GrantHold.read(dump, kind)
-        raise ArgumentError, "not the dump of a lease" if fence.nil? || share
-
-        grant = grant_for(key, renew: renew, max_hold: max_hold, watch: watch)
-        grant.token = token_of(heir)
-        grant.ttl = ttl || granted
-        adopting(grant, given, lasting: !heir.nil?) do
-          asked_at = Clock.now
-          fence, left = take_over(grant, token, ttl, granted)
-          [fence, asked_at, ttl || granted, left] if fence
-        end
       end
 
       def examine(key, _shared, _budget = nil)

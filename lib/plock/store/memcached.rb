@@ -47,15 +47,12 @@ module Plock
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
       def initialize(source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil, **options)
-        @profile = profile || Locking::Profile.extract(options)
-        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
-
+        own_profile = profile_of(options)
         servers, settings = Client.address_of(source)
         @servers = servers
-        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
-        @reach = Reach.new(check_seconds("unavailable_timeout", unavailable_timeout))
+        set_up(profile || own_profile, attempt_timeout)
+        @reach = reach_within(unavailable_timeout)
         @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
-        begin_looking
       end
 
       # @return [String] without user and password
@@ -65,7 +62,9 @@ module Plock
 
       # Two requests: between them the lease may end, and somebody else take the key with a smaller fence. So the key is read last.
       #
-      # @api private
+      # @!visibility private
+      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl, deadline)
         work(deadline) do |client|
@@ -76,18 +75,15 @@ module Plock
         end
       end
 
-      # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         change(grant, nil, Pool::RENEWAL) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
       end
 
-      # @api private
       def still?(grant)
         work(nil, Pool::RENEWAL) { |client| owner(client.read(grant.key)) == grant.token }
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         ours = change(grant, deadline, Pool::RELEASE) do |client, cas|

@@ -38,17 +38,17 @@ module Mongo
       def initialize(collection, attempt_timeout: 1.0, **options)
         raise InvalidConfig, "not a collection: #{collection.class}" unless Documents.usable?(collection)
 
-        @profile = Profile.new(**options)
-        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        set_up(Profile.new(**options), attempt_timeout)
         @documents = Documents.new(collection, @attempt_timeout)
         @takeover = Takeover.new(@documents)
-        begin_looking
       end
 
       # @return [String]
       def url = "mongo:"
 
-      # @api private
+      # @!visibility private
+      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl, _deadline)
         place = place_of(grant.key)
@@ -59,18 +59,15 @@ module Mongo
         document && document["fence"]
       end
 
-      # @api private
       # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         !change(grant, ::Time.now.utc + span).nil?
       end
 
-      # @api private
       def still?(grant)
         running?(@documents.find(mine(grant)))
       end
 
-      # @api private
       # @return [Boolean] was it ours?
       def give_back(grant, keep, _deadline = nil)
         return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over

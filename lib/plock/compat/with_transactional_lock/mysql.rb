@@ -85,7 +85,7 @@ module WithTransactionalLock
       rescue ActiveRecord::LockWaitTimeout, ActiveRecord::StatementTimeout
         raise request.late
       rescue ActiveRecord::StatementInvalid => e
-        raise unless number_of(e.cause) == TOO_LONG
+        raise unless Plock::Store::Database::Mysql.number_of(e.cause) == TOO_LONG
 
         raise request.late
       end
@@ -104,10 +104,6 @@ module WithTransactionalLock
         yield ""
       ensure
         connection.execute("SET SESSION innodb_lock_wait_timeout = #{before}", NAME) if before && connection.active?
-      end
-
-      def number_of(error)
-        error.respond_to?(:error_number) ? error.error_number : (error.error_code if error.respond_to?(:error_code))
       end
 
       def refuse_shared

@@ -1,4 +1,3 @@
 # frozen_string_literal: true
 
-# For code that requires remote_lock: plock stands in for that gem.
 require "plock/compat/remote_lock"

@@ -1,4 +1,3 @@
 # frozen_string_literal: true
 
-# For code that requires with_transactional_lock: plock stands in for that gem.
 require "plock/compat/with_transactional_lock"

@@ -1,4 +1,3 @@
 # frozen_string_literal: true
 
-# For code that requires mongo/locking/model_methods: plock stands in for that gem.
 require "plock/compat/mongo_locking"
