@@ -16,7 +16,6 @@ module Plock
         # Makes sure that the constant is still to be defined, or plock's. Two implementations in one class would be neither.
         #
         # @param gem [String] its name
-        # @param constant [String]
         # @raise [UnsupportedError] it is defined elsewhere
         def claim(gem, constant)
           file = place_of(constant)

@@ -67,7 +67,6 @@ module Plock
       # @return [Float] seconds
       attr_reader :ttl
 
-      # @param store [InRuby]
       # @param grant [Grant] that is to be given
       # @param ttl [Float] seconds
       def initialize(store, grant, ttl)
@@ -87,7 +86,6 @@ module Plock
 
       # @param wait [Float] seconds
       # @return [Boolean] has the grant been given?
-      # @raise [Error] the store failed
       def run(wait)
         @called_at = Clock.now
         @patience = @called_at + wait
@@ -119,7 +117,6 @@ module Plock
 
       private
 
-      # @return [Boolean]
       def attempt
         return true if @place.nil? && granted?(:once)
         return false unless left.positive?
@@ -137,7 +134,6 @@ module Plock
         @place.ready
       end
 
-      # @return [Boolean]
       def wait_for_turn
         pause = Backoff.new(FIRST_S, LONGEST_S)
         how = :place

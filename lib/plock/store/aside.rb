@@ -15,9 +15,7 @@ module Plock
         # A caller that is interrupted, or has waited long enough, goes on at once: nothing that the
         # block uses may be used elsewhere.
         #
-        # @param seconds [Float]
         # @param lasting [Boolean] does the block run to its end all the same?
-        # @yield on the other thread
         # @return [Array(Object), nil] the block's value; nil: it took longer
         def run(seconds, lasting: false)
           thread = nil
@@ -37,9 +35,6 @@ module Plock
         end
 
         # However long it takes. A caller that is interrupted goes on when the other thread has ended.
-        #
-        # @yield on the other thread
-        # @return [Object] the block's value
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }
@@ -49,8 +44,6 @@ module Plock
         end
 
         # Nobody waits for that.
-        #
-        # @yield on the other thread
         def start(&block)
           Background.launch(&block) || yield
         end

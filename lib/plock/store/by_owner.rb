@@ -12,7 +12,6 @@ module Plock
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
       # @param key [String] in the store
-      # @param owner [String]
       # @param ttl [Numeric] seconds
       # @return [Boolean] false where somebody holds it
       # @raise [ArgumentError] a key that the store cannot have
@@ -24,7 +23,6 @@ module Plock
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
       #
       # @param key [String] in the store
-      # @param owner [String]
       # @return [Boolean] was it held by `owner`?
       # @raise [Error] the store could not be asked
       def lock_release(key, owner)

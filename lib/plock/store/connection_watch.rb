@@ -78,7 +78,6 @@ module Plock
         end
       end
 
-      # @return [nil]
       def rest
         [@hears, @says].each(&:close)
         @hears = @says = @thread = nil

@@ -168,8 +168,6 @@ module Plock
       end
 
       # Somebody has seen that it is not ours any more.
-      #
-      # @return [false]
       def lose
         return false if @ended || inherited?
 
@@ -300,7 +298,6 @@ module Plock
         schedule([@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min)
       end
 
-      # @return [nil]
       def schedule(at)
         @due_at = at
         @store.tend(self)
@@ -314,8 +311,6 @@ module Plock
       end
 
       # The block is a long one: from now on the lease is looked after.
-      #
-      # @return [nil]
       def attend
         @left_alone = false
         schedule([@renew_at, @valid_until].min)

@@ -34,8 +34,6 @@ module Plock
       end
       private_class_method :abandon
 
-      # @param dump [String]
-      # @param kind [String] of store
       # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how it shares the key, if it does
       # @raise [ArgumentError] not what {#dump} wrote
       def self.read(dump, kind)
@@ -67,7 +65,6 @@ module Plock
       def_delegators :@grant, :id, :key, :token, :fence, :ttl, :acquired_at, :valid_until, :inherited?, :valid?, :lost?, :extend, :release,
                      :downgrade
 
-      # @param kind [String] of store
       def initialize(grant, kind, waited, contended)
         @grant = grant
         @kind = kind

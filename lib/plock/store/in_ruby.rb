@@ -48,7 +48,6 @@ module Plock
 
       # Renews leases for the same span, one after the other when the store cannot do it at once.
       #
-      # @param grants [Array<Grant>]
       # @param span [Float] seconds
       # @return [Hash{Grant => Boolean, nil}] was it ours? nil: the store did not say
       def prolong_all(grants, span)

@@ -31,7 +31,6 @@ module Plock
         def leave = @lines.leave(@key, @waiter)
       end
 
-      # @param request [AcquireRequest]
       def line_up(request)
         told = Status.waiter(since: Time.now, **Record.own(request.grant.label))
         Place.new(self, request.key, told)

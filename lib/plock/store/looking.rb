@@ -21,8 +21,6 @@ module Plock
       private_constant :AFTERMATH_S
 
       # Callers of this process that wait already come first.
-      #
-      # @return [AcquireRequest::Answer, nil]
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 

@@ -12,8 +12,6 @@ module Plock
         @lock = Mutex.new
       end
 
-      # @yieldparam known [Object]
-      # @return [Object] the block's value
       def enter
         Thread.handle_interrupt(Object => :never) do
           @lock.synchronize do

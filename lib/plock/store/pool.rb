@@ -34,7 +34,6 @@ module Plock
 
       private_constant :Loan, :NEVER, :LOOK_S
 
-      # @param size [Integer] connections at most
       # @yieldreturn [Object] a new connection
       def initialize(size, &open)
         @size = size
@@ -44,8 +43,6 @@ module Plock
 
       # @param deadline [Float] on {Clock}
       # @param reserve [Integer] of connections that this call can have besides
-      # @yieldparam connection [Object]
-      # @return [Object] the block's value
       # @raise [Error] none could be had until then
       def with(deadline, reserve = 0)
         loan = Loan.new
@@ -58,11 +55,8 @@ module Plock
       end
 
       # A place for {#fill} to put a connection in, and for {#take_back} to find it.
-      #
-      # @return [Loan]
       def loan = Loan.new
 
-      # @raise [Error]
       def fill(loan, deadline, reserve = 0)
         discard_all
         @closed = false if reserve.zero?
@@ -89,9 +83,6 @@ module Plock
       end
 
       # One that is nobody else's, and is to be closed by {#drop}.
-      #
-      # @return [Object]
-      # @raise [Error]
       def open(deadline = Float::INFINITY)
         loan = Loan.new(nil, true)
         connect(loan, deadline)

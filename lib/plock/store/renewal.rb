@@ -13,8 +13,6 @@ module Plock
     #
     # @api private
     class Renewal
-      # @param store [InRuby]
-      # @param grants [Array<Grant>]
       def self.call(store, grants)
         new(store).call(grants.select(&:take_turn))
       end

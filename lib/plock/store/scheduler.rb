@@ -71,7 +71,6 @@ module Plock
 
       # Runs a task at a moment, and not at the one that it was scheduled for before.
       #
-      # @param task [#run]
       # @param at [Float] on {Clock}
       def schedule(task, at)
         enter do

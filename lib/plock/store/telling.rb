@@ -23,7 +23,6 @@ module Plock
       private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
       # @param key [String] as it stands in the store
-      # @param owner [String]
       # @return [Boolean] does `owner` hold it?
       # @raise [Error] the store could not be asked
       def lock_held?(key, owner)
@@ -90,7 +89,6 @@ module Plock
 
       # @param name [String] of a key, which is neither a lock nor anything of one
       # @param note [String] empty: only look
-      # @return [String, nil]
       def keep_note(name, note, replace)
         kept = ask_note(name, note, replace)
         kept unless kept.empty?

@@ -25,7 +25,6 @@ module Plock
 
         # Sleeps, as a thread or as a fiber, until it is called or the time is over.
         #
-        # @param seconds [Float]
         # @return [Boolean] was it called?
         def await(seconds)
           @lock.lock

@@ -47,7 +47,6 @@ class Locker
 
     @bells = Plock::Store::PerProcess.new { {} }
 
-    # @param model [Class] an Active Record model
     # @return [Bell] of this process
     def self.of(model)
       @bells.enter { |bells| bells[[model.connection_db_config, model.table_name]] ||= new(model) }
@@ -65,8 +64,6 @@ class Locker
     end
 
     # What an {Plock::Store::AcquireRequest} asks of a store.
-    #
-    # @return [Plock::Store::AcquireRequest::Answer, nil]
     def ask(request, how, _deadline)
       return if how == :once && request.left.positive? && @lines.anybody?(request.key)
 

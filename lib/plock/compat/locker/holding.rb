@@ -28,9 +28,7 @@ class Locker
     end
 
     # @param patience [Float] seconds
-    # @yield with the lock
     # @return [Boolean] has the block run?
-    # @raise [LockStolen]
     def around(patience, &block)
       request = Plock::Store::AcquireRequest.new(@store, self, @locker.lock_for)
       @alarm.around do
@@ -59,7 +57,6 @@ class Locker
     # Whether it is lost or not, its end is to give it back.
     def ended = (super unless @ended == :lost)
 
-    # @return [false]
     def lose
       late = Plock::Clock.now >= valid_until
       @alarm.raise_inside(late ? LockStolen.new("the lock on #{@locker.key.inspect} could not be renewed before its time was over") : stolen)
@@ -67,8 +64,6 @@ class Locker
     end
 
     # A renewal that is under way ends first, for what it does would come after the release. A forked child leaves all to its parent.
-    #
-    # @raise [LockStolen]
     def release(*)
       return if inherited?
 

@@ -28,7 +28,6 @@ class Locker
 
     attr_reader :model
 
-    # @param model [Class] an Active Record model
     def initialize(model)
       @model = model
     end

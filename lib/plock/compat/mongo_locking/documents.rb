@@ -42,18 +42,13 @@ module Mongo
       end
 
       # Makes the indexes, where they are not there yet.
-      #
-      # @raise [Plock::Error]
       def ensure_indexes
         ask { index(UNIQUE, unique: true) }
         OTHERS.each { |keys| ask { index(keys) } }
       end
 
-      # @param filter [Hash]
-      # @param changes [Hash]
       # @param upsert [Boolean] make the document where there is none
       # @return [Hash, nil] the document as it is now; nil: there is none such
-      # @raise [Plock::Error]
       def change(filter, changes, upsert: false)
         ask(upsert) do
           next modify(filter, update: changes, new: true, upsert: upsert) if @first_generation
@@ -63,19 +58,14 @@ module Mongo
       end
 
       # @return [Hash, nil] the document as it was; nil: there was none such
-      # @raise [Plock::Error]
       def remove(filter)
         ask { @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter) }
       end
 
-      # @return [Hash, nil]
-      # @raise [Plock::Error]
       def find(filter)
         ask { @collection.find(filter).first }
       end
 
-      # @return [Array<Hash>]
-      # @raise [Plock::Error]
       def all
         ask { @collection.find({}).to_a }
       end

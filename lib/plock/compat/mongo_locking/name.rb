@@ -50,7 +50,6 @@ module Mongo
 
       attr_reader :scope, :key
 
-      # @param scope [String]
       def initialize(scope, key)
         @scope = scope
         @key = key

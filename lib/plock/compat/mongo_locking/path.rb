@@ -17,11 +17,6 @@ module Mongo
 
       class << self
         # One that has been passed is remembered, after 1, 2, 4 … steps: so a circle is found without a list of all that were passed.
-        #
-        # @param from [Object]
-        # @return [Object]
-        # @raise [Exceptions::CircularLock]
-        # @raise [Exceptions::InvalidConfig]
         def root_of(from)
           lockable = passed = from
           type = from.class

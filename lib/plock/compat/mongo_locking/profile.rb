@@ -9,7 +9,6 @@ module Mongo
     # @api private
     class Profile < ::Plock::Locking::Profile
       # @param key [String, Symbol] as {Name#store_key} writes it; any other is a key without a scope
-      # @raise [ArgumentError]
       def store_key(key, kind = ::Plock::Locking::Kind::LOCK)
         "#{::Plock::Locking::Arguments.key(key)}\0:#{::Plock.digest(key.to_s)}#{kind.suffix}"
       end

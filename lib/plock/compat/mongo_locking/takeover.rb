@@ -30,7 +30,6 @@ module Mongo
       # @param place [Hash] scope and key
       # @param document [Hash] what the document is to have
       # @return [Hash, nil] what it has, if it is ours now
-      # @raise [Plock::Error]
       def step(place, document)
         found = @documents.find(place) or return
         expire_at, count = found.values_at("expire_at", "refcount")
@@ -50,7 +49,6 @@ module Mongo
         document if @documents.change(unmoved, { "$set" => document })
       end
 
-      # @return [nil]
       def start(place, unmoved)
         nobodys = ::Time.now.utc + NOBODYS_S
         set = { "expire_at" => nobodys, "until" => nobodys, "owner" => "-" }

@@ -11,8 +11,6 @@ module Mongo
       class << self
         # Holds the lock while the block runs.
         #
-        # @param options [Hash{Symbol => Numeric}]
-        # @return [Object] the block's value
         # @raise [Exceptions::LockTimeout, Exceptions::LockFailure]
         def hold(name, options, &block)
           lease = own[name.store_key]

@@ -25,7 +25,6 @@ class RemoteLock
         end
       end
 
-      # @return [Plock::Lease, nil]
       def find(place) = @known.enter { |known| known.leases[place] }
 
       # @return [Plock::Lease, nil] that is not known here any more

@@ -13,7 +13,6 @@ class RemoteLock
 
     class << self
       # @param source [Object] a client of Redis, or a pool of such, a URL, or a store
-      # @return [Plock::Store]
       # @raise [ArgumentError] a store that is not one of Redis
       # @raise [Plock::ConfigurationError, Plock::UnsupportedError] not described rightly
       # @raise [Plock::UnavailableError] a pool that has nobody to ask at the moment
@@ -30,7 +29,6 @@ class RemoteLock
 
       # @param description [Object] may hold a password, of which nothing is kept
       # @yieldreturn [Object] where nobody has asked for the same yet
-      # @return [Object]
       def shared(description)
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield

@@ -26,8 +26,6 @@ class RemoteLock
     # @param seconds [Numeric] until the lock frees itself
     # @param wait [Numeric] seconds of patience
     # @return [Boolean] is the lock ours?
-    # @raise [ArgumentError]
-    # @raise [Plock::Error] the store failed
     def obtain(key, seconds, wait)
       deadline = Plock::Clock.now + patience(wait)
       taken = false
@@ -38,7 +36,6 @@ class RemoteLock
     end
 
     # @return [Boolean] was it ours?
-    # @raise [Plock::Error] the store failed
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Taking.mask) do
         turn = Holdings.take(place(turns, key))

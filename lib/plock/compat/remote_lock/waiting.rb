@@ -23,7 +23,6 @@ class RemoteLock
 
     private
 
-    # @raise [ArgumentError]
     def span(seconds)
       number = Float(seconds)
       return number if SPANS.cover?(number)
@@ -39,10 +38,7 @@ class RemoteLock
     # A key of any length has one, whose label says what it is for.
     #
     # @param undo [#call, nil] gives back what the block may have taken; the lease is given back after that
-    # @yieldparam lease [Plock::Lease]
     # @yieldreturn [Boolean] is the lock ours?
-    # @return [Boolean]
-    # @raise [Plock::Error] the store failed
     def leased(store, key, seconds, wait, undo = nil)
       profile = store.__send__(:profile)
       name = "remote_lock:#{Plock.digest(key)}"

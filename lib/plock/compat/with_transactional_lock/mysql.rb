@@ -45,8 +45,6 @@ module WithTransactionalLock
         known.rows[request.id] = true if made?(known.connections, request.id)
       end
 
-      # @raise [Plock::TimeoutError]
-      # @raise [Plock::UnsupportedError]
       def lock(connection, request, _prepared)
         refuse_shared if request.shared
         return connection.execute(request.statement(:insert) { insert(request) }, NAME) unless request.timeout

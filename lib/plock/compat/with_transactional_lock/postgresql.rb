@@ -26,7 +26,6 @@ module WithTransactionalLock
       def prepare(_model, connection, _request) = connection.current_transaction.joinable?
 
       # @param joined [Boolean] what {prepare} has said
-      # @raise [Plock::TimeoutError]
       def lock(connection, request, joined)
         return try(connection, request) if request.timeout&.zero?
 

@@ -19,9 +19,6 @@ module WithTransactionalLock
     @known = {}
 
     class << self
-      # @return [Request]
-      # @raise [TypeError]
-      # @raise [ArgumentError]
       def of(name, timeout, shared)
         plain = @known[name] || plain(name)
         return plain if timeout.nil? && shared == false
@@ -57,7 +54,6 @@ module WithTransactionalLock
     # @return [Float, nil] seconds
     attr_reader :timeout
 
-    # @return [Boolean]
     attr_reader :shared
 
     def initialize(id, comment, timeout, shared)
@@ -68,13 +64,11 @@ module WithTransactionalLock
       @statements = {}
     end
 
-    # @param kind [Symbol]
     # @yieldreturn [String] the statement that asks for the lock, which is made once
     def statement(kind)
       @statements[kind] ||= yield.freeze
     end
 
-    # @return [Plock::TimeoutError]
     def late
       Plock::TimeoutError.new("could not acquire the transactional lock #{comment.inspect} within #{timeout} s", code: :timed_out)
     end

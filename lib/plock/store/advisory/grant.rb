@@ -47,7 +47,6 @@ module Plock
           @parted = false
         end
 
-        # @raise [UnsupportedError]
         def leave
           raise UnsupportedError, BOUND
         end
@@ -66,8 +65,6 @@ module Plock
         end
 
         # What {ConnectionWatch} waits for.
-        #
-        # @return [IO, nil]
         def watched_io = connection&.socket
 
         def notice_end
@@ -87,7 +84,6 @@ module Plock
           end
         end
 
-        # @return [Object]
         def connection = @loan.connection
 
         # @raise [Error] no connection is to be had until then

@@ -31,7 +31,6 @@ module Plock
         # @param seconds [Float] how long the database may wait; 0.0 does not. MySQL knows whole seconds only, and is cut short.
         # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's number of the connection, and the fence; nil: it
         #   is held
-        # @raise [Error]
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
@@ -72,8 +71,6 @@ module Plock
         end
 
         # Cuts the connection of who holds it.
-        #
-        # @raise [Error]
         def cut(connection, id, deadline)
           connection.run("KILL $1", id, deadline)
         end

@@ -22,7 +22,6 @@ module Plock
         MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
         private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES
 
-        # @param scope [Symbol]
         def initialize(scope)
           @transaction = scope == :transaction
         end
@@ -37,7 +36,6 @@ module Plock
 
         # @param seconds [Float] how long the database may wait; 0.0 does not
         # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and the fence; nil: it is held
-        # @raise [Error]
         def lock(connection, key, share, seconds, deadline)
           @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
@@ -67,7 +65,6 @@ module Plock
         end
 
         # @return [Boolean] was it held?
-        # @raise [UnsupportedError]
         def downgrade(connection, key, deadline)
           if @transaction
             raise UnsupportedError,
@@ -93,8 +90,6 @@ module Plock
         end
 
         # Cuts the connection of who holds it.
-        #
-        # @raise [Error]
         def cut(connection, id, deadline)
           connection.run("SELECT pg_terminate_backend($1)", id, deadline)
         end

@@ -54,8 +54,6 @@ module Plock
         end
 
         # @param deadline [Float] on {Clock}
-        # @return [Answer]
-        # @raise [Error]
         def run(sql, *binds, deadline)
           telling(sql) { perform(sql, binds, deadline) }
         rescue *self.class.failures => e

@@ -13,7 +13,6 @@ module Plock
       #
       # @api private
       class Connections < Pool
-        # @param size [Integer] connections at most
         # @param connect_timeout [Float] seconds
         def initialize(origin, size, connect_timeout)
           @origin = origin

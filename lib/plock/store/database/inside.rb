@@ -14,7 +14,6 @@ module Plock
         NAME = "Plock"
         private_constant :SAVEPOINT, :NAME
 
-        # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter]
         # @param failures [Array<Class>] of its driver
         def initialize(adapter, failures)
           @adapter = adapter
@@ -24,8 +23,6 @@ module Plock
         end
 
         # @yield some statements; where they raise or answer with nil, nothing of them stays
-        # @return [Object] the block's value
-        # @raise [UnavailableError]
         def guarded
           savepoint("SAVEPOINT")
           value = yield self
@@ -41,8 +38,6 @@ module Plock
         end
 
         # As {Connection#run}; how long it may take is the caller's database's business.
-        #
-        # @return [Connection::Answer]
         def run(sql, *binds, _deadline)
           text = sql.gsub(/\$(\d+)/) { @adapter.quote(binds[$1.to_i - 1]) }
           return Connection::Answer.new(@adapter.exec_query(text, NAME).rows, nil) if text.match?(/\A(?:SELECT|WITH)|RETURNING/)

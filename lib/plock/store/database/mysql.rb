@@ -37,16 +37,12 @@ module Plock
         def self.refusal(error) = REFUSALS[number_of(error)]
 
         # Each driver has a name of its own for it.
-        #
-        # @return [Integer, nil]
         def self.number_of(error)
           name = %i[error_number error_code].find { |known| error.respond_to?(known) }
           error.public_send(name) if name
         end
 
         # How Active Record is to make one.
-        #
-        # @return [Hash{Symbol => Object}]
         def self.settings(hash)
           { read_timeout: READ_S, **hash, variables: { **VARIABLES, **hash.fetch(:variables, {}).transform_keys(&:to_sym) } }
         end

@@ -47,7 +47,6 @@ module Plock
 
         attr_reader :tables
 
-        # @param model [Class] an Active Record class
         # @raise [ArgumentError, UnsupportedError]
         def initialize(model)
           unless model.is_a?(Class) && model <= ActiveRecord::Base
@@ -70,7 +69,6 @@ module Plock
 
         # @param connect_timeout [Float] seconds
         # @return [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected, and in no pool
-        # @raise [Error]
         def adapter(connect_timeout)
           config = self.config
           check_database(config.adapter_class::ADAPTER_NAME)
@@ -91,7 +89,6 @@ module Plock
         end
 
         # @yieldparam inside [Inside] the caller's connection, of the role that writes
-        # @return [Object] the block's value
         def inside(&block)
           ActiveRecord::Base.while_preventing_writes(false) do # the caller may be in a block of a role that reads
             Inside.new(writing_pool.active_connection, @connection_class.failures).guarded(&block)
@@ -104,7 +101,6 @@ module Plock
         # Calls one of these when the caller's transaction has ended: the first also if only the savepoint in which the caller is
         # is rolled back.
         #
-        # @param rolled_back [#call]
         # @param committed [#call, nil]
         def when_over(rolled_back, committed = nil)
           connection.add_transaction_record(Outcome.new(rolled_back, committed))

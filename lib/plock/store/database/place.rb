@@ -12,7 +12,6 @@ module Plock
         # How long subscribing may hold up a request that is to wait. Seconds.
         LISTEN_S = 1.0
 
-        # @param request [AcquireRequest]
         def initialize(site, request)
           @site = site
           @request = request

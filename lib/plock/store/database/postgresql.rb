@@ -46,7 +46,6 @@ module Plock
 
         def self.failures = [PG::Error]
 
-        # @param adapter [ActiveRecord::ConnectionAdapters::PostgreSQLAdapter]
         def initialize(adapter, &another)
           super
           @names = ({} if adapter.prepared_statements)

@@ -58,11 +58,6 @@ module Plock
         end
 
         # Lends a connection, again where the work met another's.
-        #
-        # @param reserve [Integer] of connections beyond the pool's size that it can have
-        # @yieldparam connection [Connection]
-        # @return [Object] the block's value
-        # @raise [Error]
         def work(deadline, reserve = 0, &block)
           @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again

@@ -211,8 +211,6 @@ module Plock
         end
 
         # A note is a row of no lock: nobody ever holds it, and it never becomes old enough to be forgotten.
-        #
-        # @return [String, nil]
         def note(connection, name, deadline)
           connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).rows.dig(0, 0)
         end

@@ -46,7 +46,6 @@ module Plock
 
         # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
-        # @raise [ArgumentError]
         def self.address_of(source)
           case source
           when String then [[source], {}]
@@ -67,7 +66,6 @@ module Plock
         end
         private_class_method :of_client
 
-        # @param timeout [Float] seconds for each request
         def initialize(servers, settings, timeout)
           @timeout = timeout
           @deadline = Float::INFINITY
@@ -90,7 +88,6 @@ module Plock
         # @return [Integer] one more than last time, or the number that it begins with
         def count(key, first, ttl) = ask { @dalli.incr(key, 1, ttl, first) }
 
-        # @return [String, nil]
         def read(key) = ask { @dalli.get(key, raw: true) }
 
         # @return [Array(String, Integer)] the value, and what it is known by until it changes

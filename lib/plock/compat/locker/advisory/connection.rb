@@ -43,7 +43,6 @@ class Locker
       # @param patience [Float] seconds
       # @param pause [Float, nil] seconds between two attempts; nil: the database is to wait
       # @return [Boolean] has it been taken?
-      # @raise [Plock::Error]
       def take(space, number, patience, pause)
         @numbers = "#{space}, #{number}"
         @until = Plock::Clock.now + patience
@@ -63,8 +62,6 @@ class Locker
       end
 
       # What the watch waits for.
-      #
-      # @return [IO, nil]
       def watched_io = connection&.socket
 
       def notice_end

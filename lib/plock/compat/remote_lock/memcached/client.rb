@@ -19,7 +19,6 @@ class RemoteLock
       private_constant :ENCODINGS
 
       # @param bytes [String, nil] as read
-      # @param owner [String]
       # @return [Boolean] was it written by this owner? Clients of today may have left it as it is.
       def self.same?(bytes, owner)
         return false unless bytes
@@ -28,7 +27,6 @@ class RemoteLock
         bytes == owner.b || ENCODINGS.any? { |encoding| bytes == Marshal.dump(owner.dup.force_encoding(encoding)) }
       end
 
-      # @param timeout [Float] seconds for each request
       def initialize(servers, settings, timeout)
         super(servers, settings.merge(raw: false, serializer: Marshalled), timeout)
       end
@@ -36,7 +34,6 @@ class RemoteLock
       # @return [Boolean] was the key free?
       def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl) }
 
-      # @return [String, nil]
       def read(key) = ask { @dalli.get(key) }
     end
   end

@@ -53,10 +53,8 @@ class RemoteLock
         end
       end
 
-      # @return [Plock::Store::Memcached]
       attr_reader :turns
 
-      # @param servers [Array<String>]
       # @param settings [Hash{Symbol => Object}] for Dalli
       def initialize(servers, settings)
         @turns = Plock::Store::Memcached.new(servers)
@@ -65,20 +63,17 @@ class RemoteLock
       end
 
       # @return [Boolean] was it free?
-      # @raise [Plock::Error] the store failed
       def take(key, owner, seconds)
         name = check(key)
         work { |client| client.add(name, owner, seconds.ceil) }
       end
 
-      # @raise [Plock::Error] the store failed
       def held?(key, owner)
         name = check(key)
         Client.same?(work { |client| client.read(name) }, owner)
       end
 
       # @return [Boolean] was it this owner's, and is it free now?
-      # @raise [Plock::Error] the store failed
       def free(key, owner)
         name = check(key)
         work do |client|
@@ -93,7 +88,6 @@ class RemoteLock
         @pool.with(Plock::Clock.now + TIMEOUT_S, &block)
       end
 
-      # @raise [ArgumentError]
       def check(key)
         return key if key.bytesize.between?(1, @room) && !key.b.match?(/[\x00-\x20\x7F]/n)
 
