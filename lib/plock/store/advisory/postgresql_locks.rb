@@ -20,7 +20,12 @@ module Plock
         NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
         OURS = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND #{NUMBERS}"
         MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
-        private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES
+
+        # What the database accepts as a limit: 0 would be none, and the longest is 24 days. A caller with
+        # more patience asks again after that.
+        LIMITS_MS = (1..2_147_483_647).freeze
+
+        private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES, :LIMITS_MS
 
         def initialize(scope)
           @transaction = scope == :transaction
@@ -133,8 +138,10 @@ module Plock
 
         # From left to right: the limit, the lock, the time.
         def wait(connection, key, share, seconds, deadline)
-          row = connection.run("SELECT set_config('lock_timeout', $2, true), #{function("", share)}($1)::text, pg_backend_pid(), #{NOW}",
-                               number(key), [(seconds * 1000).ceil, 1].max.to_s, deadline).rows.first
+          limit_ms = (seconds * 1000).ceil.clamp(LIMITS_MS)
+          row = connection.run("SELECT set_config('lock_timeout', $2, true), " \
+                               "#{function("", share)}($1)::text, pg_backend_pid(), #{NOW}",
+                               number(key), limit_ms.to_s, deadline).rows.first
           [true, *row.last(2)]
         end
 
