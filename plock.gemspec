@@ -261,7 +261,8 @@ Gem::Specification.new do |spec|
     lib/plock/clock.rb
     lib/plock/compat/locker.rb
     lib/plock/compat/locker/advisory.rb
-    lib/plock/compat/locker/advisory/connection.rb
+    lib/plock/compat/locker/advisory/holding.rb
+    lib/plock/compat/locker/advisory/store.rb
     lib/plock/compat/locker/bell.rb
     lib/plock/compat/locker/errors.rb
     lib/plock/compat/locker/holding.rb

@@ -42,12 +42,9 @@ module Plock
 
       SCOPES = %i[connection transaction].freeze
 
-      # How much later than patience ends the database may say so. Seconds.
-      LATE_S = 0.2
-
       # Seconds between two looks whether a connection that was cut has gone.
       GONE_S = 0.002
-      private_constant :SCOPES, :LATE_S, :GONE_S
+      private_constant :SCOPES, :GONE_S
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
@@ -101,8 +98,8 @@ module Plock
           grant.connect(deadline)
           grant.note(grant.connection.server_id)
         end
-        seconds = how == :once ? 0.0 : [request.left, 0.001].max
-        deadline = Clock.now + seconds + LATE_S if seconds.positive? # the database waits
+        seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
+        deadline = Clock.now + seconds + grace if seconds.positive? # the database waits
         asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
         return unless fence
 
@@ -194,6 +191,9 @@ module Plock
 
         raise UnsupportedError, "MySQL has no locks that end with a transaction"
       end
+
+      # How much later than patience ends the database may say so. Seconds.
+      def grace = 0.2
 
       def soon = Clock.now + Background.at_most(@release_timeout)
 

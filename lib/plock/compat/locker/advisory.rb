@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 require "zlib"
-require "plock/store/database"
-require_relative "advisory/connection"
+require "plock/store/advisory"
 
 class Locker
   # PostgreSQL's advisory locks with two numbers, as the gem of this name takes them: the lock ends with a transaction of its own, on a
@@ -67,17 +66,16 @@ class Locker
     # @return [Boolean] has the block run?
     # @raise [LockConnectionLost] in the block, as soon as the connection is lost. Under a Fiber scheduler, after it.
     # @raise [Plock::Error] the database could not be asked, or is another one than PostgreSQL
-    def run(&block)
-      raise ArgumentError, "Locker::Advisory#run needs a block" unless block
+    def run
+      raise ArgumentError, "Locker::Advisory#run needs a block" unless block_given?
 
-      connection = Connection.new(ActiveRecord::Base)
-      return false unless (@locked = connection.take(lockspace, crc, patience, @block_spin_wait))
-
-      hold(connection, block)
-      true
+      store = Store.of(ActiveRecord::Base)
+      Holding.new(store, "#{lockspace} #{crc}", @block_spin_wait).around(patience) do
+        @locked = true
+        yield
+      end
     ensure
       @locked = false
-      connection&.close
     end
 
     private
@@ -87,20 +85,6 @@ class Locker
       return 0.0 unless blocking
 
       @block_timeout || Float::INFINITY
-    end
-
-    def hold(connection, block)
-      alarm = Plock::LossAlarm.new(LockConnectionLost) { |error| raise error }
-      alarm.around do
-        connection.watch { |message| alarm.raise_inside(LockConnectionLost.new(message)) }
-        alarm.hearing(&block)
-        done = true
-      ensure
-        Thread.handle_interrupt(Object => :never) do
-          connection.watch_no_more
-          raise alarm.error if done && alarm.error
-        end
-      end
     end
 
     # With a sign, as the database has it.
@@ -116,3 +100,6 @@ class Locker
     end
   end
 end
+
+require_relative "advisory/holding"
+require_relative "advisory/store"

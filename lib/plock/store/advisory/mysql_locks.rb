@@ -23,6 +23,9 @@ module Plock
         # @return [Array<Symbol>] what cannot be done besides
         def unable = %i[read_write_locks downgrade]
 
+        # Seconds that one statement may wait: a year.
+        def longest_wait = 31_536_000.0
+
         # @return [String] the name of its lock; another one for another key
         def name(key)
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)

@@ -20,12 +20,7 @@ module Plock
         NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
         OURS = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND #{NUMBERS}"
         MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
-
-        # What the database accepts as a limit: 0 would be none, and the longest is 24 days. A caller with
-        # more patience asks again after that.
-        LIMITS_MS = (1..2_147_483_647).freeze
-
-        private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES, :LIMITS_MS
+        private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES
 
         def initialize(scope)
           @transaction = scope == :transaction
@@ -33,6 +28,10 @@ module Plock
 
         # @return [Array<Symbol>] what cannot be done besides
         def unable = @transaction ? %i[downgrade] : []
+
+        # Seconds that one statement may wait: no limit of the database is longer. A caller with more
+        # patience asks again after that.
+        def longest_wait = 2_147_483.0
 
         # @return [Integer] the number of its lock
         def number(key)
@@ -130,18 +129,22 @@ module Plock
 
         def suffix(share) = share&.mode == "r" ? "_shared" : ""
 
-        def function(kind, share) = "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}"
+        def function(kind, share)
+          "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}(#{argument})"
+        end
+
+        # How a statement makes the lock's number of what {#number} returned.
+        def argument = "$1"
 
         def try(connection, key, share, deadline)
-          connection.run("SELECT #{function("try_", share)}($1), pg_backend_pid(), #{NOW}", number(key), deadline).rows.first
+          connection.run("SELECT #{function("try_", share)}, pg_backend_pid(), #{NOW}", number(key), deadline).rows.first
         end
 
         # From left to right: the limit, the lock, the time.
         def wait(connection, key, share, seconds, deadline)
-          limit_ms = (seconds * 1000).ceil.clamp(LIMITS_MS)
           row = connection.run("SELECT set_config('lock_timeout', $2, true), " \
-                               "#{function("", share)}($1)::text, pg_backend_pid(), #{NOW}",
-                               number(key), limit_ms.to_s, deadline).rows.first
+                               "#{function("", share)}::text, pg_backend_pid(), #{NOW}",
+                               number(key), (seconds * 1000).ceil.to_s, deadline).rows.first
           [true, *row.last(2)]
         end
 

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+class Locker
+  class Advisory
+    # The lock of one block, which lasts as long as its connection.
+    #
+    # @api private
+    class Holding < Plock::Store::Advisory::Grant
+      # Such a lock has no time of its own: seconds that no process lives.
+      TTL_S = 1e9
+      private_constant :TTL_S
+
+      # @return [Float, nil] seconds between two attempts; nil: the database waits
+      attr_reader :pause
+
+      def initialize(store, key, pause)
+        super(store, key, nil)
+        @pause = pause
+        @alarm = Plock::LossAlarm.new(LockConnectionLost) { |error| raise error }
+      end
+
+      # @param patience [Float] seconds
+      # @return [Boolean] has the block run?
+      def around(patience, &block)
+        request = Plock::Store::AcquireRequest.new(@store, self, TTL_S)
+        @alarm.around do
+          next false unless request.run(patience)
+
+          @alarm.hearing(&block)
+          done = true
+        ensure
+          Thread.handle_interrupt(Object => :never) do
+            request.leave
+            raise @alarm.error if done && @alarm.error
+          end
+        end
+      end
+
+      def lose
+        @alarm.raise_inside(LockConnectionLost.new("the connection that has the lock was lost"))
+        super
+      end
+    end
+  end
+end
