@@ -427,7 +427,7 @@ Gem::Specification.new do |spec|
     lib/plock/store/renewal.rb
     lib/plock/store/scheduler.rb
     lib/plock/store/telling.rb
-    lib/plock/store/turns.rb
+    lib/plock/store/turn.rb
     lib/plock/store/worker.rb
     lib/plock/testing.rb
     lib/plock/testing/claim.rb

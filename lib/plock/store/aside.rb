@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../background"
-require_relative "turns"
+require_relative "turn"
 
 module Plock
   class Store
@@ -19,7 +19,7 @@ module Plock
         # @return [Array(Object), nil] the block's value; nil: it took longer
         def run(seconds, lasting: false)
           thread = nil
-          ended = Turns::Turn.new if Fiber.current_scheduler # for a fiber, Thread#join knows no limit on Ruby 3.1
+          ended = Turn.new if Fiber.current_scheduler # on Ruby 3.1 a fiber's join has no limit
           uninterrupted do
             thread = Background.launch do
               yield

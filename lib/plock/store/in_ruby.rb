@@ -9,7 +9,6 @@ require_relative "renewal"
 require_relative "scheduler"
 require_relative "pool"
 require_relative "reach"
-require_relative "turns"
 require_relative "../record"
 
 module Plock

@@ -4,7 +4,7 @@ require_relative "../record"
 require_relative "../status"
 require_relative "acquire_request"
 require_relative "per_process"
-require_relative "turns"
+require_relative "turn"
 
 module Plock
   class Store
@@ -20,8 +20,8 @@ module Plock
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)
           @lines = lines
-          @key = key
-          @waiter = lines.join(key, told)
+          @told = told
+          join(key)
         end
 
         def first? = @lines.first?(@key, @waiter)
@@ -29,6 +29,13 @@ module Plock
         def await(seconds) = @waiter.turn.await(seconds)
 
         def leave = @lines.leave(@key, @waiter)
+
+        private
+
+        def join(key)
+          @key = key
+          @waiter = @lines.join(key, @told)
+        end
       end
 
       def line_up(request)
@@ -41,7 +48,7 @@ module Plock
       end
 
       def join(key, told)
-        waiter = Waiter.new(Turns::Turn.new, told).freeze
+        waiter = Waiter.new(Turn.new, told).freeze
         @lines.enter { |lines| (lines[key] ||= []) << waiter }
         waiter
       end
@@ -69,8 +76,11 @@ module Plock
       # @return [Boolean] does anybody wait for any key?
       def any? = @lines.enter(&:any?)
 
+      # @return [Boolean] does anybody wait for it?
       def call_first(key)
-        @lines.enter { |lines| lines[key]&.first }&.turn&.call
+        first = @lines.enter { |lines| lines[key]&.first }
+        first&.turn&.call
+        !first.nil?
       end
 
       # Something may have been missed: the first of each key is called.

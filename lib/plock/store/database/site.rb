@@ -2,7 +2,7 @@
 
 require "securerandom"
 require_relative "../backoff"
-require_relative "../turns"
+require_relative "../lines"
 require_relative "../../record"
 require_relative "connections"
 require_relative "listener"
@@ -26,7 +26,10 @@ module Plock
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
-        attr_reader :connections, :tables, :turns
+        attr_reader :connections, :tables
+
+        # @return [Lines] the waiters of this process, each in a line of its own, by its token
+        attr_reader :turns
 
         # @return [String, nil] on which this process can be called
         attr_reader :channel
@@ -39,7 +42,7 @@ module Plock
           @reach = reach
           @calls = @tables.respond_to?(:tell)
           @scheduler = scheduler
-          @turns = Turns.new
+          @turns = Lines.new
           @watched = {}
           @prune_at = Clock.now + rand(PRUNE_S)
           @forking = Mutex.new
@@ -81,7 +84,7 @@ module Plock
         # @return [Boolean] was it held?
         def release(grant, keep, deadline)
           waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: Pool::RELEASE)
-          if called then @turns.call(called)
+          if called then @turns.call_first(called)
           elsif waiting && keep.zero? then call_first(grant.key, deadline)
           end
           prune_by_and_by
@@ -91,13 +94,13 @@ module Plock
         # Somebody left: the first who waits is to look.
         def call_first(key, deadline)
           holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
-          holder ? @turns.call(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
+          holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
         # @param holder [String, nil] what is noted of one who waits; nil: nobody does
         # @param token [String] its token
         def call(holder, token, deadline)
-          tell(holder, "turn", token, deadline) if token && !@turns.call(token)
+          tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
 
         # Takes everything back that a token has of a key: the lease, or the place.
@@ -145,7 +148,7 @@ module Plock
         def hear(message)
           word, token = message.split(" ", 2)
           case word
-          when "turn" then @turns.call(token)
+          when "turn" then @turns.call_first(token)
           when "lost" then @watched[token]&.lose
           end
         end
