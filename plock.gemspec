@@ -264,7 +264,6 @@ Gem::Specification.new do |spec|
     lib/plock/compat/locker/advisory/holding.rb
     lib/plock/compat/locker/advisory/store.rb
     lib/plock/compat/locker/bell.rb
-    lib/plock/compat/locker/errors.rb
     lib/plock/compat/locker/holding.rb
     lib/plock/compat/locker/rows.rb
     lib/plock/compat/mongo_locking.rb

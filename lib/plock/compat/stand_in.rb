@@ -15,7 +15,6 @@ module Plock
       class << self
         # Makes sure that the constant is still to be defined, or plock's. Two implementations in one class would be neither.
         #
-        # @param gem [String] its name
         # @raise [UnsupportedError] it is defined elsewhere
         def claim(gem, constant)
           file = place_of(constant)

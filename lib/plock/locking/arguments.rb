@@ -103,6 +103,14 @@ module Plock
           raise ArgumentError, "label: must be text that UTF-8 has characters for"
         end
 
+        # For front doors, whose callers give no label.
+        #
+        # @param text [String] of any bytes and length
+        # @return [String] what of it can be a label
+        def shortened_label(text)
+          text.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
+        end
+
         private
 
         def seconds(name, value, least)

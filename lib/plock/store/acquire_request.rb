@@ -67,7 +67,6 @@ module Plock
       # @return [Float] seconds
       attr_reader :ttl
 
-      # @param grant [Grant] that is to be given
       # @param ttl [Float] seconds
       def initialize(store, grant, ttl)
         @store = store

@@ -91,7 +91,6 @@ module Plock
       # @return [PerProcess] those who hold or wait, by the server's ids of their connections
       attr_reader :here
 
-      # @return [AcquireRequest::Answer, nil]
       def ask(request, how, deadline)
         grant = request.grant
         unless grant.connection
@@ -131,10 +130,8 @@ module Plock
         unlock_later(grant) if grant.ended == :lost
       end
 
-      # @return [Boolean]
       def prolong(grant, _span) = still?(grant)
 
-      # @return [Boolean] does the connection live, and have the lock?
       def still?(grant)
         @locks.held?(grant.connection, grant.key, grant.server_id, soon)
       rescue UnavailableError
@@ -143,7 +140,6 @@ module Plock
         false
       end
 
-      # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         return grant.unlock(deadline || soon) unless keep.positive?
 
@@ -152,7 +148,6 @@ module Plock
         true
       end
 
-      # @return [Boolean] was it ours?
       def downgrade(grant)
         @locks.downgrade(grant.connection, grant.key, soon)
       end

@@ -97,7 +97,6 @@ module Plock
         super
       end
 
-      # @return [AcquireRequest::Answer, nil]
       def ask(request, how, deadline)
         grant = request.grant
         return attempt_at_once(grant, request.ttl, deadline) if how == :once
@@ -128,7 +127,6 @@ module Plock
         @site.settle_later(grant.key, grant.token, Clock.now + grant.ttl + PLACE_S)
       end
 
-      # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         return prolong_inside(grant, span, deadline_for(grant)) if grant.transaction && inside_with?(grant)
 
@@ -153,13 +151,11 @@ module Plock
         !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL).nil?
       end
 
-      # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
         inside_with?(grant) ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
       end
 
-      # @return [Boolean] was it ours?
       def downgrade(grant)
         deadline = soon
         held, holder, token = @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Pool::RELEASE)
@@ -210,7 +206,6 @@ module Plock
       # Seconds that a place lasts without a sign of life: longer if the server knows which process waits.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
-      # @return [AcquireRequest::Answer, nil]
       def attempt_at_once(grant, ttl, deadline)
         return stand_in_queue(grant, ttl, false, deadline) if grant.share
 
@@ -253,7 +248,7 @@ module Plock
         undo = nil
         Dispatcher.start
         started = Clock.now
-        holds = handing_out(given, -> { leave_all(grants, undo) }) do
+        holds = handing_out(given, -> { grants.each { |grant| give_up(grant, undo) } }) do
           undo = -> (grant) { take_back(grant, AcquireRequest::AT_ONCE_S / grants.size) }
           refused = take_together(grants, ttl)
           undo = nil
@@ -272,19 +267,6 @@ module Plock
         refused = grants.index { |grant| !fences.key?(grant.key) }
         grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
         refused
-      end
-
-      # One that cannot be released keeps none of the others from it.
-      #
-      # @param undo [#call, nil] takes back one that may have been granted
-      def leave_all(grants, undo)
-        grants.each do |grant|
-          if grant.fence && grant.ended.nil? then grant.release(0.0)
-          else undo&.call(grant)
-          end
-        rescue *Locking::Taking::STORE_FAILURES
-          nil # it is tried again in the background
-        end
       end
 
       # What is noted of the owner that left it does not change.

@@ -98,7 +98,6 @@ module Plock
         -object_id
       end
 
-      # @return [Boolean] is it a parent's?
       def inherited?
         @pid != Process.pid
       end
@@ -139,7 +138,6 @@ module Plock
         end
       end
 
-      # The same in the background.
       def release_later(keep)
         return if @ended || inherited?
 
@@ -248,7 +246,6 @@ module Plock
         notice([:renewed, id, Clock.now - asked_at]) if Events.renewals
       end
 
-      # It is still there.
       def seen
         schedule([Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
       end
@@ -333,7 +330,6 @@ module Plock
         end
       end
 
-      # @return [Float] seconds
       def renewed_after(left) = left / RENEWALS_PER_TTL
 
       # Leases whose renewals fall into the same part of the time are renewed in one request.

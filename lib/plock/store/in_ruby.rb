@@ -15,7 +15,8 @@ module Plock
   class Store
     # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
     # what its {Grant} calls. Besides what {AcquireRequest} asks for, and what {Locking} asks of every
-    # store, such a store has `prolong`, `still?`, `give_back`, `downgrade`, `disconnect`, and
+    # store, such a store has `disconnect`; `prolong`, `still?`, `give_back` and `downgrade`, which
+    # return whether the lease was still the grant's; and
     # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant. It
     # returns the fence and the seconds that are left; nil: the token holds the key no more.
     #
@@ -159,22 +160,23 @@ module Plock
         grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
         grant.token = GrantHold.read(heir, kind)[1] if heir
         grant.ttl = ttl || granted
-        doubt = heir.nil?
-        handing_out(given, -> { give_up(grant, doubt) }) do
+        undo = method(:take_back_later) unless heir
+        handing_out(given, -> { give_up(grant, undo) }) do
           asked_at = Clock.now
           fence, left = take_over(grant, token, ttl, granted)
           grant.given(fence, asked_at, grant.ttl, left) if fence
-          doubt = false
+          undo = nil
           hold_of(grant, 0.0, false) if fence
         end
       end
 
-      def give_up(grant, doubt)
-        if grant.fence then grant.release(0.0)
-        elsif doubt then take_back_later(grant)
+      # @param undo [#call, nil] takes back what may have been granted
+      def give_up(grant, undo)
+        if grant.fence && grant.ended.nil? then grant.release(0.0)
+        else undo&.call(grant)
         end
       rescue *Locking::Taking::STORE_FAILURES
-        nil # it ends with its time
+        nil # the scheduler tries it again, and its time ends it
       end
 
       def hold_of(grant, waited, contended)

@@ -75,7 +75,6 @@ module Plock
         end
       end
 
-      # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         change(grant, nil, Pool::RENEWAL) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
       end
@@ -84,7 +83,6 @@ module Plock
         work(nil, Pool::RENEWAL) { |client| owner(client.read(grant.key)) == grant.token }
       end
 
-      # @return [Boolean] was it ours?
       def give_back(grant, keep, deadline = nil)
         ours = change(grant, deadline, Pool::RELEASE) do |client, cas|
           next client.delete(grant.key, cas) unless keep.positive?
@@ -116,8 +114,6 @@ module Plock
         end
       end
 
-      # @param token [String] of the owner that left it
-      # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
       def take_over(grant, token, ttl, granted)
         change(grant, token: token) do |client, cas, found|
           noted = holder(found, nil)

@@ -54,7 +54,10 @@ class Locker
         next take_on_postgresql(connection, update, making(*row, key)) if kind == :postgresql
 
         made = connection.update(update, NAME).positive? || send(:"insert_on_#{kind}", connection, *row, key).positive?
-        sequence(connection, "#{name} = #{key} AND locked_by = #{owner}") if made
+        next unless made
+
+        mine = "#{name} = #{key} AND locked_by = #{owner}"
+        connection.exec_query("SELECT sequence FROM #{table} WHERE #{mine}", NAME).rows.dig(0, 0)
       end
     end
 
@@ -150,10 +153,6 @@ class Locker
       return 0 if connection.exec_query(look_for(key), NAME).any?
 
       connection.update("INSERT IGNORE INTO #{table} (#{columns}) VALUES (#{values})", NAME)
-    end
-
-    def sequence(connection, mine)
-      connection.exec_query("SELECT sequence FROM #{table} WHERE #{mine}", NAME).rows.dig(0, 0)
     end
   end
 end

@@ -59,7 +59,6 @@ module Mongo
         document && document["fence"]
       end
 
-      # @return [Boolean] is it ours, and so for another span?
       def prolong(grant, span)
         !change(grant, ::Time.now.utc + span).nil?
       end
@@ -68,7 +67,6 @@ module Mongo
         running?(@documents.find(mine(grant)))
       end
 
-      # @return [Boolean] was it ours?
       def give_back(grant, keep, _deadline = nil)
         return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
 
@@ -153,9 +151,6 @@ module Mongo
       end
 
       # One request that finds the owner that left it, or does nothing.
-      #
-      # @param token [String] of the owner that left it
-      # @return [Array(Integer, Float), nil] fence and seconds that are left; nil: it is not held any more
       def take_over(grant, token, span, granted)
         left = place_of(grant.key).merge("owner" => token)
         found = @documents.find(left)

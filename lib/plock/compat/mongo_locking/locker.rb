@@ -17,7 +17,8 @@ module Mongo
       private_constant :LIFETIMES
 
       class << self
-        # @api private
+        # @!visibility private
+
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
         def root(class_name, key: :id, scope: class_name, **options)
@@ -27,7 +28,6 @@ module Mongo
           new({ key: key, scope: scope, parent: nil }, check(known(options, "lockable!", class_name)))
         end
 
-        # @api private
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
         def child(class_name, parent:, **options)
@@ -36,7 +36,6 @@ module Mongo
           new({ key: nil, scope: nil, parent: parent }, check(known(options, "locked_by!", class_name)))
         end
 
-        # @api private
         # @return [Hash] the same
         # @raise [Exceptions::ArgumentError]
         def check(options)
@@ -49,7 +48,6 @@ module Mongo
           end
         end
 
-        # @api private
         # Locks what an object belongs to.
         #
         # @return [Object] the block's value
@@ -60,7 +58,6 @@ module Mongo
           Tenures.hold(locker.name_of(root), Locking.options.merge(locker.options, options), &block)
         end
 
-        # @api private
         # @return [Boolean]
         def locked?(from)
           root = Path.root_of(from)
@@ -111,23 +108,14 @@ module Mongo
       # @return [Object, nil] what it belongs to
       # @raise [Exceptions::InvalidConfig]
       def parent_for(lockable)
-        case @parent
-        when ::Symbol then lockable.__send__(@parent)
-        when nil then nil
-        when ::Proc then @parent.call(lockable)
-        else raise InvalidConfig, "unknown parent type #{@parent.inspect}"
-        end
+        resolve(:parent, lockable) unless is_root?
       end
 
       # @param lockable [Object]
       # @return [String]
       # @raise [Exceptions::InvalidConfig]
       def key_for(lockable)
-        case key = @config[:key]
-        when ::Proc then key.call(lockable).to_s
-        when ::Symbol then lockable.__send__(key).to_s
-        else raise InvalidConfig, "unknown key type #{key.inspect}"
-        end
+        resolve(:key, lockable).to_s
       end
 
       # @param lockable [Object]
@@ -150,9 +138,18 @@ module Mongo
       end
 
       # @api private
-      # @return [Name]
       def name_of(lockable)
         Name.new(scope_for(lockable), key_for(lockable))
+      end
+
+      private
+
+      def resolve(what, lockable)
+        case how = @config[what]
+        when ::Symbol then lockable.__send__(how)
+        when ::Proc then how.call(lockable)
+        else raise InvalidConfig, "unknown #{what} type #{how.inspect}"
+        end
       end
     end
   end

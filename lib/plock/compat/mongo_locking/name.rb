@@ -16,12 +16,10 @@ module Mongo
       # What a label does not show as it is.
       SPECIAL = %r{[/%]}
 
-      LABEL_MAX_BYTES = ::Plock::Locking::Arguments::LABEL_MAX_BYTES
-      KEY_MAX_BYTES = ::Plock::Locking::Arguments::KEY_MAX_BYTES
-      private_constant :MARK, :LABEL, :DOCUMENT, :SPECIAL, :LABEL_MAX_BYTES, :KEY_MAX_BYTES
+      MAX_BYTES = ::Plock::Locking::Arguments::KEY_MAX_BYTES
+      private_constant :MARK, :LABEL, :DOCUMENT, :SPECIAL, :MAX_BYTES
 
       class << self
-        # @param label [String, nil]
         # @return [Name, nil] a long one may be cut off. nil: not the label of one
         def of_label(label)
           parts = LABEL.match(label || "")&.captures or return
@@ -58,12 +56,12 @@ module Mongo
       # @return [String] different for different locks
       def store_key
         name = "#{@scope.bytesize}:#{@scope}/#{@key}"
-        name.bytesize > KEY_MAX_BYTES ? "0:/#{::Plock.digest(name)}" : name
+        name.bytesize > MAX_BYTES ? "0:/#{::Plock.digest(name)}" : name
       end
 
       def label
         text = [@scope, @key].map { |part| part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) } }.join("/")
-        "#{MARK}#{text}".b.byteslice(0, LABEL_MAX_BYTES).force_encoding(::Encoding::UTF_8).scrub("?")
+        ::Plock::Locking::Arguments.shortened_label("#{MARK}#{text}")
       end
 
       def to_s

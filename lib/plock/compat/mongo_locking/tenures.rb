@@ -10,8 +10,6 @@ module Mongo
     module Tenures
       class << self
         # Holds the lock while the block runs.
-        #
-        # @raise [Exceptions::LockTimeout, Exceptions::LockFailure]
         def hold(name, options, &block)
           lease = own[name.store_key]
           raise Exceptions::LockFailure, "lock #{name} was lost" if lease&.lost?

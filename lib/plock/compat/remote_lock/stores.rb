@@ -14,7 +14,6 @@ class RemoteLock
     class << self
       # @param source [Object] a client of Redis, or a pool of such, a URL, or a store
       # @raise [ArgumentError] a store that is not one of Redis
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] not described rightly
       # @raise [Plock::UnavailableError] a pool that has nobody to ask at the moment
       def redis(source)
         return source if Plock::Store === source
@@ -28,7 +27,6 @@ class RemoteLock
       end
 
       # @param description [Object] may hold a password, of which nothing is kept
-      # @yieldreturn [Object] where nobody has asked for the same yet
       def shared(description)
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield

@@ -10,9 +10,8 @@ class RemoteLock
     # What an adapter is tried through.
     METHODS = %i[store has_key? delete].freeze
 
-    LABEL_MAX_BYTES = Plock::Locking::Arguments::LABEL_MAX_BYTES
     SPANS = (Plock::Locking::Arguments::TTL_MIN..Plock::Locking::Arguments::SPAN_MAX).freeze
-    private_constant :METHODS, :LABEL_MAX_BYTES, :SPANS
+    private_constant :METHODS, :SPANS
 
     # Where one of the methods is not this gem's any more, or Kernel.sleep not Ruby's, as in a test or a subclass, nobody may go past it.
     #
@@ -42,7 +41,8 @@ class RemoteLock
     def leased(store, key, seconds, wait, undo = nil)
       profile = store.__send__(:profile)
       name = "remote_lock:#{Plock.digest(key)}"
-      terms = Plock::Locking::Terms.new(profile, nil).with(ttl: span(seconds), wait: patience(wait), label: label(key))
+      label = Plock::Locking::Arguments.shortened_label(key)
+      terms = Plock::Locking::Terms.new(profile, nil).with(ttl: span(seconds), wait: patience(wait), label: label)
       lease = Plock::Lease.new(name, terms)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Taking.handing_out(keep, -> { give_up(lease, undo) }) do
@@ -58,8 +58,6 @@ class RemoteLock
     ensure
       lease.finish
     end
-
-    def label(key) = key.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
 
     # What is asked here is asked in this fiber's name.
     def place(backing, key) = [backing, key, uid].freeze

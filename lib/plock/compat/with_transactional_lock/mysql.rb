@@ -46,7 +46,7 @@ module WithTransactionalLock
       end
 
       def lock(connection, request, _prepared)
-        refuse_shared if request.shared
+        raise Plock::UnsupportedError, "MySQL has no shared transactional locks" if request.shared
         return connection.execute(request.statement(:insert) { insert(request) }, NAME) unless request.timeout
 
         within(connection, request) { |limit| connection.execute(limit + insert(request), NAME) }
@@ -102,10 +102,6 @@ module WithTransactionalLock
         yield ""
       ensure
         connection.execute("SET SESSION innodb_lock_wait_timeout = #{before}", NAME) if before && connection.active?
-      end
-
-      def refuse_shared
-        raise Plock::UnsupportedError, "MySQL has no shared transactional locks"
       end
     end
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/store/aside"
+require "plock/store/database"
 
 module WithTransactionalLock
   # PostgreSQL: an advisory lock of the transaction, in one round trip.
@@ -16,10 +16,7 @@ module WithTransactionalLock
     # What the database takes for its limit: 0 would be none. The longest is 24 days.
     LIMITS_MS = (1..2_147_483_647).freeze
 
-    # Seconds in which what was asked has to end where it is no longer waited for.
-    STOP_S = 1.0
-
-    private_constant :NAME, :SAVEPOINT, :KEPT, :LIMITS_MS, :STOP_S
+    private_constant :NAME, :SAVEPOINT, :KEPT, :LIMITS_MS
 
     class << self
       # @return [Boolean] is a transaction open that is going to be joined?
@@ -69,24 +66,13 @@ module WithTransactionalLock
       def go_back(connection)
         Thread.handle_interrupt(Object => :never) do
           raw = connection.raw_connection
-          stop_asking(raw)
+          Plock::Store::Database::Postgresql.stop_asking(raw)
           next unless raw.transaction_status == PG::PQTRANS_INERROR
 
           connection.execute("ROLLBACK TO SAVEPOINT #{SAVEPOINT}; RELEASE SAVEPOINT #{SAVEPOINT}", NAME)
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
         nil # why is on its way already
-      end
-
-      # Who was interrupted does not wait for the answer; and a database that does not take even that in is not spoken to again.
-      def stop_asking(raw)
-        return unless raw.transaction_status == PG::PQTRANS_ACTIVE
-
-        stopped = Plock::Store::Aside.run(STOP_S) do
-          raw.cancel
-          raw.discard_results
-        end
-        raw.socket_io.shutdown unless stopped
       end
     end
   end

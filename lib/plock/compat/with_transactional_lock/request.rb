@@ -3,10 +3,12 @@
 require "digest"
 
 module WithTransactionalLock
-  # What one call asks for.
+  # What one call asks for. `id` is the lock's number in the database, 64 bits with a sign. `comment`
+  # is its name as it can stand in an SQL comment: ASCII, without the beginning or the end of one.
+  # `timeout` is in seconds, or nil.
   #
   # @api private
-  class Request
+  class Request < Struct.new(:id, :comment, :timeout, :shared)
     # Of a name is shown at most so much.
     SHOWN = 100
 
@@ -44,29 +46,9 @@ module WithTransactionalLock
       end
     end
 
-    # @return [Integer] by which the database knows the lock, 64 bits with a sign
-    attr_reader :id
-
-    # @return [String] the name as it can stand in an SQL comment: nothing but ASCII, and nothing that would end the comment or begin
-    #   another one
-    attr_reader :comment
-
-    # @return [Float, nil] seconds
-    attr_reader :timeout
-
-    attr_reader :shared
-
-    def initialize(id, comment, timeout, shared)
-      @id = id
-      @comment = comment
-      @timeout = timeout
-      @shared = shared
-      @statements = {}
-    end
-
     # @yieldreturn [String] the statement that asks for the lock, which is made once
     def statement(kind)
-      @statements[kind] ||= yield.freeze
+      (@statements ||= {})[kind] ||= yield.freeze
     end
 
     def late

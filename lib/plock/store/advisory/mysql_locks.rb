@@ -6,7 +6,7 @@ require_relative "../../clock"
 module Plock
   class Store
     class Advisory
-      # The statements for GET_LOCK of MySQL and MariaDB.
+      # The statements for GET_LOCK of MySQL and MariaDB, as {PostgresqlLocks} has them.
       #
       # @api private
       class MysqlLocks
@@ -20,7 +20,6 @@ module Plock
 
         private_constant :FITTING, :NOW
 
-        # @return [Array<Symbol>] what cannot be done besides
         def unable = %i[read_write_locks downgrade]
 
         # Seconds that one statement may wait: a year.
@@ -31,9 +30,7 @@ module Plock
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
         end
 
-        # @param seconds [Float] how long the database may wait; 0.0 does not. MySQL knows whole seconds only, and is cut short.
-        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's number of the connection, and the fence; nil: it
-        #   is held
+        # MySQL knows whole seconds only, and is cut short.
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
@@ -42,22 +39,18 @@ module Plock
           [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).rows.dig(0, 0)] if held == 1
         end
 
-        # @return [Boolean] is it held over this connection?
         def held?(connection, key, server_id, deadline)
           connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0) == server_id
         end
 
-        # @return [Boolean] was it held?
         def unlock(connection, key, _share, _server_id, deadline)
           connection.run("SELECT RELEASE_LOCK($1)", name(key), deadline).rows.dig(0, 0) == 1
         end
 
-        # @return [Boolean] is nothing held over this connection any more?
         def clean(connection, deadline)
           !connection.run("SELECT RELEASE_ALL_LOCKS()", deadline).nil?
         end
 
-        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's number, host and mode
         def examine(connection, key, _shared, deadline)
           rows = connection.run("SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
                                 "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
@@ -68,12 +61,10 @@ module Plock
           [held, waiting].map { |some| some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] } }
         end
 
-        # @return [Array<Integer>] the server's number of the connection of who holds it
         def holders(connection, key, deadline)
           connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.flatten.compact
         end
 
-        # Cuts the connection of who holds it.
         def cut(connection, id, deadline)
           connection.run("KILL $1", id, deadline)
         end

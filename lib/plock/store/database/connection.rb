@@ -65,7 +65,6 @@ module Plock
         # process in between: one that is stopped holds no lock on a row.
         #
         # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them returns rows
-        # @param binds [Hash{Symbol => String, Integer, nil}]
         # @param types [String] of its columns: `s` for text, `i` for an integer
         # @return [Array<Array>] the rows
         # @raise [Error] nothing of it stays
@@ -77,7 +76,6 @@ module Plock
           raise failure(e)
         end
 
-        # @param value [String, Integer, nil]
         # @return [String] as it stands in a statement
         def literal(value)
           case value

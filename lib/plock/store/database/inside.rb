@@ -51,20 +51,11 @@ module Plock
         def savepoint(word) = @adapter.execute("#{word} #{SAVEPOINT}", NAME)
 
         def go_back
-          stop_asking if @postgresql
+          Postgresql.stop_asking(@adapter.raw_connection) if @postgresql
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
           nil # there is no transaction any more
-        end
-
-        # Who was interrupted does not wait for the answer.
-        def stop_asking
-          raw = @adapter.raw_connection
-          return unless raw.transaction_status == PG::PQTRANS_ACTIVE
-
-          raw.cancel
-          raw.discard_results
         end
       end
     end

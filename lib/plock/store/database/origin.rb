@@ -47,7 +47,6 @@ module Plock
 
         attr_reader :tables
 
-        # @raise [ArgumentError, UnsupportedError]
         def initialize(model)
           unless model.is_a?(Class) && model <= ActiveRecord::Base
             raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
@@ -100,8 +99,6 @@ module Plock
 
         # Calls one of these when the caller's transaction has ended: the first also if only the savepoint in which the caller is
         # is rolled back.
-        #
-        # @param committed [#call, nil]
         def when_over(rolled_back, committed = nil)
           connection.add_transaction_record(Outcome.new(rolled_back, committed))
         end

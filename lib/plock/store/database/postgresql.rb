@@ -19,6 +19,9 @@ module Plock
         # Seconds for asking the server to give up a statement.
         CANCEL_S = 0.5
 
+        # Seconds in which a statement has to end whose caller no longer waits.
+        STOP_S = 1.0
+
         # A row that somebody else has locked is waited for in short spans, between which the
         # connection can serve others.
         LOCK_WAIT_MS = 100
@@ -45,6 +48,20 @@ module Plock
         WRITES = /\A(?:INSERT|UPDATE|DELETE|WITH)/.freeze
 
         def self.failures = [PG::Error]
+
+        # Ends what the server still does for a caller that was interrupted. The connection is cut
+        # if the server does not answer even that.
+        #
+        # @param raw [PG::Connection]
+        def self.stop_asking(raw)
+          return unless raw.transaction_status == PG::PQTRANS_ACTIVE
+
+          stopped = Aside.run(STOP_S) do
+            raw.cancel
+            raw.discard_results
+          end
+          raw.socket_io.shutdown unless stopped
+        end
 
         def initialize(adapter, &another)
           super

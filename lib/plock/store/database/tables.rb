@@ -244,8 +244,6 @@ module Plock
           "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
         end
 
-        # --- single statements ---
-
         def acquire_sql
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip
             INSERT INTO #{@leases} AS l (name, token, fence, acquired_at, expires_at, holder)

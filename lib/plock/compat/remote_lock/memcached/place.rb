@@ -64,32 +64,30 @@ class RemoteLock
 
       # @return [Boolean] was it free?
       def take(key, owner, seconds)
-        name = check(key)
-        work { |client| client.add(name, owner, seconds.ceil) }
+        work(key) { |client| client.add(key, owner, seconds.ceil) }
       end
 
       def held?(key, owner)
-        name = check(key)
-        Client.same?(work { |client| client.read(name) }, owner)
+        Client.same?(work(key) { |client| client.read(key) }, owner)
       end
 
       # @return [Boolean] was it this owner's, and is it free now?
       def free(key, owner)
-        name = check(key)
-        work do |client|
-          value, version = client.read_with_cas(name)
-          Client.same?(value, owner) && client.delete(name, version)
+        work(key) do |client|
+          value, version = client.read_with_cas(key)
+          Client.same?(value, owner) && client.delete(key, version)
         end
       end
 
       private
 
-      def work(&block)
+      def work(key, &block)
+        check(key)
         @pool.with(Plock::Clock.now + TIMEOUT_S, &block)
       end
 
       def check(key)
-        return key if key.bytesize.between?(1, @room) && !key.b.match?(/[\x00-\x20\x7F]/n)
+        return if key.bytesize.between?(1, @room) && !key.b.match?(/[\x00-\x20\x7F]/n)
 
         raise ArgumentError, "a key in memcached is 1 to #{@room} bytes, without blanks and control characters (got #{key.inspect})"
       end
