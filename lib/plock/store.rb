@@ -279,7 +279,7 @@ module Plock
 
     # @param dump [String] of {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as it was granted for
-    # @param heir [String, nil] the dump of a lease whose token is to be used again; nil: a fresh token
+    # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
     # @yieldparam hold [Hold] as soon as it is ours
     # @return [Hold, nil] nil: the lease was lost, or adopted, before
     # @raise [ArgumentError] not the dump of a hold

@@ -94,13 +94,9 @@ module Plock
       end
 
       # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are not
-      def id
-        -object_id
-      end
+      def id = -object_id
 
-      def inherited?
-        @pid != Process.pid
-      end
+      def inherited? = @pid != Process.pid
 
       # @return [Boolean] as far as can be told without asking
       def valid?
@@ -175,9 +171,7 @@ module Plock
       end
 
       # @return [Boolean] is it to hear at once what becomes of it? Not as long as it is left alone.
-      def attended?
-        !@left_alone
-      end
+      def attended? = !@left_alone
 
       # What it would have heard may have been missed.
       def ask_soon

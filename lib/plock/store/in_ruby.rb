@@ -14,11 +14,10 @@ require_relative "../record"
 module Plock
   class Store
     # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
-    # what its {Grant} calls. Besides what {AcquireRequest} asks for, and what {Locking} asks of every
-    # store, such a store has `disconnect`; `prolong`, `still?`, `give_back` and `downgrade`, which
-    # return whether the lease was still the grant's; and
-    # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant. It
-    # returns the fence and the seconds that are left; nil: the token holds the key no more.
+    # what its {Grant} calls. Besides what {AcquireRequest} and {Locking} ask for, such a store has
+    # `disconnect`; `prolong`, `still?`, `give_back` and `downgrade`, which return whether the
+    # lease was still the grant's; and `take_over(grant, token, ttl, granted)`, which moves the
+    # lease of that token to the grant, and returns the fence and the seconds that are left or nil.
     #
     # @api private
     module InRuby
@@ -148,14 +147,14 @@ module Plock
         left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
       end
 
-      # Takes over what another token had. An adoption that is interrupted, or whose answer is lost,
-      # gives back what it may have got, for nothing else knows the new token.
+      # Takes over what another token had. An adoption that is interrupted, or whose answer is
+      # lost, gives back what it may have got, for nothing else knows the new token.
       #
-      # @param heir [String, nil] the dump of a lease whose token is to be used again, and which others
-      #   can take over
+      # @param heir [String, nil] the dump of a lease whose token is used again: others know it
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
         key, token, fence, granted, share = GrantHold.read(dump, kind)
-        raise ArgumentError, "not the dump of a lease" unless fence && (share.nil? || can?(:semaphores))
+        known = fence && (share.nil? || can?(:semaphores))
+        raise ArgumentError, "not the dump of a lease" unless known
 
         grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
         grant.token = GrantHold.read(heir, kind)[1] if heir

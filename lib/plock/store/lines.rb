@@ -64,7 +64,6 @@ module Plock
         end&.turn&.call
       end
 
-      # @return [Boolean] may nobody ask before? Without a waiter: does anybody wait?
       def first?(key, waiter)
         @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
       end
@@ -73,7 +72,6 @@ module Plock
         @lines.enter { |lines| lines.key?(key) }
       end
 
-      # @return [Boolean] does anybody wait for any key?
       def any? = @lines.enter(&:any?)
 
       # @return [Boolean] does anybody wait for it?

@@ -13,9 +13,6 @@ module Plock
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 
-      # @return [Float] seconds
-      attr_reader :timeout
-
       # @param timeout [Float] seconds
       def initialize(timeout)
         @timeout = timeout

@@ -94,7 +94,7 @@ module Plock
         kept unless kept.empty?
       end
 
-      # A note counts only for the holder of which it was made: a program without plock leaves none.
+      # A note counts only for the holder of which it was made: other programs leave none.
       def only_holder(value, left, note)
         fence, *since, record = NOTE.match(note.b)&.captures
         owner = record && Record.parse(record)&.last

@@ -2,8 +2,7 @@
 
 module Plock
   class Store
-    # What one thread or fiber sleeps on until another calls it. A call that comes before it sleeps is
-    # not lost.
+    # What a thread or fiber sleeps on until another calls it. A call that comes first is not lost.
     #
     # @api private
     class Turn
@@ -30,7 +29,7 @@ module Plock
         called
       ensure
         Thread.handle_interrupt(Object => :never) do
-          @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that is stopped while it waits does not have it
+          @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that was stopped does not have it
         end
       end
     end

@@ -48,7 +48,7 @@ RSpec.describe Plock::Store::Advisory, "with patience" do
   end
 
   { postgresql: Support::Postgres, mysql2: Support::Mariadb }.each do |name, kind|
-    it "waits on #{name} with the longest patience that a caller can have", needs: kind::PROGRAMS do
+    it "waits on #{name} with the longest patience of a caller", needs: kind::PROGRAMS do
       store = advisory(Support::Databases.model(name))
       lease = kept(store.acquire(key, ttl: 30))
       waiter = background { store.acquire(key, wait: 31_622_400) { :entered } }

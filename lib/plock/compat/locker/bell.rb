@@ -80,7 +80,7 @@ class Locker
 
     def take_back(holding, *, **) = holding.give_up
 
-    def take_back_later(holding) = holding.give_up
+    alias take_back_later take_back
 
     # What a {Plock::Store::Grant} and its renewal ask of a store.
     def tend(holding)

@@ -5,8 +5,8 @@ require "plock/store/aside"
 require "plock/store/grant"
 
 class Locker
-  # Raised in the holder's block when another process has taken the row, or when its time is over and
-  # no renewal was answered. The work done since then may have been done twice.
+  # Raised in the holder's block when another process has taken the row, or when its time is over
+  # and no renewal was answered. The work done since then may have been done twice.
   class LockStolen < StandardError; end
 
   # The lock of one block, from the first attempt to its end: it is renewed, and has the block hear where that finds somebody else, or nobody

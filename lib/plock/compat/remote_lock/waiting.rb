@@ -42,7 +42,8 @@ class RemoteLock
       profile = store.__send__(:profile)
       name = "remote_lock:#{Plock.digest(key)}"
       label = Plock::Locking::Arguments.shortened_label(key)
-      terms = Plock::Locking::Terms.new(profile, nil).with(ttl: span(seconds), wait: patience(wait), label: label)
+      terms = Plock::Locking::Terms.new(profile, nil)
+                                   .with(ttl: span(seconds), wait: patience(wait), label: label)
       lease = Plock::Lease.new(name, terms)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Taking.handing_out(keep, -> { give_up(lease, undo) }) do

@@ -3,9 +3,9 @@
 require "digest"
 
 module WithTransactionalLock
-  # What one call asks for. `id` is the lock's number in the database, 64 bits with a sign. `comment`
-  # is its name as it can stand in an SQL comment: ASCII, without the beginning or the end of one.
-  # `timeout` is in seconds, or nil.
+  # The request of one call. `id` is the lock's number in the database, 64 bits with a sign.
+  # `comment` is its name as it can stand in an SQL comment: ASCII, and nothing that begins or ends
+  # one. `timeout` is in seconds, or nil.
   #
   # @api private
   class Request < Struct.new(:id, :comment, :timeout, :shared)

@@ -29,8 +29,8 @@ module Plock
         # @return [Array<Symbol>] what cannot be done besides
         def unable = @transaction ? %i[downgrade] : []
 
-        # Seconds that one statement may wait: no limit of the database is longer. A caller with more
-        # patience asks again after that.
+        # Seconds that one statement may wait: no limit of the database is longer. A caller with
+        # more patience asks again after that.
         def longest_wait = 2_147_483.0
 
         # @return [Integer] the number of its lock
@@ -137,7 +137,8 @@ module Plock
         def argument = "$1"
 
         def try(connection, key, share, deadline)
-          connection.run("SELECT #{function("try_", share)}, pg_backend_pid(), #{NOW}", number(key), deadline).rows.first
+          sql = "SELECT #{function("try_", share)}, pg_backend_pid(), #{NOW}"
+          connection.run(sql, number(key), deadline).rows.first
         end
 
         # From left to right: the limit, the lock, the time.

@@ -5,8 +5,8 @@ require_relative "../lines"
 module Plock
   class Store
     class Database
-      # What a request waits on that has a place in the queue of a key: another process, or this one,
-      # calls it by its token.
+      # What a request waits on that has a place in the queue of a key: another process, or this
+      # one, calls it by its token.
       #
       # @api private
       class Place < Lines::Place

@@ -72,8 +72,6 @@ module Plock
         end
 
         # The same for one of the things that {Tables} can do.
-        #
-        # @param what [Symbol] its name
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
@@ -98,7 +96,6 @@ module Plock
         end
 
         # @param holder [String, nil] what is noted of one who waits; nil: nobody does
-        # @param token [String] its token
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
@@ -128,9 +125,7 @@ module Plock
           listen(Clock.now)
         end
 
-        def unwatch(grant)
-          @watched.delete(grant.token)
-        end
+        def unwatch(grant) = @watched.delete(grant.token)
 
         # Tells those whose leases were taken away.
         #
@@ -202,7 +197,6 @@ module Plock
           @listener = Listener.new(self)
         end
 
-        # @return [Array] of {#ask}
         def releasing(grant, keep)
           return [:release_shared, grant.key, grant.token, micros(keep)] if grant.share
           return [:release_and_call, grant.key, grant.token, @channel] if @calls && keep.zero?

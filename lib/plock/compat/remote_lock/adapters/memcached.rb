@@ -36,13 +36,9 @@ class RemoteLock
 
       private
 
-      def turns
-        @place.turns
-      end
+      def turns = @place.turns
 
-      def free(key)
-        @place.free(key, uid)
-      end
+      def free(key) = @place.free(key, uid)
 
       def free_with(key, turn)
         free(key)

@@ -39,13 +39,9 @@ class RemoteLock
 
       private
 
-      def turns
-        @turns ||= Stores.redis(@connection)
-      end
+      def turns = @turns ||= Stores.redis(@connection)
 
-      def free(key)
-        turns.lock_release(key, uid)
-      end
+      def free(key) = turns.lock_release(key, uid)
 
       # In one request: whoever waits is called by it, and would have to wait for the second one, too.
       def free_with(key, turn)

@@ -31,7 +31,6 @@ class RemoteLock
         super(servers, settings.merge(raw: false, serializer: Marshalled), timeout)
       end
 
-      # @return [Boolean] was the key free?
       def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl) }
 
       def read(key) = ask { @dalli.get(key) }
