@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "support/documents"
 require "support/postgres"
-require "support/readme_examples"
 
-# The README's examples do what it says. Each is a program of its own.
-RSpec.describe "README.md" do
-  file = File.expand_path("../README.md", __dir__)
+# The examples in README.md and docs/ do what they say, each as a program of its own. Links between
+# pages lead somewhere.
+RSpec.describe "README.md and docs/" do
+  pages = Support::Documents.pages
 
   def environment(needs)
     env = { "PLOCK_URL" => "memory:", "PLOCK_SECRET" => nil }
@@ -16,29 +17,37 @@ RSpec.describe "README.md" do
     env.merge(discard(Support::Postgres.new.start, :stop).env)
   end
 
-  examples = Support::ReadmeExamples.of(file)
+  pages.each do |page|
+    page.examples.each do |example|
+      it "has an example that does what it says at #{page.path}:#{example.line}" do
+        output, status = ruby(example.runnable, env: environment(example.needs))
+        expect(status).to be_success, output
+        expect(output).to be_empty
+      end
+    end
 
-  examples.each do |example|
-    it "is right in the example at line #{example.line}" do
-      output, status = ruby(example.runnable, env: environment(example.needs))
-      expect(status).to be_success, output
-      expect(output).to be_empty
+    it "has only links that lead somewhere in #{page.path}" do
+      broken = page.links.filter_map { |link| page.broken(link) }
+      expect(broken).to be_empty, broken.join("\n")
     end
   end
 
   it "has a recipe for Minitest that keeps tests apart" do
     skip "minitest not installed" if Gem::Specification.find_all_by_name("minitest").empty?
-    recipes = File.read(file).scan(Support::ReadmeExamples::MINITEST).flatten
+    recipes = pages.flat_map(&:recipes)
     expect(recipes.size).to be(1)
-    in_order = "require 'minitest/autorun'\nMinitest::Test.i_suck_and_my_tests_are_order_dependent!\n"
+    in_order = <<~RUBY
+      require 'minitest/autorun'
+      Minitest::Test.i_suck_and_my_tests_are_order_dependent!
+    RUBY
     output, status = ruby(in_order + recipes.first, env: environment([]))
     expect(status).to be_success, output
     expect(output).to match(/^2 runs, 2 assertions, 0 failures, 0 errors, 0 skips$/)
-    without = recipes.first.sub(/^class Minitest::Test.*?^end$/m, "")
-    expect(ruby(in_order + without, env: environment([])).first).to match(/^2 runs, 2 assertions, 1 failures/)
+    without = in_order + recipes.first.sub(/^class Minitest::Test.*?^end$/m, "")
+    expect(ruby(without, env: environment([])).first).to match(/^2 runs, 2 assertions, 1 failures/)
   end
 
-  it "makes claims" do
-    expect(examples.sum(&:claims)).to be > 10
+  it "makes claims in its examples" do
+    expect(pages.flat_map(&:examples).sum(&:claims)).to be >= 55
   end
 end

@@ -68,7 +68,7 @@ RSpec.describe "The fence" do
     server.call("SET", companion, "#{number.to_i + (seconds * 1_000_000)} #{rest}", "PX", server.call("PTTL", companion) + (seconds * 1_000))
   end
 
-  # README, "What each guarantee is worth": the server's clock is set back.
+  # docs/promises.md, "What each guarantee is worth": the server's clock is set back.
   it "grows when the server's clock is set back by up to fence_ttl, though the key is used no more until its lease is over" do
     store = open_store(server.url, fence_ttl: 2)
     first = store.acquire(key, ttl: 0.05, &:fence)
@@ -80,7 +80,7 @@ RSpec.describe "The fence" do
 
   def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)
 
-  # README, "What each guarantee is worth": the server's clock is set forward. To Redis that is as if less time were left.
+  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. To Redis that is as if less time were left.
   it "grows when a step of the server's clock ends a lease early, and the holder finds its loss" do
     first = hold(ttl: 30)
     server.call("PEXPIRE", first.store_key, 1)

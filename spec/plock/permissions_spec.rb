@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "support/documents"
 
-# What README.md lists as the smallest set of rights: with it everything works, and whatever is missing is named.
+# docs/operations.md lists the smallest set of rights. With it everything works. A right that is
+# missing is named.
 RSpec.describe "A user with few rights" do
-  root = File.expand_path("../..", __dir__)
-  rules = File.read("#{root}/README.md")[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/].gsub("\\\n", " ").split.drop(3)
+  rules = Support::Documents.acl.drop(3)
 
   let(:server) { redis_server }
   let(:holder) { open_store(server.url) }
@@ -67,7 +68,7 @@ RSpec.describe "A user with few rights" do
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
-  it "does with the rights that README.md lists whatever there is to do" do
+  it "does everything with the rights that the documents list" do
     let_in(rules)
     use_everything
     expect(denied - ["client|setname"]).to be_empty

@@ -4,7 +4,7 @@
 
 module GemFiles
   SPECIFICATION = "plock.gemspec"
-  SHIPPED = %w[CHANGELOG.md LICENSE README.md {exe,ext,lib,sig}/**/*].freeze
+  SHIPPED = %w[CHANGELOG.md LICENSE README.md {docs,exe,ext,lib,sig}/**/*].freeze
   BUILT = %w[ext/plock/Makefile ext/plock/core/build/** **/*.{bundle,inc,log,o,so}].freeze
   LIST = /(?<=spec\.files = %w\[\n).*?(?=^  \])/m
 

@@ -6,6 +6,7 @@ require "plock/cli/doctor/connection"
 require "plock/cli/doctor/rights"
 require "plock/cli/doctor/server"
 require "support/command_line"
+require "support/documents"
 
 RSpec.describe "plock doctor", needs: "redis-server" do
   include Support::CommandLine
@@ -124,9 +125,8 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(findings["eviction"]["remedy"]).to match(/a user that may/)
   end
 
-  it "recommends what the README recommends" do
-    readme = File.read("#{Support::CommandLine::ROOT}/README.md")[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/].gsub("\\\n", " ").split
-    expect(readme.drop(5)).to match_array(Plock::CLI::Doctor::Rights::SMALLEST)
+  it "recommends the rights that the documents recommend" do
+    expect(Support::Documents.acl.drop(5)).to match_array(Plock::CLI::Doctor::Rights::SMALLEST)
   end
 
   it "sees a right that is missing, by name" do
