@@ -25,6 +25,25 @@ Gem::Specification.new do |spec|
     CHANGELOG.md
     LICENSE
     README.md
+    docs/command-line.md
+    docs/drop-ins/README.md
+    docs/drop-ins/locker.md
+    docs/drop-ins/mongo-locking.md
+    docs/drop-ins/remote-lock.md
+    docs/drop-ins/with-transactional-lock.md
+    docs/events.md
+    docs/getting-started.md
+    docs/jobs.md
+    docs/leases-and-fences.md
+    docs/local.md
+    docs/operations.md
+    docs/parse-lock.md
+    docs/promises.md
+    docs/rails.md
+    docs/reference.md
+    docs/several-keys.md
+    docs/stores.md
+    docs/testing.md
     exe/plock
     ext/plock/binding.h
     ext/plock/binding_arguments.c

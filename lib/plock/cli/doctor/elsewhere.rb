@@ -33,7 +33,7 @@ module Plock
           end
 
           Finding.new(NAME, :unknown, "not looked at here: #{LEFT_OUT}",
-                      "see what the README says of this store, and how its server is set up")
+                      "see docs/stores.md for this store, and how its server is set up")
         end
       end
     end

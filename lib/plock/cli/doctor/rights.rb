@@ -9,7 +9,7 @@ module Plock
       class Rights < Check
         NAME = "rights"
 
-        # Enough for everything; the README shows it as one command.
+        # Enough for everything; docs/operations.md shows it as one command.
         SMALLEST = %w[
           ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time
           +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem +zrange +zrangebyscore +zrank +zscore +zcard +zcount
