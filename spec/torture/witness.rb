@@ -250,7 +250,7 @@ module Torture
       return if call.way == ONCE
 
       (call.lost || []).each do |at, valid_until|
-        next unless at < valid_until
+        next unless valid_until && at < valid_until
         next if history.oblivions(call.key, call.asked, at).any?
 
         find(:lost, "#{call}: told that it is lost #{ms(valid_until - at)} before its end", call)
