@@ -17,7 +17,7 @@ module Plock
     # what its {Grant} calls. Besides what {AcquireRequest} and {Locking} ask for, such a store has
     # `disconnect`; `prolong`, `still?`, `give_back` and `downgrade`, which return whether the
     # lease was still the grant's; and `take_over(grant, token, ttl, granted)`, which moves the
-    # lease of that token to the grant, and returns the fence and the seconds that are left or nil.
+    # lease of that token to the grant, and returns the fence and the seconds left, or nil.
     #
     # @api private
     module InRuby
