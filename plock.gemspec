@@ -25,7 +25,26 @@ Gem::Specification.new do |spec|
     CHANGELOG.md
     LICENSE
     README.md
+    docs/architecture.md
     docs/command-line.md
+    docs/decisions/README.md
+    docs/decisions/at-most-once.md
+    docs/decisions/baton.md
+    docs/decisions/engine-that-never-waits.md
+    docs/decisions/fences.md
+    docs/decisions/fingerprint-of-the-secret.md
+    docs/decisions/fresh-tokens.md
+    docs/decisions/hiredis.md
+    docs/decisions/local-file.md
+    docs/decisions/local-renewal.md
+    docs/decisions/native-worker-thread.md
+    docs/decisions/no-barging.md
+    docs/decisions/no-cluster.md
+    docs/decisions/one-server.md
+    docs/decisions/own-connections.md
+    docs/decisions/polling-older-processes.md
+    docs/decisions/stores-in-ruby.md
+    docs/decisions/wait-queue.md
     docs/drop-ins/README.md
     docs/drop-ins/locker.md
     docs/drop-ins/mongo-locking.md
