@@ -45,4 +45,11 @@ RSpec.describe "the layers of the engine" do
     headers = Dir["#{core}/../*.[ch]"].flat_map { |file| File.read(file).scan(/^#include "([^"]+)"/).flatten }.uniq
     expect(headers).to contain_exactly("binding.h", "plock.h")
   end
+
+  it "is described by the names that the files have" do
+    root = File.expand_path("..", __dir__)
+    named = Dir["#{root}/docs/{architecture,decisions/*}.md"].flat_map { |page| File.read(page).scan(/`([a-z_]+\.(?:rb|c|h|lua))`/) }
+    there = Dir["#{root}/{lib,ext,spec}/**/*.{rb,c,h,lua}"].map { |file| File.basename(file) }
+    expect(named.flatten.uniq - there).to eq([])
+  end
 end
