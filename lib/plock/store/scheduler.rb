@@ -133,23 +133,22 @@ module Plock
       end
 
       def work
-        while (tasks = next_tasks)
+        until Background.killed? || (tasks = next_tasks).nil?
           due = tasks.reject(&:expire)
           renewals, calls = due.partition(&:together?)
           @renewing.hand(renewals)
           @calling.hand(calls)
-          end_those_in_hand(renewals)
+          @next_end = [@next_end, *renewals.map(&:valid_until)].min
+          end_those_in_hand if tasks.empty? || Clock.now >= @next_end
         end
       end
 
-      # Ends the leases whose renewal the store has not answered in time.
-      def end_those_in_hand(added)
-        @next_end = [@next_end, *added.map(&:valid_until)].min
-        return if Clock.now < @next_end
-
+      # Ends the leases whose renewal the store has not answered in time. One that another thread is
+      # just asking about is looked at again.
+      def end_those_in_hand
         left = @renewing.tasks.reject(&:expire)
-        @next_end = left.map(&:valid_until).min || Float::INFINITY
-        @next_end = [@next_end, Clock.now + LOOK_S].max # another thread is just asking about it
+        next_end = left.map(&:valid_until).min || Float::INFINITY
+        @next_end = [next_end, Clock.now + LOOK_S].max
       end
 
       # @return [Array, nil] tasks that are due; nil: there has been nothing to do for a while
@@ -162,9 +161,10 @@ module Plock
             return due if due.any? || now >= @next_end
 
             moment = [@schedule.first&.at, @next_end].compact.min
+            return [] if @schedule.empty? && @next_end.finite? && now >= idle_until # it may be answered
             return @thread = nil if moment == Float::INFINITY && now >= idle_until
 
-            @wakes_at = moment == Float::INFINITY ? idle_until : moment
+            @wakes_at = @schedule.empty? ? [moment, idle_until].min : moment
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
             @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
           end

@@ -58,7 +58,7 @@ module Plock
       end
 
       def work
-        while (tasks = next_batch)
+        until Background.killed? || (tasks = next_batch).nil?
           Background.guard(@name) { @work.call(tasks) }
         end
       end

@@ -115,6 +115,19 @@ RSpec.describe Plock::Store::Scheduler do
     end
   end
 
+  it "has no threads any more a moment after its last task, however long that lease would have lasted" do
+    scheduler = described_class.new(->(_) { ran << :renewed })
+    lease = Class.new do
+      def together? = true
+      def expire = false
+      def valid_until = Plock::Clock.now + 3_600
+    end
+    before = Thread.list
+    scheduler.schedule(lease.new, now)
+    expect(ran.pop).to be(:renewed)
+    eventually(4) { (Thread.list - before).empty? }
+  end
+
   it "holds no more entries than tasks several times, however often they are scheduled" do
     one = task(:one)
     10_000.times { |n| subject.schedule(one, now + 60 + n) }
