@@ -254,7 +254,7 @@ static void each_learns_whether_it_was_ours(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     fake_leave(leases[0]); /* one is not held any more: it is passed over */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence plock:1:{c}:fence 501 3600500 ");
+    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence plock:1:{c}:fence 501 3600501 ");
     CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
     end();
 }
@@ -323,7 +323,7 @@ static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
-    (void)snprintf(expected, sizeof expected, "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 501 3600500", value_of(2, value));
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 501 3600501", value_of(2, value));
     CHECK_TEXT(fake_peers[0].commands[5], expected);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 3 "), LEASES);

@@ -190,7 +190,7 @@ static void what_another_owner_holds_is_not_released(void) {
 
 static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
     static const struct { plock_ns held; const char *kept, *noted; } TIMES[] = {
-        {0, "60001", "3660000"}, {20 * PLOCK_SECOND, "40001", "3640000"}, {60 * PLOCK_SECOND, "", ""}, {70 * PLOCK_SECOND, "", ""}};
+        {0, "60001", "3660001"}, {20 * PLOCK_SECOND, "40001", "3640001"}, {60 * PLOCK_SECOND, "", ""}, {70 * PLOCK_SECOND, "", ""}};
     for (unsigned i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
         char word[FAKE_COMMAND_ROOM];
         begin("redis://h");

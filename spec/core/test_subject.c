@@ -152,7 +152,7 @@ static void requests_say_what_the_scripts_expect(void) {
     request = plock__release_request(&subject, 5 * PLOCK_MILLISECOND, 0);
     check_request(&request, "k plock:1:{k}:queue | me 5");
     request = plock__release_request(&subject, 0, 7 * PLOCK_SECOND);
-    check_request(&request, "k plock:1:{k}:queue plock:1:{k}:fence | me 0 7001 67000");
+    check_request(&request, "k plock:1:{k}:queue plock:1:{k}:fence | me 0 7001 67001");
     request = plock__leave_request(&subject, true);
     check_request(&request, "k plock:1:{k}:queue | me 1 h 1 2 c l me");
     subject.owner.record = plock__text(NULL, 0);

@@ -16,8 +16,12 @@ static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
 }
 
 /* Rounded up, and one more: Redis counts from the start of its current millisecond. The key is never free too early. */
+static plock_ns kept_for(plock_ns keep) {
+    return keep ? ((keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1) * PLOCK_MILLISECOND : 0;
+}
+
 static plock_text write_keep(plock_subject *s, plock_ns keep) {
-    return write_number(s->ttl, sizeof s->ttl, (keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1);
+    return write_number(s->ttl, sizeof s->ttl, kept_for(keep) / PLOCK_MILLISECOND);
 }
 
 static plock_text write_window(plock_subject *s, plock_ns window) {
@@ -123,7 +127,7 @@ plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns
                                .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s), span}};
     if (keep)
         return (plock_request){.script = PLOCK__RELEASE, .keys = 3, .arguments = 4,
-                               .texts = {s->key, s->queue, s->companion, s->owner.value, write_window(s, window), span, write_noted_for(s, keep)}};
+                               .texts = {s->key, s->queue, s->companion, s->owner.value, write_window(s, window), span, write_noted_for(s, kept_for(keep))}};
     return (plock_request){.script = PLOCK__RELEASE, .keys = 2, .arguments = window ? 2 : 1,
                            .texts = {s->key, s->queue, s->owner.value, write_window(s, window)}};
 }
@@ -166,7 +170,7 @@ plock_request plock__release_all_request(plock_subject *const *subjects, size_t 
     plock_text *to = put_keys(texts, subjects, count);
     for (size_t i = 0; keep > 0 && i < count; i++) *to++ = subjects[i]->companion;
     *to++ = keep > 0 ? write_keep(subjects[0], keep) : plock__text("", 0);
-    *to++ = keep > 0 ? write_noted_for(subjects[0], keep) : plock__text("", 0);
+    *to++ = keep > 0 ? write_noted_for(subjects[0], kept_for(keep)) : plock__text("", 0);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
     return (plock_request){.script = PLOCK__RELEASE_ALL, .keys = (keep > 0 ? 3 : 2) * (unsigned)count, .arguments = 2 + (unsigned)count, .list = texts};
 }
