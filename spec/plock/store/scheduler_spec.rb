@@ -122,10 +122,10 @@ RSpec.describe Plock::Store::Scheduler do
       def expire = false
       def valid_until = Plock::Clock.now + 3_600
     end
-    before = Thread.list
     scheduler.schedule(lease.new, now)
     expect(ran.pop).to be(:renewed)
-    eventually(4) { (Thread.list - before).empty? }
+    worker = scheduler.instance_variable_get(:@renewing)
+    eventually(10) { [scheduler, worker].none? { |one| one.instance_variable_get(:@thread)&.alive? } }
   end
 
   it "holds no more entries than tasks several times, however often they are scheduled" do
