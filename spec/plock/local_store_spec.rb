@@ -240,6 +240,8 @@ RSpec.describe Plock::LocalStore do
 
     it "was damaged is not made anew as long as a process uses it" do
       process = holding("k")
+      Process.kill(:STOP, process) # else it notices within half a second, and lets go of what it has lost
+      Process.wait(process, Process::WUNTRACED)
       File.write(path, "x" * 64, 0)
       output, = ruby('require "plock"; begin; Plock::Store.open(ARGV[0]); rescue Plock::Error => e; puts e.class, e.message; end', "local:#{path}")
       expect(output).to match(/ProtocolError.*written over, and other processes use it/m)
