@@ -258,6 +258,7 @@ Gem::Specification.new do |spec|
     lib/plock/active_job/adapter.rb
     lib/plock/active_job/guarded.rb
     lib/plock/active_job/work.rb
+    lib/plock/afresh_in_child.rb
     lib/plock/background.rb
     lib/plock/cli.rb
     lib/plock/cli/bell.rb

@@ -60,11 +60,12 @@ module Plock
         "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
       end
 
-      # Two requests: between them the lease may end, and somebody else take the key with a smaller fence. So the key is read last.
-      #
       # @!visibility private
       # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
 
+      # Two requests: between them the lease may end, and another holder take the key with a smaller
+      # fence. So the key is read last.
+      #
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl, deadline)
         work(deadline) do |client|

@@ -1,11 +1,15 @@
 # frozen_string_literal: true
 
+require_relative "../afresh_in_child"
+
 module Plock
   class Store
     # What one process knows, for one thread at a time. A forked child begins with nothing of its parent's.
     #
     # @api private
     class PerProcess
+      include AfreshInChild
+
       # @yieldreturn [Object] what a process begins with
       def initialize(&make)
         @make = make
@@ -13,13 +17,13 @@ module Plock
       end
 
       def enter
-        Thread.handle_interrupt(Object => :never) do
-          @lock.synchronize do
-            @known = @make.call unless @pid == Process.pid
-            @pid = Process.pid
-            yield @known
-          end
-        end
+        super { yield @known }
+      end
+
+      private
+
+      def start_afresh
+        @known = @make.call
       end
     end
   end

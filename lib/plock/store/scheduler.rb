@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../afresh_in_child"
 require_relative "../background"
 require_relative "../clock"
 require_relative "../errors"
@@ -22,6 +23,8 @@ module Plock
     #
     # @api private
     class Scheduler
+      include AfreshInChild
+
       IDLE_S = 1.0
 
       # A task is never repeated sooner than this, whatever moment it names.
@@ -110,21 +113,11 @@ module Plock
 
       private
 
-      def enter
-        Thread.handle_interrupt(Object => :never) do
-          @lock.synchronize do
-            start_afresh unless @pid == Process.pid
-            yield
-          end
-        end
-      end
-
       # @return [Boolean] is the caller one of our threads?
       def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
 
       # A child of a fork does nothing of what its parent had to do.
       def start_afresh
-        @pid = Process.pid
         @next_end = Float::INFINITY
         @wakes_at = -Float::INFINITY
         @entries = {}.compare_by_identity

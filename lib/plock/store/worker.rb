@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../afresh_in_child"
 require_relative "../background"
 
 module Plock
@@ -9,6 +10,8 @@ module Plock
     #
     # @api private
     class Worker
+      include AfreshInChild
+
       IDLE_S = 1.0
 
       # @param name [String] of the thread
@@ -41,17 +44,7 @@ module Plock
 
       private
 
-      def enter
-        Thread.handle_interrupt(Object => :never) do
-          @lock.synchronize do
-            start_afresh unless @pid == Process.pid
-            yield
-          end
-        end
-      end
-
       def start_afresh
-        @pid = Process.pid
         @waiting = []
         @running = []
         @thread = nil

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../afresh_in_child"
 require_relative "../clock"
 require_relative "../dispatcher"
 require_relative "claim"
@@ -14,6 +15,8 @@ module Plock
     #
     # @api private
     class World
+      include AfreshInChild
+
       MICROSECONDS = 1_000_000
 
       @named = {}
@@ -86,14 +89,11 @@ module Plock
       # @yieldparam now [Float]
       # @return [Object] the block's value
       def enter
-        Thread.handle_interrupt(Object => :never) do
-          @lock.synchronize do
-            start_afresh unless @pid == Process.pid
-            value = yield now
-            be_known unless @known || (@locks.empty? && @offset.zero?)
-            @timekeeper.expect(alarm_at)
-            value
-          end
+        super do
+          value = yield now
+          be_known unless @known || (@locks.empty? && @offset.zero?)
+          @timekeeper.expect(alarm_at)
+          value
         end
       end
 
@@ -197,7 +197,6 @@ module Plock
 
       # Those who waited in the parent are not in the child; what the parent holds, it holds here too, until its time is over.
       def start_afresh
-        @pid = Process.pid
         @timekeeper = Timekeeper.new(self, @lock)
         @locks.each_value do |lock|
           lock.waiters.clear
