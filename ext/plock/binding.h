@@ -37,7 +37,10 @@ plock_status binding_drive(plock_lease *lease);
 /* The same for a release: interrupts are deferred until it is done and its end has been told (NULL: to nobody), then raised. */
 typedef void binding_told(void *context, plock_status status);
 plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told, void *context);
-plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context);
+plock_status binding_drive_deferring(plock_lease *lease);
+
+/* The cancel of an operation that leaves nothing behind between two steps. */
+void binding_nothing_to_cancel(void *of);
 
 /* Waits until the descriptor is readable, as for an operation; raises what interrupts. */
 void binding_wait_readable(int descriptor);

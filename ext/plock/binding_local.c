@@ -112,7 +112,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
     if (status) binding_raise(status, plock_lease_error(lease));
-    status = binding_carry_on(plock_lease_operation(lease));
+    status = binding_drive(lease);
     RB_GC_GUARD(label);
     if (status == PLOCK_OK) return binding_hand_out(object);
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, plock_lease_error(lease));
@@ -132,10 +132,6 @@ static plock_status take_step(void *of, plock_interest *interest) {
     return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest, &p->error);
 }
 
-static void take_no_more(void *of) {
-    (void)of; /* nothing is left between two attempts */
-}
-
 /* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the first that is held or waited for. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
     party p = {.terms = terms_of(ttl, renew, max_hold, label, watch, at_least)};
@@ -147,7 +143,7 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
         rb_ary_push(objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
         p.leases[p.count++] = binding_lease(rb_ary_entry(objects, i));
     }
-    const plock_status status = binding_carry_on((plock_operation){.of = &p, .step = take_step, .cancel = take_no_more});
+    const plock_status status = binding_carry_on((plock_operation){.of = &p, .step = take_step, .cancel = binding_nothing_to_cancel});
     RB_GC_GUARD(label);
     if (status == PLOCK_REFUSED) return SIZET2NUM(p.refused);
     if (status) binding_raise(status, &p.error);
@@ -170,7 +166,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
     RB_GC_GUARD(owner);
     RB_GC_GUARD(heir);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
-    if (!status) status = binding_carry_on(plock_lease_operation(lease));
+    if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return status ? Qnil : binding_hand_out(object);
@@ -189,7 +185,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     RB_GC_GUARD(owner);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
     if (status) binding_raise(status, NULL);
-    status = binding_carry_on(plock_lease_operation(lease));
+    status = binding_drive(lease);
     if (status == PLOCK_REFUSED) return Qfalse;
     if (status) binding_raise(status, plock_lease_error(lease));
     plock_local_lease_forget(lease); /* it has done its duty */
@@ -205,7 +201,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     plock_status status = plock_local_lease_release_owned(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
     RB_GC_GUARD(owner);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
-    if (!status) status = binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
+    if (!status) status = binding_drive_deferring(lease);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;
@@ -240,12 +236,8 @@ static plock_status break_step(void *of, plock_interest *interest) {
     return plock_local_break(i->store, i->key, i->length, interest, &i->error);
 }
 
-static void nothing_to_cancel(void *of) {
-    (void)of;
-}
-
 static plock_status ask(query *i, plock_status (*step)(void *, plock_interest *)) {
-    return binding_carry_on((plock_operation){.of = i, .step = step, .cancel = nothing_to_cancel});
+    return binding_carry_on((plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
 }
 
 /* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */

@@ -124,7 +124,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_lease_release_owned(lease);
-    if (!status) status = binding_drive_deferring(lease, NULL, NULL);
+    if (!status) status = binding_drive_deferring(lease);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;

@@ -156,13 +156,13 @@ static plock_status wait_once(void *of, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-static void nothing_to_cancel(void *of) {
+void binding_nothing_to_cancel(void *of) {
     (void)of;
 }
 
 void binding_wait_readable(int descriptor) {
     readiness r = {.interest = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
-    (void)binding_carry_on((plock_operation){.of = &r, .step = wait_once, .cancel = nothing_to_cancel});
+    (void)binding_carry_on((plock_operation){.of = &r, .step = wait_once, .cancel = binding_nothing_to_cancel});
 }
 
 typedef struct masked {
@@ -209,8 +209,8 @@ plock_status binding_carry_on_deferring(plock_operation operation, binding_told 
     return m.status;
 }
 
-plock_status binding_drive_deferring(plock_lease *lease, binding_told *told, void *context) {
-    return binding_carry_on_deferring(plock_lease_operation(lease), told, context);
+plock_status binding_drive_deferring(plock_lease *lease) {
+    return binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
 }
 
 /* --- Interrupts.finally: an ensure that no interrupt can come before --- */

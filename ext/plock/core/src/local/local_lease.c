@@ -42,7 +42,7 @@ static bool reasonable(const plock_local_acquire_options *terms) {
 }
 
 static bool own(const plock_local_lease *lease) {
-    return lease->base.generation == plock__generation();
+    return !plock_lease_inherited(&lease->base);
 }
 
 static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing, plock_ns now) {

@@ -188,7 +188,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
-    const bool own = lease->base.generation == plock__generation();
+    const bool own = !plock_lease_inherited(&lease->base);
     const bool again = own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
     if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
     if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
@@ -247,7 +247,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
 }
 
 void plock__local_dismiss(plock_local_lease *lease) {
-    if (lease->base.generation != plock__generation()) return;
+    if (plock_lease_inherited(&lease->base)) return;
     plock__enter();
     if (lease->map) stop(lease);
     plock__leave();

@@ -146,7 +146,7 @@ bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tel
 }
 
 bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status) {
-    return !lease->subject.owner.brought && plock_status_retries(status) && lease->base.generation == plock__generation();
+    return !lease->subject.owner.brought && plock_status_retries(status) && !plock_lease_inherited(&lease->base);
 }
 
 /* --- giving up --- */
@@ -199,7 +199,7 @@ static void doubt_extension(plock_redis_lease *lease, bool doubt) {
 }
 
 static void give_up(plock_redis_lease *lease) {
-    const bool own = lease->base.generation == plock__generation(), left = plock__acquire_asked(lease);
+    const bool own = !plock_lease_inherited(&lease->base), left = plock__acquire_asked(lease);
     if (lease->doing == ADOPTING && own) give_up_adopting(lease);
     const bool earlier = lease->subject.owner.brought && lease->doubt;
     if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && (left || earlier), false);
@@ -220,7 +220,7 @@ static void free_lease(plock_lease *base) {
     if (!releasing) give_up(lease);
     const bool owes = releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
     plock__lease_drop_watch(lease);
-    if (owes && lease->base.generation == plock__generation()) {
+    if (owes && !plock_lease_inherited(&lease->base)) {
         hand_over(lease);
     } else {
         plock__retry_cancel(&lease->retry);
@@ -303,7 +303,7 @@ static plock_status adopt_step(plock_redis_lease *lease, plock_interest *interes
 static plock_status step(plock_lease *base, plock_interest *interest) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
-    if (lease->base.generation != plock__generation()) { /* the parent of this process began it */
+    if (plock_lease_inherited(&lease->base)) { /* the parent of this process began it */
         give_up(lease);
         return plock__fail_plainly(&lease->base.error, PLOCK_FORKED);
     }
