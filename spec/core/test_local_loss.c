@@ -424,34 +424,50 @@ static void hold_on(void *told) {
     for (;;) (void)pause();
 }
 
+/* A lease that waits in line behind a holder in another process. */
+struct behind {
+    int told[2];
+    pid_t holder;
+    plock_local *store;
+    plock_lease *lease;
+};
+
+static void wait_behind_a_holder(struct behind *behind, bool watched) {
+    char byte;
+    plock_interest interest;
+    const plock_local_acquire_options options = {.ttl = LONG, .wait = LONG, .watched = watched};
+    clear();
+    CHECK(pipe(behind->told) == 0);
+    behind->holder = local_child(hold_on, &behind->told[1]);
+    CHECK(read(behind->told[0], &byte, 1) == 1);
+    behind->store = open_there();
+    behind->lease = local_lease(behind->store, "k");
+    CHECK_STATUS(plock_local_lease_acquire(behind->lease, &options), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(behind->lease, &interest), PLOCK_AGAIN);
+}
+
+static void end_waiting(struct behind *behind) {
+    CHECK(kill(behind->holder, SIGKILL) == 0);
+    (void)local_status_of(behind->holder);
+    for (int end = 0; end < 2; end++) (void)close(behind->told[end]);
+    plock_lease_free(behind->lease);
+    plock_local_close(behind->store);
+}
+
 /* The holder has not let go of what it has lost. */
 static void and_does_so_within_a_second_where_it_is_harmed(void) {
     static void (*const HARMS[])(void) = {is_truncated, its_title_is_written_over,
                                           another_one_is_written_over_it};
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
-        int told[2];
-        char byte;
-        plock_interest interest;
-        clear();
-        CHECK(pipe(told) == 0);
-        const pid_t holder = local_child(hold_on, &told[1]);
-        CHECK(read(told[0], &byte, 1) == 1);
-        plock_local *store = open_there();
-        plock_lease *lease = local_lease(store, "k");
-        const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG};
-        CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+        struct behind behind;
+        wait_behind_a_holder(&behind, false);
         (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
-        if (!CHECK_STATUS(local_finish(lease), PLOCK_OK))
-            fprintf(stderr, "harm %zu: %s\n", i, plock_lease_error(lease)->message);
+        if (!CHECK_STATUS(local_finish(behind.lease), PLOCK_OK))
+            fprintf(stderr, "harm %zu: %s\n", i, plock_lease_error(behind.lease)->message);
         CHECK(plock_now() - harmed_at < 1500 * PLOCK_MILLISECOND);
-        CHECK(kill(holder, SIGKILL) == 0);
-        (void)local_status_of(holder);
-        for (int end = 0; end < 2; end++) (void)close(told[end]);
-        plock_lease_free(lease);
-        plock_local_close(store);
+        end_waiting(&behind);
     }
     clear();
 }
@@ -782,29 +798,16 @@ static void who_has_something_in_the_file_is_refused_another(void) {
 static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2; i++) /* one that is harmed may be needed by others, as far as can be told */
         for (int watched = 0; watched < 2; watched++) {
-            int told[2];
-            char byte;
-            plock_interest interest;
-            clear();
-            CHECK(pipe(told) == 0);
-            const pid_t holder = local_child(hold_on, &told[1]);
-            CHECK(read(told[0], &byte, 1) == 1);
-            plock_local *store = open_there();
-            plock_lease *lease = local_lease(store, "k");
-            const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG, .watched = watched};
-            CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
-            CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-            is_seen_at_the_section(store);
+            struct behind behind;
+            wait_behind_a_holder(&behind, watched);
+            is_seen_at_the_section(behind.store);
             SEEN_INSIDE[i].comes();
-            plock_lease_hurry(lease, plock_now());
-            if (!CHECK_STATUS(local_finish(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
-            CHECK(plock_lease_valid(lease));
-            CHECK_INT(local_holders(store, "k"), 1);
-            CHECK(kill(holder, SIGKILL) == 0);
-            (void)local_status_of(holder);
-            for (int end = 0; end < 2; end++) (void)close(told[end]);
-            plock_lease_free(lease);
-            plock_local_close(store);
+            plock_lease_hurry(behind.lease, plock_now());
+            if (!CHECK_STATUS(local_finish(behind.lease), PLOCK_OK))
+                fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(behind.lease)->message);
+            CHECK(plock_lease_valid(behind.lease));
+            CHECK_INT(local_holders(behind.store, "k"), 1);
+            end_waiting(&behind);
         }
     clear();
 }
