@@ -205,5 +205,5 @@ int main(void) {
     RUN(questions_that_cannot_be_are_refused);
     RUN(it_works_on_both_sides_of_a_fork);
     RUN(each_allocation_may_fail);
-    return test_end("conversation");
+    return test_end("admin session");
 }

@@ -359,5 +359,5 @@ int main(void) {
     RUN(no_undo_follows_a_request_that_has_not_left_whole);
     RUN(a_claim_gets_its_connection_before_who_asks_anew);
     RUN(giving_up_twice_or_nothing_is_harmless);
-    return test_end("exchange");
+    return test_end("call");
 }

@@ -452,5 +452,5 @@ int main(void) {
     RUN(it_ends_when_nobody_has_waited_for_a_while);
     RUN(it_comes_back_with_another_channel);
     RUN(whoever_waits_on_and_off_keeps_it);
-    return test_end("keeper");
+    return test_end("coordinator");
 }

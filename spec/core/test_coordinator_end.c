@@ -250,5 +250,5 @@ int main(void) {
     RUN(a_child_that_does_nothing_leaks_nothing);
     if (TEST_TSAN) test_skip("a native thread in a child", "the sanitizer does not allow it");
     else RUN(a_child_waits_on_a_channel_of_its_own);
-    return test_end("keeper end");
+    return test_end("coordinator end");
 }

@@ -271,5 +271,5 @@ int main(void) {
     RUN(a_follower_takes_what_others_submit);
     RUN(a_follower_makes_way_for_the_end);
     RUN(a_child_has_no_follower);
-    return test_end("guest");
+    return test_end("follower");
 }

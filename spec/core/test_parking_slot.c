@@ -144,5 +144,5 @@ int main(void) {
     RUN(where_there_is_no_such_thing_he_is_woken);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
-    return test_end("nook");
+    return test_end("parking slot");
 }

@@ -339,5 +339,5 @@ int main(void) {
     RUN(it_ends_when_the_time_of_a_command_is_over);
     RUN(it_may_have_to_hurry);
     RUN(a_connection_found_closed_is_replaced_at_once_and_once);
-    return test_end("inquiry");
+    return test_end("query");
 }

@@ -310,5 +310,5 @@ int main(void) {
     RUN(it_can_be_given_up_and_freed_at_any_moment);
     RUN(it_keeps_its_store_alive_and_opens_it_again);
     RUN(a_question_does_not_go_on_in_a_child);
-    return test_end("inquiry hostile");
+    return test_end("query hostile");
 }

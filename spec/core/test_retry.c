@@ -229,5 +229,5 @@ int main(void) {
     RUN(the_failure_is_its_own_and_not_what_the_caller_kept);
     RUN(a_connection_found_closed_is_replaced_at_once_and_once);
     RUN(it_can_be_given_up_at_any_moment);
-    return test_end("errand");
+    return test_end("retry");
 }

@@ -277,5 +277,5 @@ int main(void) {
     RUN(one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals);
     RUN(whose_time_is_nearly_over_is_looked_at_then);
     RUN(those_behind_look_more_rarely);
-    return test_end("line");
+    return test_end("wait queue");
 }
