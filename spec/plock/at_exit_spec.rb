@@ -2,7 +2,6 @@
 
 require "spec_helper"
 require "support/bad_days"
-require "support/databases"
 
 RSpec.describe "At exit" do
   include Support::BadDays
@@ -130,10 +129,13 @@ RSpec.describe "At exit" do
   end
 
   # What this has to find: the thread that hears notices has ended, and Ruby begins no other.
-  { "on Redis" => "Plock::Store.open(url)", "in a file" => 'Plock::Store.open("local:#{folder}/locks")',
-    "in memory" => 'Plock::Store.open("memory:")', "in a database" => "in_sqlite" }.each do |where, opened|
-    it "a lock #{where} serves a thread that ends with the process" do
-      database = Support::Databases.model(:sqlite).connection_db_config.database
+  { "on Redis" => [:redis, "Plock::Store.open(url)"], "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],
+    "in memory" => [:memory, 'Plock::Store.open("memory:")'], "in a database" => [:databases, "in_sqlite"] }.each do |where, (kind, opened)|
+    it "a lock #{where} serves a thread that ends with the process", kind do
+      if kind == :databases
+        require "support/databases"
+        database = Support::Databases.model(:sqlite).connection_db_config.database
+      end
       expect(program(<<~RUBY)).to match(["entered\n", be_success])
         def in_sqlite
           require "plock/store/database"

@@ -36,13 +36,13 @@ RSpec.describe "Garbage collection" do
     GC.stress = false
   end
 
-  it "at every allocation changes nothing" do
+  it "at every allocation changes nothing", :slow do
     store = open_store
     calm = work(store, key)
     expect(stressed { work(store, key) }).to eq(calm)
   end
 
-  it "at every allocation changes nothing with failing stores, new ones and reports" do
+  it "at every allocation changes nothing with failing stores, new ones and reports", :slow do
     absent = "unix://#{Support::Backstage.folder}/absent.sock"
     codes = []
     stressed do
@@ -71,7 +71,7 @@ RSpec.describe "Garbage collection" do
     expect(work(store, key)).to eq(calm)
   end
 
-  it "with automatic compaction changes nothing" do
+  it "with automatic compaction changes nothing", :slow do
     skip "this Ruby does not compact" unless GC.respond_to?(:auto_compact=)
     store = open_store
     calm = work(store, key)

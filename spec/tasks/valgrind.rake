@@ -6,14 +6,24 @@
 # A part runs on one processor only, so that as many run side by side as there are processors.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
-desc "Specs of the binding under valgrind"
-task valgrind: :compile do
-  parts = Array.new(VALGRIND_PARTS) { |number| Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", "valgrind:part[#{number}]") }
+# Each call of the binding, at least once, on Redis and on a local store: what bin/test --full has time for.
+VALGRIND_BASICS = "spec/plock/{gc,hold,lease_threads,local_store,pool,ractor,semaphore,read_write_lock,several_keys,store,wait_queue}_spec.rb"
+
+def run_under_valgrind(pattern)
+  parts = Array.new(VALGRIND_PARTS) do |number|
+    Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", "valgrind:part[#{number},#{pattern.tr(",", ";")}]")
+  end
   failed = parts.reject { |pid| Process.wait2(pid).last.success? }
   abort "valgrind: #{failed.size} of #{parts.size} parts failed" unless failed.empty?
 end
 
-task "valgrind:part", [:number] do |_, arguments|
+desc "Specs of the binding under valgrind"
+task(valgrind: :compile) { run_under_valgrind("spec/{plock_spec,plock/**/*_spec,parse/lock_spec}.rb") }
+
+desc "The basics of the binding under valgrind"
+task("valgrind:some" => :compile) { run_under_valgrind(VALGRIND_BASICS) }
+
+task "valgrind:part", [:number, :pattern] do |_, arguments|
   require "ruby_memcheck"
   require "ruby_memcheck/rspec/rake_task"
 
@@ -28,7 +38,7 @@ task "valgrind:part", [:number] do |_, arguments|
   RubyMemcheck::RSpec::RakeTask.new(configuration, :memcheck) do |task|
     ruby_or_children = %w[testing testing/**/* events/**/* default_store order loading cli cli/**/* status_table guard/**/* sidekiq/**/*
                           active_job/**/* compat/**/*]
-    files = FileList["spec/plock_spec.rb", "spec/plock/**/*_spec.rb", "spec/parse/lock_spec.rb"]
+    files = FileList[arguments.pattern.tr(";", ",")] # commas separate the arguments of a task
     files.exclude("spec/plock/{#{ruby_or_children.join(",")}}_spec.rb", ON_DATABASES)
     task.pattern = files.to_a.sort.select.with_index { |_, index| index % VALGRIND_PARTS == arguments.number.to_i }
     # Valgrind does not see that fibers change the stack. A forked child needs seconds there for what takes milliseconds elsewhere.

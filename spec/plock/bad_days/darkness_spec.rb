@@ -147,7 +147,7 @@ RSpec.describe "A server in the dark" do
     expect_free(lease.store_key)
   end
 
-  it "gets many releases done soon, on no more connections than the pool has", :timing do
+  it "gets many releases done soon, on no more connections than the pool has", :slow, :timing do
     server = redis_server
     gate.upstream = server
     own = warm(open_store(gate.url, **spans, pool_size: 8))

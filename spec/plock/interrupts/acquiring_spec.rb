@@ -64,7 +64,7 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    it "at any moment: many kills leave no lock" do
+    it "at any moment: many kills leave no lock", :slow do
       200.times do |n|
         thread = hold_in_background
         (n % 40).times { Thread.pass }
