@@ -23,14 +23,14 @@ module ParallelSpecs
 
   module_function
 
-  def run(files, environment: {})
-    together(files, environment: environment)
+  def run(files, environment: {}, processes: PROCESSES)
+    together(files, environment: environment, processes: processes)
     alone(files, environment: environment)
   end
 
   # @param with [Array<String>] tags of which an example must have one
   # @param without [Array<String>] tags of which an example must have none
-  def together(files, with: [], without: ALONE, environment: {})
+  def together(files, with: [], without: ALONE, environment: {}, processes: PROCESSES)
     mkdir_p FOLDER, verbose: false
     failed = File.join(FOLDER, "failed-#{Process.pid}.log")
     options = [*tags(with, without), "--format progress",
@@ -38,7 +38,7 @@ module ParallelSpecs
                "--format ParallelTests::RSpec::RuntimeLogger --out #{FOLDER}/runtimes-#{Process.pid}.log"]
     environment = { "PARALLEL_TESTS_EXECUTABLE" => "#{RbConfig.ruby} #{rspec}", **environment }
     passed = system(environment, RbConfig.ruby, Gem.bin_path("parallel_tests", "parallel_rspec"),
-                    "-n", PROCESSES.to_s, "--group-by", "runtime", "--runtime-log", RUNTIMES, "--allowed-missing", "100",
+                    "-n", processes.to_s, "--group-by", "runtime", "--runtime-log", RUNTIMES, "--allowed-missing", "100",
                     "--serialize-stdout", "--combine-stderr", "--test-options", options.join(" "), "--", *files)
     return if passed
 
@@ -55,11 +55,12 @@ module ParallelSpecs
 
   def tags(with, without) = with.map { |tag| "--tag #{tag}" } + without.map { |tag| "--tag ~#{tag}" }
 
-  # Takes what the last runs have logged into the file of run times.
+  # Takes what the last runs have logged into the file of run times. Files whose examples are all defined in spec/support
+  # are logged under that file's name: their times are estimates, and stay as they are.
   def note_runtimes
     logs = [RUNTIMES, *Dir["#{FOLDER}/runtimes-*.log"].sort_by { |log| File.mtime(log) }].select { |log| File.exist?(log) }
     times = logs.flat_map { |log| File.read(log).scan(/^(.+):(.+)$/) }.to_h
-    lines = times.select { |file, _| File.exist?(file) }.sort.map { |file, seconds| format("%s:%.1f\n", file, seconds.to_f) }
+    lines = times.select { |file, _| file.end_with?("_spec.rb") && File.exist?(file) }.sort.map { |file, seconds| format("%s:%.1f\n", file, seconds.to_f) }
     File.write(RUNTIMES, lines.join)
   end
 end

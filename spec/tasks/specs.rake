@@ -37,7 +37,10 @@ namespace :spec do
   task(rails: :compile) { ParallelSpecs.run(FileList[ON_RAILS]) }
 
   desc "Specs on database servers and memcached, and of drop-ins"
-  task(databases: :compile) { ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS]) }
+  task databases: :compile do
+    # Database servers need processors, too.
+    ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS], processes: [ParallelSpecs::PROCESSES - 1, 1].max)
+  end
 
   desc "Specs of the library, the extension built without the Linux-only calls"
   task portable: %w[compile portable:compile] do
