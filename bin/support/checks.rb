@@ -27,6 +27,7 @@ module Checks
     def self.quick
       [
         *%i[gcc clang].map { |name| new(task: "lint:#{name}", title: "no warnings, #{name}", missing: without(name), beside: :light) },
+        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
         new(task: "model", title: "model of the waiting protocol", beside: :light),
         new(task: "files", title: "the gem's list of files", beside: :light),
         new(task: "signatures", title: "signatures in sig/", beside: :light),
