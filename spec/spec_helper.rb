@@ -45,10 +45,10 @@ RSpec.configure do |config|
 
   # One that hangs is named, and is the last one.
   config.around do |example|
-    Support::Backstage.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
+    Support::Supervisor.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
     example.run
   ensure
-    Support::Backstage.end_example
+    Support::Supervisor.end_example
   end
 
   # A tag for examples that must give back every socket that they opened.
@@ -71,5 +71,5 @@ RSpec.configure do |config|
 
   # Before any example forks, so that children find it instead of starting their own.
   config.before(:suite) { Support::RedisServer.shared if Support::RedisServer.installed? }
-  config.after(:suite) { Support::Backstage.stop }
+  config.after(:suite) { Support::Supervisor.stop }
 end

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "At exit" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:server) { redis_server }
   let(:key) { unique_key }
@@ -142,7 +142,7 @@ RSpec.describe "At exit" do
           ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: #{database.inspect})
           Plock::Store::Database.new(ActiveRecord::Base)
         end
-        folder = "#{Dir.mktmpdir(nil, Support::Backstage.folder)}"
+        folder = "#{Dir.mktmpdir(nil, Support::Supervisor.folder)}"
         store = #{opened}
         inside = Queue.new
         Thread.new do

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "Garbage collection" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:key) { unique_key }
 
@@ -43,7 +43,7 @@ RSpec.describe "Garbage collection" do
   end
 
   it "at every allocation changes nothing with failing stores, new ones and reports", :slow do
-    absent = "unix://#{Support::Backstage.folder}/absent.sock"
+    absent = "unix://#{Support::Supervisor.folder}/absent.sock"
     codes = []
     stressed do
       store = Plock::Store.open(absent)

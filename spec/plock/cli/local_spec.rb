@@ -9,7 +9,7 @@ require "support/command_line"
 RSpec.describe "plock without a server" do
   include Support::CommandLine
 
-  let(:folder) { File.join(Support::Backstage.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
+  let(:folder) { File.join(Support::Supervisor.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
   let(:key) { lock_name }
   let(:store) { open_store("local:#{folder}/plock/locks") }
 

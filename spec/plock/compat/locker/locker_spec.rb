@@ -145,7 +145,7 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "excludes processes from one another" do
-      file = File.join(Support::Backstage.folder, SecureRandom.hex(8)).tap { |path| File.write(path, "0") }
+      file = File.join(Support::Supervisor.folder, SecureRandom.hex(8)).tap { |path| File.write(path, "0") }
       children = Array.new(4) do
         child { 5.times { run(blocking: true) { File.write(file, (Integer(File.read(file)).tap { sleep(0.001) } + 1).to_s) } } }
       end

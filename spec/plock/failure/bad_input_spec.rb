@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "Bad input" do
-  include Support::BadDays
+  include Support::Failures
 
   # The class of what was raised, or the value that came back instead.
   def outcome

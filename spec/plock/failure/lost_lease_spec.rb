@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A lease that is lost" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:store) { open_store }
   let(:key) { unique_key }
@@ -35,7 +35,7 @@ RSpec.describe "A lease that is lost" do
     fences = []
     store.hold(key, 100, 5.0, nil) do |first|
       fences << first.fence
-      other.hold(key, Support::BadDays::TTL_MS, 10.0, nil) do |second|
+      other.hold(key, Support::Failures::TTL_MS, 10.0, nil) do |second|
         fences << second.fence
         expect(shared_redis.call("GET", key)).to eq(second.token)
       end
@@ -58,7 +58,7 @@ RSpec.describe "A lease that is lost" do
 
   it "is had by another after the time of a holder who was killed" do
     holder_who_is_killed(300)
-    expect(store.hold(key, Support::BadDays::TTL_MS, 10.0, nil) { :entered }).to eq(:entered)
+    expect(store.hold(key, Support::Failures::TTL_MS, 10.0, nil) { :entered }).to eq(:entered)
   end
 
   it "is had by nobody before that time, however the holder died" do

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A hostile reply" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 require "support/command_line"
 
 RSpec.describe "A server that cannot keep locks" do
-  include Support::BadDays
+  include Support::Failures
   include Support::CommandLine
 
   # One node that has every slot, and so answers everything.

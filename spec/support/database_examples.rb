@@ -5,7 +5,7 @@ require "support/databases"
 
 module Support
   # What examples of a store in a database have in common.
-  module Promised
+  module DatabaseExamples
     # Databases by the names that examples show.
     SERVERS = { "PostgreSQL" => :postgresql, "MariaDB" => :mysql2 }.freeze
     ALL = { **SERVERS, "SQLite" => :sqlite }.freeze

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-require "support/bad_days"
+require "support/failures"
 require_relative "parse_context"
 
-# The bad days as an application sees them: one documented error, one documented warning for each attempt that failed, and
+# Failures as an application sees them: one documented error, one documented warning for each attempt that failed, and
 # never the block without the lock.
-RSpec.describe Parse::Lock, "on a bad day" do
+RSpec.describe Parse::Lock, "when something fails" do
   include_context "with Parse"
-  include Support::BadDays
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:timeout) { Parse::Lock::TimeoutError }
@@ -45,7 +45,7 @@ RSpec.describe Parse::Lock, "on a bad day" do
       end
 
       it "ends by its budget", :timing do
-        within_budget(Support::BadDays::ATTEMPT_TIMEOUT) { failing(0) }
+        within_budget(Support::Failures::ATTEMPT_TIMEOUT) { failing(0) }
         within_budget(0.3) { failing(0.3) }
       end
     end

@@ -3,13 +3,13 @@
 require "spec_helper"
 require "tmpdir"
 require "plock/store/memcached"
-require "support/far_store"
+require "support/store_behind_proxy"
 require "support/memcached"
 
 Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
 
-RSpec.describe "Bad days of a store in memcached", needs: Support::Memcached::PROGRAMS do
-  let!(:key) { "bad day:#{SecureRandom.hex(8)}" }
+RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PROGRAMS do
+  let!(:key) { "failure:#{SecureRandom.hex(8)}" }
 
   def memcached_store(address, **options) = discard(Plock::Store::Memcached.new(address, **options), :close)
 

@@ -10,7 +10,7 @@ module Support
   #
   # A command is one short connection on a Unix socket, answered when it has taken effect: safe from
   # any thread and from any child of the suite, and it leaves no descriptor behind.
-  module Backstage
+  module Supervisor
     # A command failed over there; the message carries the error as it was raised.
     class Failed < StandardError; end
 
@@ -38,15 +38,15 @@ module Support
 
       def end_example = call(nil, :end_example)
 
-      # Makes an object of a class that lives backstage; returns its id for call.
+      # Makes an object of a class that lives in the supervisor; returns its id for call.
       def host(kind, **options) = call(nil, :host, kind, **options)
 
       def drop(id) = call(nil, :drop, id)
 
-      # Calls a method of the hosted object `id` (nil: of the backstage process itself).
+      # Calls a method of the hosted object `id` (nil: of the supervisor process itself).
       def call(id, method, *arguments, **options)
         start
-        verdict, value = UNIXSocket.open(File.join(@folder, "backstage")) do |socket|
+        verdict, value = UNIXSocket.open(File.join(@folder, "supervisor")) do |socket|
           Marshal.dump([id, method, arguments, options], socket)
           Marshal.load(socket)
         end
@@ -80,10 +80,10 @@ module Support
         said, says = IO.pipe
         # A group of its own: Ctrl-C must reach the suite, not what the suite still has to stop.
         pid = Process.spawn({ "RUBYOPT" => nil, "RUBYLIB" => nil }, RbConfig.ruby, "--disable-gems",
-                            File.join(__dir__, "backstage_process.rb"), @folder, @owner.to_s,
+                            File.join(__dir__, "supervisor_process.rb"), @folder, @owner.to_s,
                             out: says, in: File::NULL, pgroup: true)
         says.close
-        raise Failed, "the backstage process did not start" unless said.wait_readable(START_DEADLINE) && said.gets
+        raise Failed, "the supervisor process did not start" unless said.wait_readable(START_DEADLINE) && said.gets
 
         @pid = pid
       ensure

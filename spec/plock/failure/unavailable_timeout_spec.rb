@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 require "support/command_line"
 
 RSpec.describe "A call with a long patience and a server that is away" do
-  include Support::BadDays
+  include Support::Failures
   include Support::CommandLine
 
   # Seconds; the default, and what scheduling and the last attempt may add.

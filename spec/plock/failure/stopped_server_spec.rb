@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 # Stopped with SIGSTOP: the kernel goes on accepting connections and bytes, and nobody answers.
 RSpec.describe "A server that stands still" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }
@@ -79,7 +79,7 @@ RSpec.describe "A server that stands still" do
   end
 
   it "during the block: release_timeout and no more", :timing do
-    within_budget(Support::BadDays::RELEASE_TIMEOUT) do
+    within_budget(Support::Failures::RELEASE_TIMEOUT) do
       stopped_by_the_block([]) { nil }
     ensure
       server.continue_process
@@ -98,7 +98,7 @@ RSpec.describe "A server that stands still" do
     reports = []
     leaving = Queue.new
     holder = background do
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, ->(*report) { reports << report }) do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
         gate.forget
         gate.hold(:request)
         leaving << true
@@ -117,7 +117,7 @@ RSpec.describe "A server that stands still" do
 
   # A first hold has the server know the release: of one that it does not know, it can only say so when it goes on.
   def stopped_by_the_block(reports)
-    warm(store).hold(key, Support::BadDays::TTL_MS, 1.0, ->(*report) { reports << report }) do
+    warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.stop_process
       yield
     end

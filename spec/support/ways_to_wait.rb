@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "bad_days"
+require_relative "failures"
 
 module Support
   # Ways in which a call can wait. Each makes the trouble for an example (that has "a gate"), and returns what to call to be
@@ -24,7 +24,7 @@ end
 
 # A store behind a gate, with budgets so long that nothing but the example ends a call.
 RSpec.shared_context "with a gate" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:rescue_me) { Class.new(StandardError) }
   let(:gate) { proxy }
@@ -38,7 +38,7 @@ RSpec.shared_context "with a gate" do
     gate.forget
     begun = way.call(self)
     thread = background do
-      store.hold(key, Support::BadDays::TTL_MS, 30, ->(*) {}) { raise "the block was entered" }
+      store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { raise "the block was entered" }
     end
     begun.call
     await_sleep(thread)
@@ -56,7 +56,7 @@ RSpec.shared_context "with a gate" do
   def in_block
     inside = Queue.new
     thread = background do
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
         inside << true
         sleep
       end
@@ -70,7 +70,7 @@ RSpec.shared_context "with a gate" do
     store
     leaving = Queue.new
     thread = background do
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, ->(*) {}) do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
         gate.forget
         gate.hold(direction, **options)
         leaving << true

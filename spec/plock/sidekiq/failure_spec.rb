@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-RSpec.describe "A guarded Sidekiq job on a bad day" do
+RSpec.describe "A guarded Sidekiq job when something fails" do
   include_context "with Sidekiq"
 
   # The locks are where the queues are not.

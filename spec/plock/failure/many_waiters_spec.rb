@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "Hundreds of threads that wait" do
-  include Support::BadDays
+  include Support::Failures
 
   def waiters = 600
   def most_descriptors = 1_024

@@ -5,11 +5,11 @@ require "tmpdir"
 require "plock/store/advisory"
 require "plock/store/database"
 require "support/databases"
-require "support/far_store"
+require "support/store_behind_proxy"
 require "support/pgbouncer"
 
-RSpec.describe "Bad days of a store in a database" do
-  let!(:key) { "bad day:#{SecureRandom.hex(8)}" }
+RSpec.describe "Failures of a store in a database" do
+  let!(:key) { "failure:#{SecureRandom.hex(8)}" }
 
   def database_store(model, **options) = discard(Plock::Store::Database.new(model, **options), :close)
 

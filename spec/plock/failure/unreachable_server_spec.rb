@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A server that cannot be reached" do
-  include Support::BadDays
+  include Support::Failures
 
   subject(:store) { open_store(address) }
 
   let(:gate) { proxy }
 
   context "when no Unix socket is there" do
-    let(:address) { "unix://#{Support::Backstage.folder}/absent.sock" }
+    let(:address) { "unix://#{Support::Supervisor.folder}/absent.sock" }
 
     it_behaves_like "a store that fails with", "Plock::UnavailableError", :connect
   end

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 # A release or an undo that meets a server out of reach is made good as soon as the server is back.
-RSpec.describe "A server in the dark" do
-  include Support::BadDays
+RSpec.describe "A release while the server is out of reach" do
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:key) { unique_key }

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 require "support/slow_resolver"
 
 RSpec.describe "A host name" do
-  include Support::BadDays
+  include Support::Failures
 
-  let(:log) { File.join(Support::Backstage.folder, "lookups-#{SecureRandom.hex(4)}") }
+  let(:log) { File.join(Support::Supervisor.folder, "lookups-#{SecureRandom.hex(4)}") }
 
   # What the program, which has a store at that host, prints.
   def with_slow_names(host, program, query: nil)

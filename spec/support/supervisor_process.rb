@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The main program of Support::Backstage: arguments are the folder and the suite's process id.
+# The main program of Support::Supervisor: arguments are the folder and the suite's process id.
 
 require "fileutils"
 require "socket"
@@ -9,7 +9,7 @@ require_relative "scripted_server"
 
 module Support
   # Answers the suite's commands, hosts its proxies and servers, and clears up after it.
-  class BackstageProcess
+  class SupervisorProcess
     KINDS = { relay: Relay, scripted_server: ScriptedServer }.freeze
     PULSE = 0.2 # how often the suite is looked for, in seconds
 
@@ -18,7 +18,7 @@ module Support
     def initialize(folder, suite)
       @folder = folder
       @suite = suite
-      @server = UNIXServer.new(File.join(folder, "backstage"))
+      @server = UNIXServer.new(File.join(folder, "supervisor"))
       @mutex = Mutex.new
       @hosted = {}
       @watched = {}
@@ -111,7 +111,7 @@ module Support
 end
 
 folder, suite = ARGV
-backstage = Support::BackstageProcess.new(folder, Integer(suite))
+supervisor = Support::SupervisorProcess.new(folder, Integer(suite))
 $stdout.puts("ready")
 $stdout.reopen(File::NULL)
-backstage.run
+supervisor.run

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A server that refuses" do
-  include Support::BadDays
+  include Support::Failures
 
   subject(:store) { open_store(address) }
 

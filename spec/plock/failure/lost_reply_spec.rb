@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 # Whenever a reply does not come, the server may have done what it was asked.
 RSpec.describe "A reply that never comes" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }
@@ -35,7 +35,7 @@ RSpec.describe "A reply that never comes" do
     end
 
     it "ends by its budget when the reply to acquire #{what}", :timing do
-      within_budget(Support::BadDays::ATTEMPT_TIMEOUT) do
+      within_budget(Support::Failures::ATTEMPT_TIMEOUT) do
         trouble.call(gate)
         attempt_failure(store, unique_key)
       ensure
@@ -98,13 +98,13 @@ RSpec.describe "A reply that never comes" do
   silent.merge(closing).each do |what, trouble|
     it "does not stand in the way of a hold when the reply to acquire #{what}" do
       trouble.call(gate)
-      token = store.hold(key, Support::BadDays::TTL_MS, 5, nil) { |lease| lease.token == shared_redis.call("GET", key) }
+      token = store.hold(key, Support::Failures::TTL_MS, 5, nil) { |lease| lease.token == shared_redis.call("GET", key) }
       expect(token).to be(true)
       expect_no_orphan(key)
     end
 
     it "releases, and returns the value, when the reply to release #{what}" do
-      value = store.hold(key, Support::BadDays::TTL_MS, 1.0, ->(*) {}) do
+      value = store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
         trouble.call(gate)
         :value
       end

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A server that comes back as another" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:server) { redis_server }
   let(:store) { warm(open_store(server.url)) }
@@ -26,7 +26,7 @@ RSpec.describe "A server that comes back as another" do
 
   it "forgets the scripts while the lock is held: it is released all the same" do
     key = unique_key
-    store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) { server.call("SCRIPT", "FLUSH") }
+    store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { server.call("SCRIPT", "FLUSH") }
     expect(held?(key, server)).to be(false)
   end
 
@@ -40,7 +40,7 @@ RSpec.describe "A server that comes back as another" do
   it "kills our connection while the lock is held: it is released through another" do
     key = unique_key
     reports = []
-    value = store.hold(key, Support::BadDays::TTL_MS, 1.0, ->(*report) { reports << report }) do
+    value = store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
       :value
     end
@@ -76,7 +76,7 @@ RSpec.describe "A server that comes back as another" do
 
   it "was restarted while the lock was held, and has lost it: nobody else's is released" do
     key = unique_key
-    store.hold(key, Support::BadDays::TTL_MS, 1.0, ->(*) {}) do
+    store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
       server.restart
       server.call("SET", key, "somebody else")
     end

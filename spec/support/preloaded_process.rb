@@ -3,16 +3,16 @@
 require "rbconfig"
 require "securerandom"
 require "socket"
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # A process that has loaded something that takes long, and forks for each program that is to run with it.
   #
-  #   nursery = Nursery.new("require 'parse-stack-next'")
-  #   talk = nursery.start("puts 'ready'; puts $stdin.gets")   # an IO: what is written to it is the program's standard input
+  #   process = PreloadedProcess.new("require 'parse-stack-next'")
+  #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO: what is written to it is the program's standard input
   #   talk.gets                                                # => "ready\n"
-  #   nursery.stop
-  class Nursery
+  #   process.stop
+  class PreloadedProcess
     START_DEADLINE = 60.0
 
     # In the process: its standard streams are the connection over which the program came, and errors are said there, too.
@@ -40,10 +40,10 @@ module Support
 
     # @param preamble [String] what it is to have loaded
     def initialize(preamble, env: {})
-      @path = File.join(Backstage.folder, "nursery-#{SecureRandom.hex(4)}")
+      @path = File.join(Supervisor.folder, "process-#{SecureRandom.hex(4)}")
       lib = File.expand_path("../../lib", __dir__)
       @pid = Process.spawn(env, RbConfig.ruby, "-I", lib, "-e", "#{preamble}\n#{PROGRAM}", @path, in: File::NULL, out: File::NULL, pgroup: true)
-      Backstage.watch(@pid)
+      Supervisor.watch(@pid)
       @deadline = now + START_DEADLINE
     end
 
@@ -67,7 +67,7 @@ module Support
     def stop
       Process.kill(:KILL, -@pid)
       Process.wait(@pid)
-      Backstage.forget(@pid)
+      Supervisor.forget(@pid)
     end
 
     private

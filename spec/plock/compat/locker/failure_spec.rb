@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/lockers"
 require "support/pgbouncer"
 
-RSpec.describe "Bad days of Locker", needs: Support::Postgres::PROGRAMS do
+RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
   include Support::Lockers
 
   let!(:model) { Support::Lockers.model(:postgresql) }

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A process at its limits" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:address) { shared_redis.url }
 
@@ -51,7 +51,7 @@ RSpec.describe "A process at its limits" do
       inside = entered = overlaps = 0
       threads = Array.new(50) do
         background do
-          store.hold(key, Support::BadDays::TTL_MS, 30, nil) do
+          store.hold(key, Support::Failures::TTL_MS, 30, nil) do
             inside += 1
             overlaps += 1 if inside > 1
             Thread.pass
@@ -68,7 +68,7 @@ RSpec.describe "A process at its limits" do
       server = redis_server
       store = open_store(server.url, pool_size: 4)
       threads = Array.new(50) do
-        background { Array.new(20) { store.hold(unique_key, Support::BadDays::TTL_MS, 30, nil) { :entered } } }
+        background { Array.new(20) { store.hold(unique_key, Support::Failures::TTL_MS, 30, nil) { :entered } } }
       end
       expect(threads.flat_map(&:value).tally).to eq({ entered: 1_000 })
       expect(server.connections).to be <= 4

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # What the specs of bad days have in common: asking for a lock that cannot be had, and looking at what came of it.
-  module BadDays
+  # What the specs of failures have in common: asking for a lock that cannot be had, and looking at what came of it.
+  module Failures
     TTL_MS = 30_000 # longer than any example: nothing here goes away by expiring
     ATTEMPT_TIMEOUT = 0.2
     RELEASE_TIMEOUT = 0.5
@@ -91,8 +91,8 @@ RSpec.shared_examples "a store that fails with" do |error_class, code|
   end
 
   it "ends each call by its budget", :timing do
-    within_budget(Support::BadDays::ATTEMPT_TIMEOUT) { attempt_failure(store) }
-    within_budget(Support::BadDays::ATTEMPT_TIMEOUT) { hold_failure(store) }
+    within_budget(Support::Failures::ATTEMPT_TIMEOUT) { attempt_failure(store) }
+    within_budget(Support::Failures::ATTEMPT_TIMEOUT) { hold_failure(store) }
     within_budget(0.4) { hold_failure(store, wait: 0.4) }
   end
 end
