@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What bin/test runs: Rake tasks, each to its end whatever fails. A check without its tools is skipped by name. The output
-# of a check that failed is repeated at the end, where a reader of a log looks first.
+# What bin/test runs: Rake tasks, each to its end whatever fails. A check without its tools is
+# skipped by name. The output of a check that failed is repeated at the end, where a reader of a
+# log looks first.
 
 require "stringio"
 require "terminal-table"
@@ -13,20 +14,25 @@ module Checks
 
   TIME_LIMITS_S = { quick: 1200, full: 1800, nightly: 18_000 }.freeze # a check that hangs is ended
 
-  # Of the output of a check that failed: how many of the last lines are repeated, and what at most of each.
+  # Of the output of a check that failed: how many of the last lines are repeated, and what at
+  # most of each.
   LAST_LINES = 60
   LINE_WIDTH = 300
 
   SHOWN_WITHIN_S = 2
 
-  # tier: the first of TIERS that runs it. A check of another tier is left out where a later one does the same at length.
-  # beside: it may run while others do: :light ones one after the other, beside the :shared ones.
+  # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
+  # does the same at length. beside: it may run while others do: :light ones one after the other,
+  # beside the :shared ones.
   Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 
     def self.quick
       [
-        *%i[gcc clang].map { |name| new(task: "lint:#{name}", title: "no warnings, #{name}", missing: without(name), beside: :light) },
+        *%i[gcc clang].map do |name|
+          new(task: "lint:#{name}", title: "no warnings, #{name}",
+              missing: without(name), beside: :light)
+        end,
         new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
         new(task: "model", title: "model of the waiting protocol", beside: :light),
         new(task: "files", title: "the gem's list of files", beside: :light),
@@ -44,11 +50,15 @@ module Checks
         new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
-        new(task: "core:test:address", title: "core, ASan and UBSan", missing: without(either(:clang), "address,undefined")),
+        new(task: "core:test:address", title: "core, ASan and UBSan",
+            missing: without(either(:clang), "address,undefined")),
         new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
-        new(task: "core:fuzz", title: "fuzzing replies", missing: without_fuzzer, until_tier: :nightly),
-        new(task: "valgrind:some", title: "the binding's basics under valgrind", missing: without_program("valgrind"), until_tier: :nightly),
-        new(task: "torture", title: "torture, with a witness", missing: without_program("redis-server"), until_tier: :nightly)
+        new(task: "core:fuzz", title: "fuzzing replies",
+            missing: without_fuzzer, until_tier: :nightly),
+        new(task: "valgrind:some", title: "the binding's basics under valgrind",
+            missing: without_program("valgrind"), until_tier: :nightly),
+        new(task: "torture", title: "torture, with a witness",
+            missing: without_program("redis-server"), until_tier: :nightly)
       ].each { |check| check.tier = :full }
     end
 
@@ -56,14 +66,16 @@ module Checks
       [
         new(task: "core:fuzz:long", title: "fuzzing replies for long", missing: without_fuzzer),
         new(task: "valgrind", title: "specs under valgrind", missing: without_program("valgrind")),
-        new(task: "torture:long", title: "torture for long, with a witness", missing: without_program("redis-server")),
+        new(task: "torture:long", title: "torture for long, with a witness",
+            missing: without_program("redis-server")),
         new(task: "model:full", title: "model, all scenarios")
       ].each { |check| check.tier = :nightly }
     end
 
     # @return [Array<Check>] those of a tier
     def self.of(tier)
-      all.select { |check| TIERS.index(check.tier) <= TIERS.index(tier) && check.until_tier != tier }
+      reached = TIERS.take(TIERS.index(tier) + 1)
+      all.select { |check| reached.include?(check.tier) && check.until_tier != tier }
     end
 
     def self.without_program(name) = (name unless Toolchain.which(name))
@@ -76,7 +88,9 @@ module Checks
       compiler = Toolchain.compiler(name)
       return name.to_s unless compiler
 
-      "#{compiler} -fsanitize=#{sanitizers}" unless sanitizers.nil? || Toolchain.sanitizes?(compiler, sanitizers)
+      return if sanitizers.nil? || Toolchain.sanitizes?(compiler, sanitizers)
+
+      "#{compiler} -fsanitize=#{sanitizers}"
     end
 
     # Sets how it went and how long that took.
@@ -111,7 +125,7 @@ module Checks
       "FAILED: cut off"
     ensure
       Process.kill(:KILL, -pid) if pid && status.nil?
-      showing&.join(SHOWN_WITHIN_S) # a process that the check has left behind may have its output open
+      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may hold its output open
     end
 
     # As it comes: dots, too, are to be seen while they are few.
@@ -129,7 +143,8 @@ module Checks
     end
 
     def note(lines)
-      @ending = (@ending + lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }).last(LAST_LINES)
+      shown = lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }
+      @ending = (@ending + shown).last(LAST_LINES)
     end
   end
 
@@ -142,7 +157,9 @@ module Checks
     run_together(together)
     others.each { |check| announce(check) && check.run($stdout) }
 
-    checks.select(&:failed?).each { |check| puts "", "== #{check.task} failed, and ended so:", check.ending }
+    checks.select(&:failed?).each do |check|
+      puts "", "== #{check.task} failed, and ended so:", check.ending
+    end
     summarize(checks)
     checks.none?(&:failed?)
   end
@@ -176,10 +193,12 @@ module Checks
   end
 
   def summarize(checks)
-    table = Terminal::Table.new(headings: ["check", "what", "outcome", "time"], rows: checks.map(&:row))
+    table = Terminal::Table.new(headings: %w[check what outcome time], rows: checks.map(&:row))
     table.align_column(3, :right)
     puts "", table
-    passed, failed, skipped = %w[passed FAILED skipped].map { |word| checks.count { |check| check.outcome.start_with?(word) } }
+    passed, failed, skipped = %w[passed FAILED skipped].map do |word|
+      checks.count { |check| check.outcome.start_with?(word) }
+    end
     puts "checks: #{passed} passed, #{failed} failed, #{skipped} skipped"
   end
 
@@ -187,7 +206,9 @@ module Checks
 end
 
 if ARGV == ["--list"]
-  Checks::Check.all.each { |check| puts "#{check.task.ljust(28)}#{check.tier.to_s.ljust(9)}#{check.title}" }
+  Checks::Check.all.each do |check|
+    puts "#{check.task.ljust(28)}#{check.tier.to_s.ljust(9)}#{check.title}"
+  end
 else
   $stdout.sync = true
   tier = ARGV.first&.delete_prefix("--")&.to_sym

@@ -1,4 +1,5 @@
-# What plock is built and tested with, and what each package manager calls it. Sourced by bin/setup.
+# What plock is built and tested with, and what each package manager calls it. Sourced by
+# bin/setup.
 
 DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
 QUICK_THINGS="$DEMO_THINGS server"

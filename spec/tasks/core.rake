@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# The engine's own tests, without Ruby: each compiler, plain, under the sanitizers, and as another system would build it.
+# The engine's own tests, without Ruby: each compiler, plain, under the sanitizers, and as another
+# system would build it.
 
 require "etc"
 require "open3"
 require_relative "../../bin/support/toolchain"
 
-# Each with the compiler that runs it, so that what either makes is run; without clang it is gcc's turn. The plain variant
-# is what lint:gcc has compiled.
+# Each with the compiler that runs it, so that what either makes is run; without clang it is gcc's
+# turn. The plain variant is what lint:gcc has compiled.
 CORE_VARIANTS = {
   plain: [:gcc, { WERROR: "1" }],
   portable: [:clang, { PORTABLE: "1" }],
@@ -22,7 +23,8 @@ FUZZ_SECONDS = 10
 LONG_FUZZ_SECONDS = 600
 
 def core_make_words(goals, compiler, variables)
-  ["make", "--no-print-directory", "-C", CORE, *goals, "CC=#{compiler}", *variables.map { |name, value| "#{name}=#{value}" }]
+  settings = variables.map { |name, value| "#{name}=#{value}" }
+  ["make", "--no-print-directory", "-C", CORE, *goals, "CC=#{compiler}", *settings]
 end
 
 def make_core(*goals, compiler, **variables) = sh(*core_make_words(goals, compiler, variables))
@@ -34,7 +36,8 @@ def check_core(variant, compiler, variables)
   tests = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort
   make_core(*tests.map { |name| "#{out}/#{name}" }, compiler, OUT: out, **variables)
   failed = Parallel.map(tests, in_threads: CORE_PROGRAMS_AT_ONCE) do |name|
-    output, status = Open3.capture2e(*core_make_words(["check"], compiler, { OUT: out, TESTS: name, **variables }))
+    words = core_make_words(["check"], compiler, { OUT: out, TESTS: name, **variables })
+    output, status = Open3.capture2e(*words)
     puts output
     name unless status.success?
   end.compact

@@ -4,7 +4,7 @@
 
 require_relative "../../bin/support/toolchain"
 
-desc "Compile everything with gcc and clang, warnings being errors, and have RuboCop look at the Ruby"
+desc "Compile with gcc and clang, warnings being errors; look for offences with RuboCop"
 task :lint
 
 %i[gcc clang].each do |name|
