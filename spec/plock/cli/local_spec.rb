@@ -32,6 +32,7 @@ RSpec.describe "plock without a server" do
   end
 
   it "has the key free again only when all of a killed command is gone, and then at once" do
+    skip "here a lock belongs to its process" unless store.__send__(:liveness)
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait"))
     family = [job.line, job.line]
     waiting = background { store.acquire(key, wait: 20) { family.map { |pid| running?(Integer(pid)) } } }
