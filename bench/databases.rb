@@ -203,7 +203,7 @@ module DatabaseBench
     puts format("\n%-32s %10s %10s %11s", "with_transactional_lock", "bare SQL/s", "ours/s", "longer")
     BARE.each_key { |name| report_transactional(name) if names.empty? || names.any? { |wanted| name.to_s.include?(wanted) || wanted == "transactional" } }
   ensure
-    Support::Backstage.stop
+    Support::Supervisor.stop
   end
 end
 

@@ -43,7 +43,7 @@ RSpec.describe "bin/demo" do
     end
   end
 
-  it "uses the file that PLOCK_URL names" do
+  it "uses the file that PLOCK_URL names", :slow do
     output, status = demo("local:#{folder}/locks")
     expect(status).to be_success, output
     expect(output).to start_with("8 processes, one lock, local:#{folder}/locks\n")
@@ -53,7 +53,7 @@ RSpec.describe "bin/demo" do
   end
 
   describe "on a server", needs: "redis-server" do
-    it "does the same, and leaves nothing behind there" do
+    it "does the same, and leaves nothing behind there", :slow do
       server = redis_server
       output, status = demo(server.url)
       expect(status).to be_success, output

@@ -4,7 +4,7 @@ require "spec_helper"
 require "rbs"
 
 # What sig/ says is there, is there, and takes the same arguments.
-RSpec.describe "sig/plock.rbs" do
+RSpec.describe "sig/plock.rbs", :databases do
   loader = RBS::EnvironmentLoader.new
   loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
   environment = RBS::Environment.from_loader(loader).resolve_type_names

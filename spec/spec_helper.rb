@@ -29,7 +29,12 @@ RSpec.configure do |config|
   config.order = :random
   Kernel.srand config.seed
 
-  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag ~timing.
+  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag ~timing. The tag :alone is on
+  # those that need the machine for themselves for another reason. Neither kind runs beside other examples (spec/tasks/specs.rake).
+  # The tags :slow and :databases are on examples that bin/test leaves to bin/test --full: the latter need a gem that only that installs.
+  %i[slow databases].each do |tag|
+    config.define_derived_metadata(tag) { |metadata| metadata[:full_alone] = true if metadata[:timing] || metadata[:alone] }
+  end
 
   # The tag needs: names the programs that an example cannot do without.
   config.before { |example| need(*example.metadata[:needs]) }
@@ -40,10 +45,10 @@ RSpec.configure do |config|
 
   # One that hangs is named, and is the last one.
   config.around do |example|
-    Support::Backstage.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
+    Support::Supervisor.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
     example.run
   ensure
-    Support::Backstage.end_example
+    Support::Supervisor.end_example
   end
 
   # A tag for examples that must give back every socket that they opened.
@@ -66,5 +71,5 @@ RSpec.configure do |config|
 
   # Before any example forks, so that children find it instead of starting their own.
   config.before(:suite) { Support::RedisServer.shared if Support::RedisServer.installed? }
-  config.after(:suite) { Support::Backstage.stop }
+  config.after(:suite) { Support::Supervisor.stop }
 end

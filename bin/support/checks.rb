@@ -1,40 +1,86 @@
 # frozen_string_literal: true
 
-# What bin/test runs: Rake tasks, one after the other, to the last one whatever fails. A check without its tools is
-# skipped by name. How a check that failed ended is said once more at the end, where whoever looks at a log looks first.
+# What bin/test runs: Rake tasks, each to its end whatever fails. A check without its tools is
+# skipped by name. The output of a check that failed is repeated at the end, where a reader of a
+# log looks first.
 
+require "stringio"
 require "terminal-table"
 require "timeout"
 require_relative "toolchain"
 
 module Checks
-  TIME_LIMIT_S = 2700 # what hangs is ended; valgrind takes 1,500 on two processors, or more on slow ones
+  TIERS = %i[quick full nightly].freeze # each runs what those before it do
 
-  # Of the output of a check that failed: how many of the last lines are repeated, and what at most of each.
+  TIME_LIMITS_S = { quick: 1200, full: 1800, nightly: 18_000 }.freeze # a check that hangs is ended
+
+  # Of the output of a check that failed: how many of the last lines are repeated, and what at
+  # most of each.
   LAST_LINES = 60
   LINE_WIDTH = 300
 
   SHOWN_WITHIN_S = 2
 
-  Check = Struct.new(:task, :title, :missing, keyword_init: true) do
-    def self.all
+  # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
+  # does the same at length. beside: it may run while others do: :light ones one after the other,
+  # beside the :shared ones.
+  Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
+    def self.all = [*quick, *full, *nightly]
+
+    def self.quick
       [
-        *%i[gcc clang].map { |name| new(task: "lint:#{name}", title: "no warnings, #{name}", missing: without(name)) },
+        *%i[gcc clang].map do |name|
+          new(task: "lint:#{name}", title: "no warnings, #{name}",
+              missing: without(name), beside: :light)
+        end,
+        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
+        new(task: "model", title: "model of the waiting protocol", beside: :light),
+        new(task: "files", title: "the gem's list of files", beside: :light),
+        new(task: "signatures", title: "signatures in sig/", beside: :light),
+        new(task: "spec", title: "specs without a database", beside: :shared),
         new(task: "core:test:plain", title: "core"),
-        new(task: "core:test:portable", title: "core without Linux calls"),
-        new(task: "core:test:address", title: "core, ASan and UBSan", missing: without(either(:clang), "address,undefined")),
-        new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
-        new(task: "core:fuzz", title: "fuzzing replies", missing: without(:clang, "fuzzer,address,undefined")),
-        new(task: "spec", title: "specs"),
-        new(task: "spec:databases", title: "specs on databases, and of front doors"),
-        new(task: "spec:portable", title: "specs without Linux calls"),
-        new(task: "valgrind", title: "specs under valgrind", missing: ("valgrind" unless Toolchain.which("valgrind"))),
-        new(task: "model", title: "model of the waiting protocol"),
-        new(task: "torture", title: "torture, with a witness", missing: ("redis-server" unless Toolchain.which("redis-server"))),
-        new(task: "files", title: "the gem's list of files"),
-        new(task: "signatures", title: "signatures in sig/")
-      ]
+        new(task: "spec:alone", title: "specs that measure time")
+      ].each { |check| check.tier = :quick }
     end
+
+    def self.full
+      [
+        new(task: "spec:slow", title: "specs that take long"),
+        new(task: "spec:rails", title: "specs with Rails"),
+        new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
+        new(task: "spec:portable", title: "specs without Linux calls"),
+        new(task: "core:test:portable", title: "core without Linux calls"),
+        new(task: "core:test:address", title: "core, ASan and UBSan",
+            missing: without(either(:clang), "address,undefined")),
+        new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
+        new(task: "core:fuzz", title: "fuzzing replies",
+            missing: without_fuzzer, until_tier: :nightly),
+        new(task: "valgrind:some", title: "the binding's basics under valgrind",
+            missing: without_program("valgrind"), until_tier: :nightly),
+        new(task: "torture", title: "torture, with a witness",
+            missing: without_program("redis-server"), until_tier: :nightly)
+      ].each { |check| check.tier = :full }
+    end
+
+    def self.nightly
+      [
+        new(task: "core:fuzz:long", title: "fuzzing replies for long", missing: without_fuzzer),
+        new(task: "valgrind", title: "specs under valgrind", missing: without_program("valgrind")),
+        new(task: "torture:long", title: "torture for long, with a witness",
+            missing: without_program("redis-server")),
+        new(task: "model:full", title: "model, all scenarios")
+      ].each { |check| check.tier = :nightly }
+    end
+
+    # @return [Array<Check>] those of a tier
+    def self.of(tier)
+      reached = TIERS.take(TIERS.index(tier) + 1)
+      all.select { |check| reached.include?(check.tier) && check.until_tier != tier }
+    end
+
+    def self.without_program(name) = (name unless Toolchain.which(name))
+
+    def self.without_fuzzer = without(:clang, "fuzzer,address,undefined")
 
     def self.either(name) = Toolchain.compiler(name) ? name : :gcc
 
@@ -42,38 +88,53 @@ module Checks
       compiler = Toolchain.compiler(name)
       return name.to_s unless compiler
 
-      "#{compiler} -fsanitize=#{sanitizers}" unless sanitizers.nil? || Toolchain.sanitizes?(compiler, sanitizers)
+      return if sanitizers.nil? || Toolchain.sanitizes?(compiler, sanitizers)
+
+      "#{compiler} -fsanitize=#{sanitizers}"
     end
 
-    def run
-      return "skipped: no #{missing}" if missing
-
-      puts "", "== #{task}: #{title}"
-      hears, says = IO.pipe(binmode: true)
-      pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task, in: File::NULL, out: says, err: says, pgroup: true)
-      says.close
-      showing = Thread.new { show(hears) }
-      status = Timeout.timeout(TIME_LIMIT_S) { Process.wait2(pid).last }
-      status.success? ? "passed" : "FAILED"
-    rescue Timeout::Error
-      "FAILED: cut off"
-    ensure
-      Process.kill(:KILL, -pid) if pid && status.nil?
-      showing&.join(SHOWN_WITHIN_S) # a process that the check has left behind may have its output open
+    # Sets how it went and how long that took.
+    #
+    # @param output [IO, #write] takes what the check says
+    def run(output)
+      start = Checks.now
+      @outcome = missing ? "skipped: no #{missing}" : outcome_of_task(output)
+      @seconds = Checks.now - start
     end
+
+    attr_reader :outcome, :seconds
+
+    def failed? = outcome.start_with?("FAILED")
+
+    def row = [task, title, outcome, format("%.1f s", seconds)]
 
     # @return [Array<String>] how the output ended
     def ending = @ending || []
 
     private
 
+    def outcome_of_task(output)
+      hears, says = IO.pipe(binmode: true)
+      pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task,
+                          in: File::NULL, out: says, err: says, pgroup: true)
+      says.close
+      showing = Thread.new { show(hears, output) }
+      status = Timeout.timeout(TIME_LIMITS_S.fetch(tier)) { Process.wait2(pid).last }
+      status.success? ? "passed" : "FAILED"
+    rescue Timeout::Error
+      "FAILED: cut off"
+    ensure
+      Process.kill(:KILL, -pid) if pid && status.nil?
+      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may hold its output open
+    end
+
     # As it comes: dots, too, are to be seen while they are few.
-    def show(output)
+    def show(source, output)
       @ending = []
       rest = "".b
       loop do
-        part = output.readpartial(65_536)
-        $stdout.write(part)
+        part = source.readpartial(65_536)
+        output.write(part)
         *lines, rest = (rest << part).split("\n", -1)
         note(lines)
       end
@@ -82,35 +143,62 @@ module Checks
     end
 
     def note(lines)
-      @ending = (@ending + lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }).last(LAST_LINES)
+      shown = lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }
+      @ending = (@ending + shown).last(LAST_LINES)
     end
   end
 
   module_function
 
-  def run(prefixes)
-    checks = Check.all
-    chosen = prefixes.empty? ? checks : checks.select { |check| check.task.start_with?(*prefixes) }
-    abort "no such check; there are #{checks.map(&:task).join(", ")}" if chosen.empty?
+  # Runs the checks of a tier, or those of any tier whose names begin so.
+  def run(tier, prefixes)
+    checks = chosen(tier, prefixes)
+    together, others = checks.partition(&:beside)
+    run_together(together)
+    others.each { |check| announce(check) && check.run($stdout) }
 
-    rows = chosen.map do |check|
-      start = now
-      [check.task, check.title, check.run, format("%.1f s", now - start)]
+    checks.select(&:failed?).each do |check|
+      puts "", "== #{check.task} failed, and ended so:", check.ending
     end
-    repeat(chosen.zip(rows).filter_map { |check, row| check if row[2].start_with?("FAILED") })
-    summarize(rows)
-    rows.none? { |_, _, outcome| outcome.start_with?("FAILED") }
+    summarize(checks)
+    checks.none?(&:failed?)
   end
 
-  def repeat(failed)
-    failed.each { |check| puts "", "== #{check.task} failed, and ended so:", check.ending }
+  def chosen(tier, prefixes)
+    return Check.of(tier) if prefixes.empty?
+
+    checks = Check.of(tier).select { |check| check.task.start_with?(*prefixes) }
+    checks |= Check.all.select { |check| prefixes.include?(check.task) }
+    checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  def summarize(rows)
-    table = Terminal::Table.new(headings: ["check", "what", "outcome", "time"], rows: rows)
+  # What they say is shown when they have ended, so that it does not mix.
+  def run_together(checks)
+    mutex = Mutex.new
+    threads = checks.group_by(&:beside).values.map do |lane|
+      Thread.new do
+        lane.each do |check|
+          output = StringIO.new("".b)
+          check.run(output)
+          mutex.synchronize { announce(check) && $stdout.write(output.string) }
+        end
+      end
+    end
+    threads.each(&:join)
+  end
+
+  def announce(check)
+    puts "", "== #{check.task}: #{check.title}" unless check.missing
+    true
+  end
+
+  def summarize(checks)
+    table = Terminal::Table.new(headings: %w[check what outcome time], rows: checks.map(&:row))
     table.align_column(3, :right)
     puts "", table
-    passed, failed, skipped = %w[passed FAILED skipped].map { |word| rows.count { |row| row[2].start_with?(word) } }
+    passed, failed, skipped = %w[passed FAILED skipped].map do |word|
+      checks.count { |check| check.outcome.start_with?(word) }
+    end
     puts "checks: #{passed} passed, #{failed} failed, #{skipped} skipped"
   end
 
@@ -118,8 +206,13 @@ module Checks
 end
 
 if ARGV == ["--list"]
-  Checks::Check.all.each { |check| puts "#{check.task.ljust(28)}#{check.title}" }
+  Checks::Check.all.each do |check|
+    puts "#{check.task.ljust(28)}#{check.tier.to_s.ljust(9)}#{check.title}"
+  end
 else
   $stdout.sync = true
-  exit Checks.run(ARGV)
+  tier = ARGV.first&.delete_prefix("--")&.to_sym
+  ARGV.shift if Checks::TIERS.include?(tier)
+  default = ARGV.empty? ? :quick : :full
+  exit Checks.run(Checks::TIERS.include?(tier) ? tier : default, ARGV)
 end

@@ -1,10 +1,10 @@
-# What plock is built and tested with, and what each package manager calls it. Sourced by bin/setup.
+# What plock is built and tested with, and what each package manager calls it. Sourced by
+# bin/setup.
 
-# Of the stores on databases and memcached, which specs and gems need.
-STORES="libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
-
-ESSENTIAL="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl server $STORES"
-ANALYSIS="gcc clang sanitizers valgrind"
+DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
+QUICK_THINGS="$DEMO_THINGS server"
+FULL_THINGS="$QUICK_THINGS libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
+ANALYSIS_THINGS="$FULL_THINGS gcc clang sanitizers valgrind"
 
 has() { command -v "$1" >/dev/null 2>&1; }
 

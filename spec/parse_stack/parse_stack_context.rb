@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "support/nursery"
+require "support/preloaded_process"
 require "support/parse_server"
 
 # Programs that use the real gem, each in a process of its own: it changes much. It is loaded once with plock's locks and once without.
@@ -10,11 +10,11 @@ RSpec.shared_context "with parse-stack-next" do
 
     secret = { "PARSE_STACK_LOCK_SECRET" => "the secret of all processes" }
     gem = "require 'parse-stack-next'; require 'moneta'; require 'redis'"
-    @nurseries = { true => Support::Nursery.new("#{gem}; require 'plock/parse_stack'", env: secret),
-                   false => Support::Nursery.new(gem, env: secret) }
+    @preloaded = { true => Support::PreloadedProcess.new("#{gem}; require 'plock/parse_stack'", env: secret),
+                   false => Support::PreloadedProcess.new(gem, env: secret) }
   end
 
-  after(:context) { @nurseries&.each_value(&:stop) }
+  after(:context) { @preloaded&.each_value(&:stop) }
 
   let(:secret) { "the secret of all processes" }
   let(:parse_server) { discard(Support::ParseServer.new, :stop) }
@@ -30,8 +30,8 @@ RSpec.shared_context "with parse-stack-next" do
   end
 
   # What the program says.
-  def told(program, ours: true, cache: self.cache) = @nurseries.fetch(ours).run(preamble(cache) + program)
+  def told(program, ours: true, cache: self.cache) = @preloaded.fetch(ours).run(preamble(cache) + program)
 
   # A program that runs on; it is written to and read from.
-  def running(program, ours:) = discard(@nurseries.fetch(ours).start(preamble(cache) + program), :close)
+  def running(program, ours:) = discard(@preloaded.fetch(ours).start(preamble(cache) + program), :close)
 end

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
-require "support/databases"
+require "support/failures"
 
 RSpec.describe "At exit" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:server) { redis_server }
   let(:key) { unique_key }
@@ -130,17 +129,20 @@ RSpec.describe "At exit" do
   end
 
   # What this has to find: the thread that hears notices has ended, and Ruby begins no other.
-  { "on Redis" => "Plock::Store.open(url)", "in a file" => 'Plock::Store.open("local:#{folder}/locks")',
-    "in memory" => 'Plock::Store.open("memory:")', "in a database" => "in_sqlite" }.each do |where, opened|
-    it "a lock #{where} serves a thread that ends with the process" do
-      database = Support::Databases.model(:sqlite).connection_db_config.database
+  { "on Redis" => [:redis, "Plock::Store.open(url)"], "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],
+    "in memory" => [:memory, 'Plock::Store.open("memory:")'], "in a database" => [:databases, "in_sqlite"] }.each do |where, (kind, opened)|
+    it "a lock #{where} serves a thread that ends with the process", kind do
+      if kind == :databases
+        require "support/databases"
+        database = Support::Databases.model(:sqlite).connection_db_config.database
+      end
       expect(program(<<~RUBY)).to match(["entered\n", be_success])
         def in_sqlite
           require "plock/store/database"
           ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: #{database.inspect})
           Plock::Store::Database.new(ActiveRecord::Base)
         end
-        folder = "#{Dir.mktmpdir(nil, Support::Backstage.folder)}"
+        folder = "#{Dir.mktmpdir(nil, Support::Supervisor.folder)}"
         store = #{opened}
         inside = Queue.new
         Thread.new do

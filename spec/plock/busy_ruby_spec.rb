@@ -34,7 +34,7 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
   end
 
   [1, 3].each do |threads|
-    it "is not lost, with #{threads} of its threads waiting" do
+    it "is not lost, with #{threads} of its threads waiting", *(:slow if threads == 1) do
       [server, key] # the same for all processes
       leaving = holder
       leaving.hear

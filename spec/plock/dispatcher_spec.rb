@@ -36,7 +36,7 @@ RSpec.describe Plock::Dispatcher do
       store.break("k")
       puts done.pop
     RUBY
-    [shared_redis.unix_url, "local:#{Support::Backstage.folder}/in-a-handler/locks"].each do |url|
+    [shared_redis.unix_url, "local:#{Support::Supervisor.folder}/in-a-handler/locks"].each do |url|
       expect(ruby(program, url)).to match(["Plock::Lease\nlost\n", be_success])
     end
   end

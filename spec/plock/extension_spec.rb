@@ -6,7 +6,7 @@ require "fileutils"
 RSpec.describe "A checkout that is not built" do
   root = Support::Examples::LIB.delete_suffix("/lib")
 
-  let(:checkout) { File.join(Support::Backstage.folder, "checkout-#{SecureRandom.hex(4)}") }
+  let(:checkout) { File.join(Support::Supervisor.folder, "checkout-#{SecureRandom.hex(4)}") }
 
   before do
     FileUtils.mkdir_p(checkout)

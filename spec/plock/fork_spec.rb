@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "fork" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:server) { redis_server }
   let(:store) { warm(open_store(server.url)) }
@@ -12,7 +12,7 @@ RSpec.describe "fork" do
 
   describe "inside the block" do
     it "leaves the lock with the parent: a child that leaves the block releases nothing" do
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do |lease|
+      store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do |lease|
         pid = Process.fork do
           # Unwinds the hold with a throw, as a child that forgets to exit would.
           throw :unwound
@@ -28,7 +28,7 @@ RSpec.describe "fork" do
     it "the child runs on out of the block, and the lock stays with the parent" do
       reader, writer = IO.pipe
       parent = Process.pid
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
         pid = Process.fork
         if pid
           Process.wait(pid)
@@ -47,17 +47,17 @@ RSpec.describe "fork" do
     end
 
     it "the child's lease is not valid, the parent's is" do
-      store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do |lease|
+      store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do |lease|
         expect(in_child { lease.valid? }).to be(false)
         expect(lease).to be_valid
       end
     end
 
     it "the child is excluded like everybody else, and has the lock after the parent" do
-      waiting = store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do
+      waiting = store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
         child do |parent|
           parent.tell(hold_failure(store, key, wait: 0.05).class.name)
-          store.hold(key, Support::BadDays::TTL_MS, 10, nil) { :entered }
+          store.hold(key, Support::Failures::TTL_MS, 10, nil) { :entered }
         end.tap { |waiter| expect(waiter.hear).to eq("Plock::TimeoutError") }
       end
       expect(waiting.result).to eq(:entered)

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "Garbage collection" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:key) { unique_key }
 
@@ -36,14 +36,14 @@ RSpec.describe "Garbage collection" do
     GC.stress = false
   end
 
-  it "at every allocation changes nothing" do
+  it "at every allocation changes nothing", :slow do
     store = open_store
     calm = work(store, key)
     expect(stressed { work(store, key) }).to eq(calm)
   end
 
-  it "at every allocation changes nothing with failing stores, new ones and reports" do
-    absent = "unix://#{Support::Backstage.folder}/absent.sock"
+  it "at every allocation changes nothing with failing stores, new ones and reports", :slow do
+    absent = "unix://#{Support::Supervisor.folder}/absent.sock"
     codes = []
     stressed do
       store = Plock::Store.open(absent)
@@ -71,7 +71,7 @@ RSpec.describe "Garbage collection" do
     expect(work(store, key)).to eq(calm)
   end
 
-  it "with automatic compaction changes nothing" do
+  it "with automatic compaction changes nothing", :slow do
     skip "this Ruby does not compact" unless GC.respond_to?(:auto_compact=)
     store = open_store
     calm = work(store, key)

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 require "support/reactor"
 
 # A lease does one thing after the other, whichever threads ask for it. The gate holds the reply to one of them back, until another
 # thread has asked for the next.
 RSpec.describe "A lease that several threads use" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:timeouts) { { command_timeout: 5, release_timeout: 5, attempt_timeout: 5, connect_timeout: 5 } }

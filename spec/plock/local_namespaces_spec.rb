@@ -23,7 +23,7 @@ RSpec.describe "A local store in several namespaces" do
     environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
     start = [environment, *command, RbConfig.ruby, "-e", "$stdout.sync = true; require 'plock'\n#{program}", "local:#{path}"]
     input, output, process = Open3.popen2(*start, pgroup: true)
-    Support::Backstage.watch(process.pid)
+    Support::Supervisor.watch(process.pid)
     discard(-> { [input, output].each(&:close) }, :call)
     expect(output.gets).to eq "ready\n"
     [input, output, process]

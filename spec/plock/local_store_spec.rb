@@ -21,7 +21,7 @@ RSpec.describe Plock::LocalStore do
       sleep
       lease.release # so that it is not collected before
     end
-    Support::Backstage.watch(process)
+    Support::Supervisor.watch(process)
     ready.read(1)
     process
   end
@@ -29,7 +29,7 @@ RSpec.describe Plock::LocalStore do
   def kill(process)
     Process.kill(:KILL, process)
     Process.wait(process)
-    Support::Backstage.forget(process)
+    Support::Supervisor.forget(process)
   end
 
   describe "Plock::Store.open" do
@@ -204,7 +204,7 @@ RSpec.describe Plock::LocalStore do
     process = fork do
       store.acquire("k", ttl: 30, on_lost: ->(lease) { tell.write("lost #{lease.lost?}") && tell.close }) { sleep }
     end
-    Support::Backstage.watch(process)
+    Support::Supervisor.watch(process)
     tell.close
     eventually { store.status("k").held? }
     expect(store.break("k")).to be(true)

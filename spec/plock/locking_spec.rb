@@ -173,7 +173,7 @@ RSpec.describe Plock::Locking do
       lease.release
     end
 
-    it "leaves none behind where the store cannot take them at once, and it is interrupted" do
+    it "leaves none behind where the store cannot take them at once, and it is interrupted", :slow do
       extend Support::StoreContract
       scatter
       interrupted_everywhere(-> { store.acquire_all(keys, wait: 1) { nil } }) { expect(held).to be_empty }

@@ -125,7 +125,7 @@ RSpec.describe "The order among processes" do
   end
 
   %i[request reply].each do |way|
-    it "lets one go before the first whose connection dies with the #{way} of its claim, and has that one be first again" do
+    it "lets one go before the first whose connection dies with the #{way} of its claim, and has that one be first again", :alone do
       gate = proxy(server)
       holder = open_store(server.url)
       waiting = open_store(gate.url)

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "A pool with fewer connections than busy threads" do
-  include Support::BadDays
+  include Support::Failures
 
   threads = 25
   sections = 6_000 # of all threads together
-  let(:ttl_ms) { Support::BadDays::TTL_MS }
+  let(:ttl_ms) { Support::Failures::TTL_MS }
 
   # Each thread goes in and out of a lock of its own until all together have done so often enough.
   def sections_of_each(store, threads, sections)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 # Each in a process of its own: a Ractor changes how the whole process works from then on.
 RSpec.describe "In a Ractor" do

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "Under a Fiber scheduler", :fibers do
-  include Support::BadDays
+  include Support::Failures
 
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }
@@ -74,7 +74,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     reactor do |task|
       fibers = Array.new(30) do
         task.async do
-          store.hold(key, Support::BadDays::TTL_MS, 30, nil) do
+          store.hold(key, Support::Failures::TTL_MS, 30, nil) do
             inside += 1
             overlaps += 1 if inside > 1
             sleep 0.001
@@ -107,7 +107,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     gate.hold(:reply, connections: 1)
     entered = false
     reactor do |task|
-      waiter = task.async { store.hold(key, Support::BadDays::TTL_MS, 30, ->(*) {}) { entered = true } }
+      waiter = task.async { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { entered = true } }
       aside { eventually { held?(key) } }
       waiter.stop
       waiter.wait
@@ -132,7 +132,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     reactor do |task|
       inside = Queue.new
       holder = task.async do
-        store.hold(key, Support::BadDays::TTL_MS, 5, nil) do
+        store.hold(key, Support::Failures::TTL_MS, 5, nil) do
           inside << true
           sleep
         end
@@ -148,7 +148,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     reactor do |task|
       leaving = Queue.new
       holder = task.async do
-        store.hold(key, Support::BadDays::TTL_MS, 5, nil) do
+        store.hold(key, Support::Failures::TTL_MS, 5, nil) do
           aside do
             gate.forget
             gate.hold(:request)

@@ -3,8 +3,6 @@
 require "spec_helper"
 require "parse/lock"
 require "plock/cli/doctor/rights"
-require "plock/store/database"
-require "support/databases"
 require "tmpdir"
 
 # What the contract does not see of the fingerprints that stores keep: see spec/support/store_contract/secrets.rb.
@@ -155,7 +153,9 @@ RSpec.describe "The fingerprint of a secret" do
     end
   end
 
-  describe "in a database" do
+  describe "in a database", :databases do
+    before(:context) { %w[plock/store/database support/databases].each { |file| require file } }
+
     let(:model) { Support::Databases.model(:sqlite) }
     let(:namespace) { "ns#{SecureRandom.hex(8)}" }
 

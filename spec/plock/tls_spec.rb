@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/bad_days"
+require "support/failures"
 
 RSpec.describe "TLS" do
-  include Support::BadDays
+  include Support::Failures
 
   let(:certificates) { Support::Certificates }
   let(:ca) { { ca_file: certificates.ca.cert_file } }
@@ -218,7 +218,7 @@ RSpec.describe "TLS" do
     end
   end
 
-  describe "on a bad day" do
+  describe "when something fails" do
     it "leaves no orphan when the reply is lost" do
       gate = proxy(server)
       store = warm(open_store(gate.url(scheme: "rediss"), **ca))

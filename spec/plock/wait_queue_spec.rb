@@ -130,13 +130,13 @@ RSpec.describe "The wait queue" do
       expect(others.size).to eq 2
     end
 
-    it "is passed over by whoever tries to acquire" do
+    it "is passed over by whoever tries to acquire", :alone do
       ghosts(many)
       expect(store.try_acquire(key) { :entered }).to be :entered
       expect(length).to eq 0
     end
 
-    it "does not keep try_acquire_all out, nor acquire_all" do
+    it "does not keep try_acquire_all out, nor acquire_all", :alone do
       keys = Array.new(3) { |n| "#{key}:#{n}" }
       %i[try_acquire_all acquire_all].each do |way|
         keys.each { |name| ghosts(many / 5, lock: Plock.store_key("plock:v1:", name)) }
@@ -144,7 +144,7 @@ RSpec.describe "The wait queue" do
       end
     end
 
-    it "does not keep out semaphores, read-write locks, once or Monitor" do
+    it "does not keep out semaphores, read-write locks, once or Monitor", :alone do
       ways = { ":semaphore" => ["s2 ", -> { store.semaphore(key, permits: 2).try_acquire { :entered } }],
                ":read_write" => ["w ", -> { store.read_write_lock(key).try_read { :entered } }],
                ":once" => [nil, -> { store.once(key, within: 60) { :entered }.value }],
@@ -169,7 +169,7 @@ RSpec.describe "The wait queue" do
       expect(length).to eq 0
     end
 
-    it "does not hide one who lives from try_acquire_all: it is that one's turn" do
+    it "does not hide one who lives from try_acquire_all: it is that one's turn", :alone do
       waiter = contender
       server.call("SET", lock, "somebody", "PX", 60_000)
       waiter.queue

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/gate_context"
+require "support/ways_to_wait"
 
 RSpec.describe "A call that waits" do
   include_context "with a gate"
@@ -22,7 +22,7 @@ RSpec.describe "A call that waits" do
   # One that would hold a lock of the engine's meanwhile would hold up all others.
   describe "does not hold up other calls on the same store" do
     def expect_others_are_served(thread)
-      others = Array.new(4) { background { store.hold(unique_key, Support::BadDays::TTL_MS, 1.0, nil) { :entered } } }
+      others = Array.new(4) { background { store.hold(unique_key, Support::Failures::TTL_MS, 1.0, nil) { :entered } } }
       expect(others.map { |other| other.join(5)&.value }).to eq([:entered] * 4)
       expect(thread).to be_alive
     end

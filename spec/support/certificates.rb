@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "openssl"
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # Certificates made on the fly, once per suite, in the suite's folder: elliptic-curve keys, a few ms each.
@@ -24,7 +24,7 @@ module Support
 
       # A folder as OpenSSL wants it for ca_path.
       def ca_path
-        @ca_path ||= File.join(Backstage.folder, "ca").tap do |path|
+        @ca_path ||= File.join(Supervisor.folder, "ca").tap do |path|
           Dir.mkdir(path)
           name = format("%08x.0", authority.certificate.subject.hash)
           File.write(File.join(path, name), authority.certificate.to_pem)
@@ -52,7 +52,7 @@ module Support
       end
 
       def write(name, content)
-        File.join(Backstage.folder, name).tap { |path| File.write(path, content.to_pem) }
+        File.join(Supervisor.folder, name).tap { |path| File.write(path, content.to_pem) }
       end
     end
 

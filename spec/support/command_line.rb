@@ -36,7 +36,7 @@ module Support
         from, @input = IO.pipe if input
         @pid = Process.spawn(env, *command, { in: from || File::NULL, out: out, err: err, 3 => tell }.merge(options))
         [out, err, tell, from].compact.each(&:close)
-        Backstage.watch(@pid)
+        Supervisor.watch(@pid)
       end
 
       def tell(line = "") = @input.puts(line)
@@ -55,7 +55,7 @@ module Support
       # Its end; then out and err can be read to theirs, if nobody else has them open.
       def finish(within: DEADLINE)
         eventually(within, "it does not end") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
-        Backstage.forget(pid)
+        Supervisor.forget(pid)
         @status
       end
 
@@ -81,7 +81,7 @@ module Support
         @shown = +""
         # setsid and the controlling terminal are PTY's work; TERM and the like are not needed.
         @reader, @writer, @pid = PTY.spawn(env, *command)
-        Backstage.watch(@pid)
+        Supervisor.watch(@pid)
       end
 
       def type(text) = @writer.write(text)
@@ -107,7 +107,7 @@ module Support
           @status ||= Process.wait2(pid, Process::WNOHANG)&.last
         end
         pull
-        Backstage.forget(pid)
+        Supervisor.forget(pid)
         @status
       end
 

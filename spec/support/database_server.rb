@@ -4,7 +4,7 @@ require "etc"
 require "fileutils"
 require "socket"
 require "tmpdir"
-require_relative "backstage"
+require_relative "supervisor"
 require_relative "port"
 
 # Where Debian keeps servers, which not everybody has in PATH.
@@ -35,7 +35,7 @@ module Support
       def shared
         raise @failure if @failure
 
-        @shared ||= new.start.tap { |server| Backstage.before_end { server.stop } }
+        @shared ||= new.start.tap { |server| Supervisor.before_end { server.stop } }
       rescue RuntimeError => e
         raise @failure = e
       end
@@ -46,7 +46,7 @@ module Support
     def initialize
       @folder = Dir.mktmpdir("plock-db-", MEMORY)
       FileUtils.chown(user.uid, user.gid, @folder) if Process.euid.zero?
-      Backstage.own(@folder)
+      Supervisor.own(@folder)
       @owner = Process.pid
     end
 
@@ -121,10 +121,10 @@ module Support
     def launch_on(port)
       @port = port
       @pid = as_user(*start_command(port))
-      Backstage.watch(@pid)
+      Supervisor.watch(@pid)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + START_DEADLINE
       until answers?
-        return @pid = Backstage.forget(@pid) && nil if Process.wait(@pid, Process::WNOHANG)
+        return @pid = Supervisor.forget(@pid) && nil if Process.wait(@pid, Process::WNOHANG)
         raise "it does not answer:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 
         sleep 0.02
@@ -137,7 +137,7 @@ module Support
 
       Process.kill(signal, pid)
       Process.wait(pid)
-      Backstage.forget(pid)
+      Supervisor.forget(pid)
       @pid = nil
     end
   end

@@ -39,7 +39,7 @@ module Support
         case name
         when :postgresql then Postgres.shared.config
         when :mysql2, :trilogy then Mariadb.shared.config(name.to_s)
-        when :sqlite then { adapter: "sqlite3", database: File.join(Backstage.folder, "plock.sqlite3"), timeout: 5_000 }
+        when :sqlite then { adapter: "sqlite3", database: File.join(Supervisor.folder, "plock.sqlite3"), timeout: 5_000 }
         end
       end
 
@@ -62,7 +62,7 @@ module Support
       # Written by the generator in a process of its own: Rails changes more than the specs should notice.
       def migration_class
         @migration_class ||= begin
-          folder = Dir.mktmpdir("generated", Backstage.folder)
+          folder = Dir.mktmpdir("generated", Supervisor.folder)
           system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, exception: true)
           load(Dir[File.join(folder, "db/migrate/*_create_plock_tables.rb")].first)
           ::CreatePlockTables

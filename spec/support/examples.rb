@@ -66,14 +66,14 @@ module Support
     # Runs a fresh Ruby with plock in its load path; returns [output with errors, Process::Status].
     def ruby(program, *arguments, env: {}, within: Child::DEADLINE)
       includes = [*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), LIB].flat_map { |folder| ["-I", folder] }
-      output = File.join(Backstage.folder, "out-#{SecureRandom.hex(6)}")
+      output = File.join(Supervisor.folder, "out-#{SecureRandom.hex(6)}")
       pid = Process.spawn(env, RbConfig.ruby, *includes, "-e", program, *arguments, %i[out err] => output, in: File::NULL)
-      Backstage.watch(pid)
+      Supervisor.watch(pid)
       status = Timeout.timeout(within) { Process.wait2(pid).last }
       [File.read(output), status]
     ensure
       Process.kill(:KILL, pid) && Process.wait(pid) if pid && !status
-      Backstage.forget(pid) if pid
+      Supervisor.forget(pid) if pid
     end
 
     def warnings(&block) = Warnings.capture(&block)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # A server that does the same wrong thing to each client.
@@ -30,17 +30,17 @@ module Support
     attr_reader :port
 
     def initialize(script)
-      @id = Backstage.host(:scripted_server, steps: SCRIPTS.fetch(script) { script })
-      @port = Backstage.call(@id, :port)
+      @id = Supervisor.host(:scripted_server, steps: SCRIPTS.fetch(script) { script })
+      @port = Supervisor.call(@id, :port)
     end
 
     def url(query = nil, scheme: "redis") = "#{scheme}://127.0.0.1:#{port}#{"?#{query}" if query}"
 
-    def received = Backstage.call(@id, :received)
+    def received = Supervisor.call(@id, :received)
 
     # Connections that the client has not closed.
-    def open_connections = Backstage.call(@id, :open_connections)
+    def open_connections = Supervisor.call(@id, :open_connections)
 
-    def close = Backstage.drop(@id)
+    def close = Supervisor.drop(@id)
   end
 end

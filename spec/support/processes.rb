@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # A child of the suite, forked to run one block. Both sides talk in Ruby objects over two pipes, and that is what
@@ -60,7 +60,7 @@ module Support
     end
 
     def initialize(&block)
-      Backstage.folder # starts it now: it must be the suite's child, not the child's
+      Supervisor.folder # starts it now: it must be the suite's child, not the child's
       hears, told = IO.pipe
       listens, says = IO.pipe
       @pid = Process.fork do
@@ -72,7 +72,7 @@ module Support
       says.close
       @line = Line.new(listens, told)
       @owner = Process.pid
-      Backstage.watch(@pid)
+      Supervisor.watch(@pid)
       Child.all << self
     end
 
@@ -111,7 +111,7 @@ module Support
 
         sleep 0.002
       end
-      Backstage.forget(pid)
+      Supervisor.forget(pid)
       @status
     end
 

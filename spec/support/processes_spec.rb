@@ -41,9 +41,9 @@ RSpec.describe Support::Child do
 
   it "is ended, like all that the suite started, when the suite is killed" do
     suite = child do |parent|
-      Support::Backstage.instance_variable_set(:@pid, nil) # this child plays a suite of its own
+      Support::Supervisor.instance_variable_set(:@pid, nil) # this child plays a suite of its own
       server = redis_server
-      parent.tell([server.pid, Support::Backstage.folder])
+      parent.tell([server.pid, Support::Supervisor.folder])
       sleep
     end
     server, folder = suite.hear

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
-  # A TCP proxy in front of a server, with injected trouble. It works backstage, so also while the suite holds
+  # A TCP proxy in front of a server, with injected trouble. It works in the supervisor, so also while the suite holds
   # its GVL, and every command has taken effect when it returns.
   #
   #   proxy = Proxy.new(server)                 # an object with #port, a [host, port] pair or a Unix socket's path
@@ -20,8 +20,8 @@ module Support
     attr_reader :port
 
     def initialize(upstream)
-      @id = Backstage.host(:relay, upstream: address_of(upstream))
-      @port = Backstage.call(@id, :port)
+      @id = Supervisor.host(:relay, upstream: address_of(upstream))
+      @port = Supervisor.call(@id, :port)
     end
 
     def url(query = nil, scheme: "redis") = "#{scheme}://127.0.0.1:#{port}#{"?#{query}" if query}"
@@ -91,13 +91,13 @@ module Support
       call(:await_open, count, within) or raise "#{open_connections} connections are open, not #{count}"
     end
 
-    def close = Backstage.drop(@id)
+    def close = Supervisor.drop(@id)
 
     private
 
     def inject(direction, kind, value, **options) = call(:inject, direction, kind, value, **options)
 
-    def call(...) = Backstage.call(@id, ...)
+    def call(...) = Supervisor.call(@id, ...)
 
     def address_of(upstream)
       upstream.respond_to?(:port) ? ["127.0.0.1", upstream.port] : upstream

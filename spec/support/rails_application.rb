@@ -5,7 +5,7 @@ require "rbconfig"
 require "securerandom"
 require "socket"
 require "timeout"
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # An application as `rails new` makes it, without what locks have nothing to do with, and with plock in its Gemfile.
@@ -34,7 +34,7 @@ module Support
 
       # A copy of the one that is made once.
       def generate
-        folder = File.join(Backstage.folder, "shop-#{SecureRandom.hex(4)}")
+        folder = File.join(Supervisor.folder, "shop-#{SecureRandom.hex(4)}")
         FileUtils.cp_r(pattern.folder, folder)
         new(folder)
       end
@@ -42,7 +42,7 @@ module Support
       private
 
       def pattern
-        @pattern ||= new(File.join(Backstage.folder, "shop")).tap(&:make)
+        @pattern ||= new(File.join(Supervisor.folder, "shop")).tap(&:make)
       end
     end
 
@@ -95,7 +95,7 @@ module Support
     def spawn(*command, env: {})
       log = path("log/#{File.basename(command.last)}.out")
       pid = Process.spawn(@env.merge(env), *command, chdir: folder, in: File::NULL, %i[out err] => log)
-      Backstage.watch(pid)
+      Supervisor.watch(pid)
       pid
     end
 
@@ -104,7 +104,7 @@ module Support
       asked, asks = IO.pipe
       pid = Process.spawn(@env.merge(env), *command, chdir: chdir, in: asked, %i[out err] => output, pgroup: true)
       asked.close
-      Backstage.watch(pid)
+      Supervisor.watch(pid)
       asks.write(input)
       asks.close
       status = Timeout.timeout(DEADLINE) { Process.wait2(pid).last }
@@ -113,7 +113,7 @@ module Support
       raise "#{command.join(" ")} did not end:\n#{File.read(output)}"
     ensure
       Process.kill(:KILL, -pid) && Process.wait(pid) if pid && !status
-      Backstage.forget(pid) if pid
+      Supervisor.forget(pid) if pid
     end
 
     # The whole application, or a part of it.

@@ -2,7 +2,7 @@
 
 require "redis-client"
 require "socket"
-require_relative "backstage"
+require_relative "supervisor"
 require_relative "certificates"
 require_relative "port"
 
@@ -44,7 +44,7 @@ module Support
       @cert = cert
       @client_auth = client_auth
       @config = config
-      @folder = File.join(Backstage.folder, self.class.__send__(:next_name))
+      @folder = File.join(Supervisor.folder, self.class.__send__(:next_name))
       @unix_path = "#{@folder}.sock"
       Dir.mkdir(@folder)
     end
@@ -121,7 +121,7 @@ module Support
     def launch(port)
       @port = port
       @pid = Process.spawn(PROGRAM, *arguments, out: File::NULL, err: File::NULL, in: File::NULL, pgroup: true)
-      Backstage.watch(@pid)
+      Supervisor.watch(@pid)
       deadline = now + START_DEADLINE
       until answers?
         return died(port) if Process.wait(@pid, Process::WNOHANG)
@@ -133,7 +133,7 @@ module Support
     end
 
     def died(port)
-      Backstage.forget(@pid)
+      Supervisor.forget(@pid)
       @pid = nil
       raise "redis-server did not start:\n#{log}" unless log.match?(/Address already in use/)
 
@@ -154,7 +154,7 @@ module Support
 
       Process.kill(signal, pid)
       Process.wait(pid)
-      Backstage.forget(pid)
+      Supervisor.forget(pid)
       @pid = nil
     end
 

@@ -4,7 +4,7 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a proxy that runs backstage: accepts, connects onward, and passes bytes both ways
+  # The part of a proxy that runs in the supervisor: accepts, connects onward, and passes bytes both ways
   # through whatever troubles have been injected. Proxy (proxy.rb) is its handle in the suite.
   class Relay
     # One trouble, for one direction. It takes hold of a connection when a request containing `after`

@@ -4,7 +4,7 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a hostile server that runs backstage: plays the same steps on each connection.
+  # The part of a hostile server that runs in the supervisor: plays the same steps on each connection.
   # HostileServer (hostile_server.rb) is its handle in the suite and has the scripts.
   class ScriptedServer
     attr_reader :port

@@ -49,7 +49,7 @@ module Support
       @pid = Process.spawn({ "SIDEKIQ_REDIS" => redis.unix_url, "PLOCK_URL" => redis.unix_url, "RUBYLIB" => Examples::LIB },
                            RbConfig.ruby, Gem.bin_path("sidekiq", "sidekiq"), "-r", "#{path}.rb", "-e", "test",
                            "-c", concurrency.to_s, "-t", timeout.to_s, %i[out err] => "#{path}.log", in: File::NULL)
-      Backstage.watch(@pid)
+      Supervisor.watch(@pid)
     end
 
     def journal = @redis.call("LRANGE", JOURNAL, "0", "-1").map { |entry| JSON.parse(entry) }
@@ -69,7 +69,7 @@ module Support
     # Its Process::Status at its end.
     def wait
       _, status = Process.wait2(pid)
-      Backstage.forget(pid)
+      Supervisor.forget(pid)
       @pid_before, @pid = pid, nil
       status
     end
@@ -83,6 +83,6 @@ module Support
 
     private
 
-    def path = File.join(Backstage.folder, @name)
+    def path = File.join(Supervisor.folder, @name)
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
-require_relative "backstage"
+require_relative "supervisor"
 
 module Support
   # Host names that take their time, for a Ruby started with SlowResolver.environment: a library put in front of
@@ -50,8 +50,8 @@ module Support
         return @library if defined?(@library)
         return @library = nil unless RUBY_PLATFORM.include?("linux") # elsewhere there is no LD_PRELOAD
 
-        source = File.join(Backstage.folder, "slow_resolver.c")
-        target = File.join(Backstage.folder, "slow_resolver.so")
+        source = File.join(Supervisor.folder, "slow_resolver.c")
+        target = File.join(Supervisor.folder, "slow_resolver.so")
         File.write(source, SOURCE)
         built = system(RbConfig::CONFIG["CC"].split.first, "-shared", "-fPIC", "-o", target, source, "-ldl",
                        out: File::NULL, err: File::NULL)

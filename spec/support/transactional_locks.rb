@@ -38,7 +38,7 @@ module Support
 
       # Runs the migration that a generator writes.
       def generate(model, generator, *arguments)
-        folder = Dir.mktmpdir("generated", Backstage.folder)
+        folder = Dir.mktmpdir("generated", Supervisor.folder)
         system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, model.connection_db_config.adapter,
                generator, *arguments, exception: true)
         Dir[File.join(folder, "**/*.rb")].sort

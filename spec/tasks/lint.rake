@@ -4,7 +4,7 @@
 
 require_relative "../../bin/support/toolchain"
 
-desc "Compile everything with gcc and clang, warnings being errors"
+desc "Compile with gcc and clang, warnings being errors; look for offences with RuboCop"
 task :lint
 
 %i[gcc clang].each do |name|
@@ -21,3 +21,8 @@ task :lint
   end
   task lint: "lint:#{name}" if Toolchain.compiler(name)
 end
+
+task "lint:ruby" do
+  ruby Gem.bin_path("rubocop", "rubocop"), "--cache-root", "tmp/rubocop", "--format", "simple"
+end
+task lint: "lint:ruby"

@@ -1,37 +1,52 @@
 # frozen_string_literal: true
 
-# The binding's memory: its specs under valgrind. Examples that measure time have no meaning there, and what is written in
-# Ruby alone has nothing to show.
+# The binding's memory: its specs under valgrind. Examples that measure time have no meaning
+# there, and what is written in Ruby alone has nothing to show.
 
 # A part runs on one processor only, so that as many run side by side as there are processors.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
-desc "Specs of the binding under valgrind"
-task valgrind: :compile do
-  parts = Array.new(VALGRIND_PARTS) { |number| Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", "valgrind:part[#{number}]") }
+# Each call of the binding, at least once, on Redis and on a local store: what bin/test --full has
+# time for.
+VALGRIND_BASICS = "spec/plock/{gc,hold,lease_threads,local_store,pool,ractor,semaphore," \
+                  "read_write_lock,several_keys,store,wait_queue}_spec.rb"
+
+def run_under_valgrind(pattern)
+  parts = Array.new(VALGRIND_PARTS) do |number|
+    part = "valgrind:part[#{number},#{pattern.tr(",", ";")}]"
+    Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", part)
+  end
   failed = parts.reject { |pid| Process.wait2(pid).last.success? }
   abort "valgrind: #{failed.size} of #{parts.size} parts failed" unless failed.empty?
 end
 
-task "valgrind:part", [:number] do |_, arguments|
+desc "Specs of the binding under valgrind"
+task(valgrind: :compile) { run_under_valgrind("spec/{plock_spec,plock/**/*_spec,parse/lock_spec}.rb") }
+
+desc "The basics of the binding under valgrind"
+task("valgrind:some" => :compile) { run_under_valgrind(VALGRIND_BASICS) }
+
+task "valgrind:part", [:number, :pattern] do |_, arguments|
   require "ruby_memcheck"
   require "ruby_memcheck/rspec/rake_task"
 
   options = RubyMemcheck::Configuration::DEFAULT_VALGRIND_OPTIONS - ["--trace-children=yes"]
-  # The programs that specs start (servers, openssl) are not ours. Forked children say nothing: those that an example kills
-  # would leave reports cut off in the middle. What a fork does to memory the engine's own tests see under ASan.
-  # Without fair scheduling busy threads keep the others from running at all.
-  # Examples have up to 600 threads, and valgrind ends a process that starts more than it was told of.
+  # The programs that specs start (servers, openssl) are not ours. Forked children say nothing:
+  # those that an example kills would leave reports cut off in the middle. What a fork does to
+  # memory the engine's own tests see under ASan. Without fair scheduling busy threads keep the
+  # others from running at all. Examples have up to 600 threads, and valgrind ends a process that
+  # starts more than it was told of.
   options += %w[--trace-children=no --child-silent-after-fork=yes --fair-sched=try --max-threads=1000]
   configuration = RubyMemcheck::Configuration.new(binary_name: "plock", valgrind_options: options,
                                                   valgrind_suppressions_dir: File.expand_path("valgrind", __dir__))
   RubyMemcheck::RSpec::RakeTask.new(configuration, :memcheck) do |task|
     ruby_or_children = %w[testing testing/**/* events/**/* default_store order loading cli cli/**/* status_table guard/**/* sidekiq/**/*
                           active_job/**/* compat/**/*]
-    files = FileList["spec/plock_spec.rb", "spec/plock/**/*_spec.rb", "spec/parse/lock_spec.rb"]
+    files = FileList[arguments.pattern.tr(";", ",")] # commas separate the arguments of a task
     files.exclude("spec/plock/{#{ruby_or_children.join(",")}}_spec.rb", ON_DATABASES)
     task.pattern = files.to_a.sort.select.with_index { |_, index| index % VALGRIND_PARTS == arguments.number.to_i }
-    # Valgrind does not see that fibers change the stack. A forked child needs seconds there for what takes milliseconds elsewhere.
+    # Valgrind does not see that fibers change the stack. A forked child needs seconds there for
+    # what takes milliseconds elsewhere.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
   end
   ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a look at their heap

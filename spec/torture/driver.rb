@@ -5,7 +5,7 @@ require_relative "chronicle"
 require_relative "onlooker"
 require_relative "pulse"
 require_relative "worker"
-require_relative "../support/backstage"
+require_relative "../support/supervisor"
 
 module Torture
   # Starts the workers and deals them blows for so many seconds, then lets them end and looks at what they left.
@@ -26,7 +26,7 @@ module Torture
       @adapter = adapter
       @blows = new_blows(Torture.random(seed, :driver))
       @chronicle = Chronicle.new
-      @folder = File.join(Support::Backstage.folder, "torture-#{seed}-#{Clock.now}")
+      @folder = File.join(Support::Supervisor.folder, "torture-#{seed}-#{Clock.now}")
       Dir.mkdir(@folder)
       @slots = Array.new(course.workers)
       @thaws = {} # slot => [when, since]
@@ -43,7 +43,7 @@ module Torture
       deal_blows
       finish
       onlooker&.stop
-      pulses.each { |pid| Process.wait(pid) && Support::Backstage.forget(pid) }
+      pulses.each { |pid| Process.wait(pid) && Support::Supervisor.forget(pid) }
       inspect_remains
     ensure
       @slots.compact.each { |life| end_by_force(life) }
@@ -67,7 +67,7 @@ module Torture
       worker = new_worker(seed: @seed, life: name, folder: @folder, adapter: @adapter,
                           address: @arena.address(slot), ends: @ends, course: @course)
       pid = Process.fork { become(worker) }
-      Support::Backstage.watch(pid)
+      Support::Supervisor.watch(pid)
       @slots[slot] = chronicle.born(name, slot, pid)
     end
 
@@ -77,7 +77,7 @@ module Torture
         Pulse.new(processor, @folder, @ends).run
         Process.exit!(0)
       end
-      Support::Backstage.watch(pid)
+      Support::Supervisor.watch(pid)
       pid
     end
 
@@ -93,7 +93,7 @@ module Torture
     end
 
     def reaped(life, status)
-      Support::Backstage.forget(life.pid)
+      Support::Supervisor.forget(life.pid)
       life.died = Clock.now
       thawed(life.slot, life.died)
       @slots[life.slot] = nil

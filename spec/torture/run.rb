@@ -107,6 +107,6 @@ begin
 rescue Interrupt
   sound = false
 ensure
-  Support::Backstage.stop
+  Support::Supervisor.stop
 end
 exit sound

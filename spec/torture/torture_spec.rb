@@ -379,15 +379,15 @@ RSpec.describe Torture do
     end
 
     # Who waits for long in one is never seen in a queue (UNHEARD), which says the same.
-    it "sees that a lock without a queue serves in any order, and nothing else in it" do
+    it "sees that a lock without a queue serves in any order, and nothing else in it", :slow do
       expect(findings("polling") - %w[UNHEARD]).to eq %w[ORDER]
     end
 
-    it "sees that a release without a look at the owner lets two in" do
+    it "sees that a release without a look at the owner lets two in", :slow do
       expect(findings("no_owner_check")).to include("OVERLAP")
     end
 
-    it "sees that fences from a plain clock do not grow" do
+    it "sees that fences from a plain clock do not grow", :slow do
       expect(findings("clock_fence")).to include("FENCE")
     end
   end

@@ -10,8 +10,8 @@ module Demo
   # Lets the workers contend for a while, kills one of them while it is inside, and keeps count.
   class Contest
     WORKERS = 8
-    DURATION_S = 6.0
-    KILL_AFTER_S = 2.0
+    DURATION_S = 3.0
+    KILL_AFTER_S = 1.0
     TICK_S = 0.1
     READ_BYTES = Worker::RECORD_BYTES * 1024
 

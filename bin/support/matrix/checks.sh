@@ -41,7 +41,7 @@ for server in $servers; do
     checks=${checks:-$MEET_A_SERVER}
   fi
   versions
-  if bin/test $checks; then
+  if bin/test --full $checks; then
     say "$server: passed"
   else
     say "$server: FAILED"

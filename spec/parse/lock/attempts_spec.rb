@@ -110,7 +110,7 @@ RSpec.describe Parse::Lock::Attempts do
     end
 
     it "works with Moneta over files" do
-      Parse.synchronize_create_store = Moneta.new(:File, dir: File.join(Support::Backstage.folder, "moneta"))
+      Parse.synchronize_create_store = Moneta.new(:File, dir: File.join(Support::Supervisor.folder, "moneta"))
       expect(acquire { expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError) }).to be_truthy
       expect(acquire { :again }).to be(:again)
     end

@@ -18,7 +18,7 @@ RSpec.describe Plock::CLI::Child do
     made.reap
   end
 
-  let(:file) { File.join(Support::Backstage.folder, "child-#{SecureRandom.hex(6)}") }
+  let(:file) { File.join(Support::Supervisor.folder, "child-#{SecureRandom.hex(6)}") }
 
   it "begins when it is told to, as the first of a group of its own" do
     made = child_process("sh", "-c", "echo $PLACE >$FILE", PLACE: "there", FILE: file)

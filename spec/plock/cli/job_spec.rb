@@ -157,7 +157,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect(File.exist?("/proc/#{dog}")).to be false # it was waited for
     end
 
-    it "leaves nothing behind, at whatever moment of the beginning plock is killed" do
+    it "leaves nothing behind, at whatever moment of the beginning plock is killed", :slow do
       20.times do
         job = start("echo $$ >&3; exec sleep 60")
         eventually { children_of(job.pid).any? || job.told.wait_readable(0) }

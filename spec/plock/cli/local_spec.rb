@@ -9,7 +9,7 @@ require "support/command_line"
 RSpec.describe "plock without a server" do
   include Support::CommandLine
 
-  let(:folder) { File.join(Support::Backstage.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
+  let(:folder) { File.join(Support::Supervisor.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
   let(:key) { lock_name }
   let(:store) { open_store("local:#{folder}/plock/locks") }
 
@@ -32,6 +32,7 @@ RSpec.describe "plock without a server" do
   end
 
   it "has the key free again only when all of a killed command is gone, and then at once" do
+    skip "here a lock belongs to its process" unless store.__send__(:liveness)
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait"))
     family = [job.line, job.line]
     waiting = background { store.acquire(key, wait: 20) { family.map { |pid| running?(Integer(pid)) } } }

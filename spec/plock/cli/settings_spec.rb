@@ -11,7 +11,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
 
   secret = "sixteen bytes and more"
 
-  let(:app) { File.join(Support::Backstage.folder, "app-#{SecureRandom.hex(6)}").tap { |path| FileUtils.mkdir_p("#{path}/config") } }
+  let(:app) { File.join(Support::Supervisor.folder, "app-#{SecureRandom.hex(6)}").tap { |path| FileUtils.mkdir_p("#{path}/config") } }
   let(:file) { "#{app}/config/plock.yml" }
   let(:key) { lock_name }
   let(:server) { redis_server }

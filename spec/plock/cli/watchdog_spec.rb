@@ -10,7 +10,7 @@ RSpec.describe Plock::CLI::Watchdog do
   # A process group of one, which is not this example's to wait for before it says so.
   def sleeper
     pid = Process.spawn("sleep", "60", pgroup: true)
-    Support::Backstage.watch(pid)
+    Support::Supervisor.watch(pid)
     discard(-> { bury(pid) }, :call)
     pid
   end
@@ -87,7 +87,7 @@ RSpec.describe Plock::CLI::Watchdog do
   end
 
   describe "holds on to a descriptor" do
-    let(:path) { File.join(Support::Backstage.folder, unique_key.tr(":", "-")) }
+    let(:path) { File.join(Support::Supervisor.folder, unique_key.tr(":", "-")) }
 
     def locked? = !File.open(path, "a") { |file| file.flock(File::LOCK_EX | File::LOCK_NB) }
 

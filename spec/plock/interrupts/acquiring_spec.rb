@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/gate_context"
+require "support/ways_to_wait"
 
 RSpec.describe "Interrupts around a hold's block" do
   include_context "with a gate"
@@ -10,7 +10,7 @@ RSpec.describe "Interrupts around a hold's block" do
     def hold_in_background(&wrapper)
       wrapper ||= :call.to_proc
       store
-      background { wrapper.call(-> { store.hold(key, Support::BadDays::TTL_MS, 30, ->(*) {}) { nil } }) }
+      background { wrapper.call(-> { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { nil } }) }
     end
 
     # What the server does with the request is all the same: nothing stays.
@@ -64,7 +64,7 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    it "at any moment: many kills leave no lock" do
+    it "at any moment: many kills leave no lock", :slow do
       200.times do |n|
         thread = hold_in_background
         (n % 40).times { Thread.pass }
@@ -77,7 +77,7 @@ RSpec.describe "Interrupts around a hold's block" do
     it "by Timeout at any moment: either the value or the error, and no lock" do
       store
       outcomes = Array.new(100) do |n|
-        Timeout.timeout(n * 0.00001 + 0.00001) { store.hold(key, Support::BadDays::TTL_MS, 30, nil) { :value } }
+        Timeout.timeout(n * 0.00001 + 0.00001) { store.hold(key, Support::Failures::TTL_MS, 30, nil) { :value } }
       rescue Timeout::Error
         :late
       end
@@ -101,7 +101,7 @@ RSpec.describe "Interrupts around a hold's block" do
 
     it "Timeout releases" do
       expect do
-        Timeout.timeout(0.05) { store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) { sleep } }
+        Timeout.timeout(0.05) { store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { sleep } }
       end.to raise_error(Timeout::Error)
       expect(held?(key)).to be(false)
     end
@@ -109,7 +109,7 @@ RSpec.describe "Interrupts around a hold's block" do
     it "break, next, throw, return and exceptions release" do
       leave = lambda do |how|
         catch(:out) do
-          store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) do
+          store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
             case how
             when :throw then throw :out, :throw
             when :break then break :break

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/gate_context"
+require "support/ways_to_wait"
 
 RSpec.describe "Interrupts during release" do
   include_context "with a gate"
@@ -51,7 +51,7 @@ RSpec.describe "Interrupts during release" do
       gate.forget
       thread = background do
         Timeout.timeout(0.1, rescue_me) do
-          store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) { gate.hold(:request) && :value }
+          store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { gate.hold(:request) && :value }
         end
       end
       gate.await(:request, "EVALSHA", times: 2)
@@ -79,7 +79,7 @@ RSpec.describe "Interrupts during release" do
       key
       other = child do |parent|
         trap(:USR1) { parent.tell(:handled) }
-        warm(open_store(url)).hold(key, Support::BadDays::TTL_MS, 5.0, nil) do
+        warm(open_store(url)).hold(key, Support::Failures::TTL_MS, 5.0, nil) do
           gate.forget
           gate.hold(:request)
           parent.tell(:leaving)
@@ -121,7 +121,7 @@ RSpec.describe "Interrupts during release" do
       [->(*) { raise KeyError rescue 0 }, ->(*) { raise rescue_me }].each do |report|
         leaving = Queue.new
         thread = background do
-          store.hold(key, Support::BadDays::TTL_MS, 1.0, report) do
+          store.hold(key, Support::Failures::TTL_MS, 1.0, report) do
             gate.hold(:request)
             leaving << true
           end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/gate_context"
+require "support/ways_to_wait"
 
 RSpec.describe "Interrupts while a call waits" do
   include_context "with a gate"
@@ -37,7 +37,7 @@ RSpec.describe "Interrupts while a call waits" do
         at_most(0.05 + promptly, least: 0.05) do
           way.call(self)
           elapsed do
-            Timeout.timeout(0.05, rescue_me) { store.hold(key, Support::BadDays::TTL_MS, 30, nil) { raise "entered" } }
+            Timeout.timeout(0.05, rescue_me) { store.hold(key, Support::Failures::TTL_MS, 30, nil) { raise "entered" } }
           rescue rescue_me
             nil
           end
@@ -53,7 +53,7 @@ RSpec.describe "Interrupts while a call waits" do
         url = gate.url("attempt_timeout=20&command_timeout=20&connect_timeout=20")
         waiter = child do |parent| # whose main thread, the one that runs handlers, waits
           trap(:USR1) { parent.tell(monotonic) }
-          open_store(url).hold(key, Support::BadDays::TTL_MS, 30, nil) { :entered }
+          open_store(url).hold(key, Support::Failures::TTL_MS, 30, nil) { :entered }
         end
         begun.call
         at_most(promptly) do
@@ -104,7 +104,7 @@ RSpec.describe "Interrupts while a call waits" do
     it "still let the hold end and release" do
       thread = background do
         Thread.handle_interrupt(rescue_me => :never) do
-          store.hold(key, Support::BadDays::TTL_MS, 1.0, nil) { Thread.pass until Thread.pending_interrupt? }
+          store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { Thread.pass until Thread.pending_interrupt? }
           held?(key)
         end
       end
@@ -122,7 +122,7 @@ RSpec.describe "Interrupts while a call waits" do
       shared_redis.call("SET", wanted, "somebody", "PX", 60_000)
       waiter = child do
         store = open_store(url)
-        store.hold(held, Support::BadDays::TTL_MS, 5.0, nil) { store.hold(wanted, 3_000, 30, nil) { nil } }
+        store.hold(held, Support::Failures::TTL_MS, 5.0, nil) { store.hold(wanted, 3_000, 30, nil) { nil } }
       rescue SignalException => e
         e.message
       end

@@ -55,7 +55,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     [queue, scheduled, retries].all? { |set| set.size.zero? }
   end
 
-  it "run 200 jobs over 10 keys in 2 processes, of which one is killed, without an overlap, a loss that is not Sidekiq's, or a key left" do
+  it "run 200 jobs over 10 keys in 2 processes, of which one is killed, without an overlap, a loss that is not Sidekiq's, or a key left", :slow do
     program = <<~'RUBY'
       class Work
         include Sidekiq::Job

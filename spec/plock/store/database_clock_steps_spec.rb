@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 require "support/store_contract"
 
 # A step of the database's clock is brought about by moving the moments in the rows the other way.
 RSpec.describe Plock::Store::Database, "whose clock is set" do
-  include Support::Promised
+  include Support::DatabaseExamples
   include Support::StoreContract
 
   hour = 3_600
 
   let!(:key) { "clock:#{SecureRandom.hex(8)}" }
 
-  Support::Promised::ALL.each do |name, database|
+  Support::DatabaseExamples::ALL.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model, **Support::Databases::PATIENT) }

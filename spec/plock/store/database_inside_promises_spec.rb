@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 
 RSpec.describe Plock::Store::Database, "with inside: true" do
-  include Support::Promised
+  include Support::DatabaseExamples
 
   let!(:key) { "inside:#{SecureRandom.hex(8)}" }
 
-  Support::Promised::ALL.each do |name, database|
+  Support::DatabaseExamples::ALL.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:tables) { Support::Databases.model(database) }
       let(:other) { database_store(tables, attempt_timeout: 0.3) }

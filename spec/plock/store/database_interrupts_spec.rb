@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 require "support/store_contract"
 
 # Interrupts (Timeout, Thread#kill, Thread#raise) may come at any moment, and leave nothing behind.
 RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
-  include Support::Promised
+  include Support::DatabaseExamples
   include Support::StoreContract
 
   let!(:key) { "interrupts:#{SecureRandom.hex(8)}" }
@@ -169,7 +169,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     threads.each(&:join)
   end
 
-  { **Support::Promised::ALL, "MariaDB with trilogy" => :trilogy }.each do |title, database|
+  { **Support::DatabaseExamples::ALL, "MariaDB with trilogy" => :trilogy }.each do |title, database|
     it "forgets callers that timed out, and raises only what is promised, on #{title}",
        needs: Support::Databases::PROGRAMS[database] do
       model = Support::Databases.model(database)

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 
 # Active Record guesses from a message why a connection was refused. It takes a message that has the
 # name of the database, the role or the host in it for a missing database, a wrong password or a
 # wrong host.
 RSpec.describe Plock::Store::Database, "while its server restarts" do
-  include Support::Promised
+  include Support::DatabaseExamples
 
   # What PostgreSQL says to a client that comes too early.
   def self.startup_error

@@ -4,11 +4,11 @@ require "spec_helper"
 require "plock/store/advisory"
 require "plock/store/memcached"
 require "support/memcached"
-require "support/promised"
+require "support/database_examples"
 
 # A block that begins with a lease whose time is over runs beside the next holder's.
 RSpec.describe "The lease with which a block begins" do
-  include Support::Promised
+  include Support::DatabaseExamples
 
   ttl = 0.4
   let!(:key) { "stale:#{SecureRandom.hex(8)}" }
@@ -20,7 +20,7 @@ RSpec.describe "The lease with which a block begins" do
     e
   end
 
-  Support::Promised::ALL.each do |name, database|
+  Support::DatabaseExamples::ALL.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model, attempt_timeout: 10, release_timeout: 10) }

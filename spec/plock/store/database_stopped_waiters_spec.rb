@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 
 RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
-  include Support::Promised
+  include Support::DatabaseExamples
 
   let!(:key) { "waiters:#{SecureRandom.hex(8)}" }
 
-  Support::Promised::ALL.each do |name, database|
+  Support::DatabaseExamples::ALL.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model) }

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "support/promised"
+require "support/database_examples"
 
 # Renewals and releases go on, however many leases and waiters a process has.
 RSpec.describe Plock::Store::Database, "with much to look after" do
-  include Support::Promised
+  include Support::DatabaseExamples
 
   leases_count = 10_000
   let!(:key) { "upkeep:#{SecureRandom.hex(8)}" }
@@ -29,7 +29,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     model.lease_connection.execute("DELETE FROM plock_leases")
   end
 
-  Support::Promised::SERVERS.each do |name, database|
+  Support::DatabaseExamples::SERVERS.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model) }

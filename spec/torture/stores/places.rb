@@ -40,7 +40,7 @@ module Torture
       # Its processes stand still until thaw: statements that arrive meanwhile are carried out later.
       def freeze_processes
         @frozen = Processes.below(@server.pid)
-        @frozen.each { |pid| Support::Backstage.watch(pid) unless pid == @server.pid }
+        @frozen.each { |pid| Support::Supervisor.watch(pid) unless pid == @server.pid }
         signal(:STOP)
       end
 
@@ -48,7 +48,7 @@ module Torture
         return unless @frozen
 
         signal(:CONT)
-        (@frozen - [@server.pid]).each { |pid| Support::Backstage.forget(pid) }
+        (@frozen - [@server.pid]).each { |pid| Support::Supervisor.forget(pid) }
         @frozen = nil
       end
 
@@ -230,7 +230,7 @@ module Torture
     class SqlitePlace < Place
       def initialize(_users)
         super()
-        @path = File.join(Support::Backstage.folder, "torture-#{Clock.now}.sqlite3")
+        @path = File.join(Support::Supervisor.folder, "torture-#{Clock.now}.sqlite3")
       end
 
       def port = nil

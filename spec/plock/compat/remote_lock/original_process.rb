@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
-require "support/backstage"
+require "support/supervisor"
 
 # The other end of original.rb.
 class OriginalProcess
@@ -12,7 +12,7 @@ class OriginalProcess
     theirs, @to = IO.pipe
     @from, answers = IO.pipe
     @pid = Process.spawn(RbConfig.ruby, "-W0", PROGRAM, kind.to_s, address, in: theirs, out: answers)
-    Support::Backstage.watch(@pid)
+    Support::Supervisor.watch(@pid)
     [theirs, answers].each(&:close)
     @to.sync = true
     hear
@@ -36,7 +36,7 @@ class OriginalProcess
 
     Process.kill(:KILL, @pid)
     Process.wait(@pid)
-    Support::Backstage.forget(@pid)
+    Support::Supervisor.forget(@pid)
     @pid = nil
     [@to, @from].each(&:close)
   end

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "open3"
+
+RSpec.describe "bin/test" do
+  root = File.expand_path("..", __dir__)
+
+  define_method(:checks) do |*arguments|
+    Open3.capture2e(RbConfig.ruby, "#{root}/bin/support/checks.rb", *arguments, chdir: root)
+  end
+
+  define_method(:names) do |tier|
+    program = "ARGV.replace(['--list']); load 'bin/support/checks.rb'; puts '--', Checks::Check.of(:#{tier}).map(&:task)"
+    output, status = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
+    expect(status).to be_success, output
+    output.lines(chomp: true).drop_while { |line| line != "--" }.drop(1)
+  end
+
+  it "names its checks, which are tasks of Rake" do
+    output, status = checks("--list")
+    expect(status).to be_success, output
+    listed = output.lines.map { |line| line.split.first }
+    tasks, = Open3.capture2(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--all", "--tasks", chdir: root)
+    expect(listed - tasks.scan(/^rake ([\w:]+)/).flatten).to be_empty
+  end
+
+  it "runs in each tier what the one before runs, or the same for longer" do
+    quick, full, nightly = %w[quick full nightly].map { |tier| names(tier) }
+    expect(quick - full).to be_empty
+    expect((full - nightly).map { |name| name.delete_suffix(":some") })
+      .to all(satisfy { |name| nightly.any? { |longer| [name, "#{name}:long"].include?(longer) } })
+  end
+
+  it "explains each check in CONTRIBUTING.md" do
+    table = File.read("#{root}/CONTRIBUTING.md")
+    expect(names("full") + names("nightly")).to all(satisfy { |name| table.include?("`#{name}`") })
+  end
+
+  it "says which checks there are when it knows none of that name" do
+    output, status = checks("nonsense")
+    expect(status).not_to be_success
+    expect(output).to match(/no such check; there are lint:gcc, .*model:full/)
+  end
+
+  it "says what it skipped, and why" do
+    program = <<~RUBY
+      ARGV.replace(["--list"])
+      load "bin/support/checks.rb"
+      check = Checks::Check.new(task: "valgrind", title: "t", missing: "valgrind", tier: :full)
+      check.run($stdout)
+      Checks.summarize([check])
+    RUBY
+    output, = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
+    expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
+  end
+end

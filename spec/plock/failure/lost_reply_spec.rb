@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/failures"
+
+# Whenever a reply does not come, the server may have done what it was asked.
+RSpec.describe "A reply that never comes" do
+  include Support::Failures
+
+  let(:gate) { proxy }
+  let(:store) { warm(open_store(gate.url)) }
+  let(:key) { unique_key }
+
+  before { store }
+
+  silent = {
+    "is swallowed" => ->(gate) { gate.swallow(:reply, connections: 1) },
+    "is held back" => ->(gate) { gate.hold(:reply, connections: 1) }
+  }
+  # A kept connection that closes is nobody's failure: the call goes on with another one.
+  closing = {
+    "is cut off before its first byte" => ->(gate) { gate.cut(:reply, connections: 1) },
+    "is cut off after three bytes" => ->(gate) { gate.cut(:reply, after_bytes: 3, connections: 1) },
+    "ends in a reset" => ->(gate) { gate.reset(:reply, connections: 1) }
+  }
+
+  silent.each do |what, trouble|
+    it "leaves no orphan lock when the reply to acquire #{what}", :no_leaks do
+      trouble.call(gate)
+      before = calls("evalsha")
+      expect(attempt_failure(store, key).code).to eq(:silent)
+      eventually { calls("evalsha") >= before + 2 }
+      expect_no_orphan(key)
+      expect_service(store)
+    end
+
+    it "ends by its budget when the reply to acquire #{what}", :timing do
+      within_budget(Support::Failures::ATTEMPT_TIMEOUT) do
+        trouble.call(gate)
+        attempt_failure(store, unique_key)
+      ensure
+        gate.clear
+      end
+    end
+  end
+
+  closing.each do |what, trouble|
+    it "is asked for again when the reply to acquire #{what}: the owner has the lock, and once", :no_leaks do
+      trouble.call(gate)
+      owner = Plock.token
+      expect(store.lock_acquire(key, owner, 30)).to be(true)
+      expect(shared_redis.call("GET", key)).to eq(owner)
+      expect(store.lock_acquire(key, owner, 30)).to be(false)
+      expect(store.lock_release(key, owner)).to be(true)
+      expect(held?(key)).to be(false)
+    end
+  end
+
+  # Else the server would say that it does not know the script, and would have done nothing.
+  def acquire_for_adoption
+    store.adopt(store.acquire(unique_key).dump).release
+    store.acquire(key, ttl: 30)
+  end
+
+  silent.each do |what, trouble|
+    it "frees the key, and lets none in, when the reply to adopt #{what}", :no_leaks do
+      lease = acquire_for_adoption
+      name, dump = lease.store_key, lease.dump
+      trouble.call(gate)
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::UnavailableError) { |e| expect(e.code).to eq(:silent) }
+      expect_no_orphan(name)
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+    end
+  end
+
+  closing.each do |what, trouble|
+    it "is asked for again when the reply to adopt #{what}: it is adopted once", :no_leaks do
+      lease = acquire_for_adoption
+      fence, dump = lease.fence, lease.dump
+      trouble.call(gate)
+      adopted = store.adopt(dump)
+      expect(adopted).to have_attributes(valid?: true, fence: be > fence)
+      expect(store.status(key).fence).to eq(adopted.fence)
+      expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost)
+      expect(adopted.release).to be(true)
+    end
+  end
+
+  it "is an error when it is cut off each time, and leaves no orphan lock", :no_leaks do
+    gate.cut(:reply, after: "EVALSHA")
+    expect(attempt_failure(store, key).code).to eq(:disconnected)
+    gate.clear
+    gate.await(:request, key, times: 3) # two acquires, on the kept connection and on a new one, and a release at least
+    expect_no_orphan(key)
+    expect_service(store)
+  end
+
+  silent.merge(closing).each do |what, trouble|
+    it "does not stand in the way of a hold when the reply to acquire #{what}" do
+      trouble.call(gate)
+      token = store.hold(key, Support::Failures::TTL_MS, 5, nil) { |lease| lease.token == shared_redis.call("GET", key) }
+      expect(token).to be(true)
+      expect_no_orphan(key)
+    end
+
+    it "releases, and returns the value, when the reply to release #{what}" do
+      value = store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
+        trouble.call(gate)
+        :value
+      end
+      expect(value).to eq(:value)
+      expect_no_orphan(key)
+    end
+  end
+
+  it "is not needed when the request was lost, too: the connection is given up" do
+    gate.half_open(connections: 1)
+    expect(attempt_failure(store, key).code).to eq(:silent)
+    expect_service(store)
+    expect(held?(key)).to be(false)
+  end
+
+  it "ends by its budget when everything is half open, the undoing included", :timing do
+    within_budget(0.2) do
+      gate.half_open
+      hold_failure(store)
+    ensure
+      gate.clear
+    end
+  end
+
+  it "of a late answer does not reach the next call on the connection" do
+    gate.hold(:reply, connections: 1)
+    attempt_failure(store, key)
+    gate.clear # the late reply may come now
+    100.times { expect_service(store) }
+  end
+end

@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/failures"
+
+RSpec.describe "A server that comes back as another" do
+  include Support::Failures
+
+  let(:server) { redis_server }
+  let(:store) { warm(open_store(server.url)) }
+
+  # No call may notice: neither an attempt that has no second one, nor a hold.
+  def expect_nothing_noticed
+    key = unique_key
+    owner = Plock.token
+    expect(store.lock_acquire(key, owner, 3)).to be(true)
+    expect(store.lock_release(key, owner)).to be(true)
+    expect_service(store, server)
+  end
+
+  it "has forgotten the scripts: they are loaded again" do
+    store
+    server.call("SCRIPT", "FLUSH")
+    expect_nothing_noticed
+  end
+
+  it "forgets the scripts while the lock is held: it is released all the same" do
+    key = unique_key
+    store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { server.call("SCRIPT", "FLUSH") }
+    expect(held?(key, server)).to be(false)
+  end
+
+  it "has killed our idle connection: another is made" do
+    store
+    server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    eventually { server.connections.zero? }
+    expect_nothing_noticed
+  end
+
+  it "kills our connection while the lock is held: it is released through another" do
+    key = unique_key
+    reports = []
+    value = store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
+      server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      :value
+    end
+    expect([value, held?(key, server), reports]).to eq([:value, false, []])
+  end
+
+  it "kills our connection while we wait for the lock: we go on waiting" do
+    key = unique_key
+    server.call("SET", key, "somebody", "PX", 60_000)
+    before = calls("evalsha", server)
+    holder = background { store.hold(key, 3_000, 20, ->(*) {}) { :entered } }
+    eventually { calls("evalsha", server) > before }
+    server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    server.call("DEL", key)
+    expect(holder.value).to eq(:entered)
+  end
+
+  it "was restarted between two calls" do
+    store
+    server.restart
+    expect_nothing_noticed
+  end
+
+  it "is down for a while during a hold's patience" do
+    store
+    server.kill
+    codes = Queue.new
+    holder = background { store.hold(unique_key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
+    expect(%i[connect disconnected]).to include(codes.pop)
+    server.restart
+    expect(holder.value).to eq(:entered)
+  end
+
+  it "was restarted while the lock was held, and has lost it: nobody else's is released" do
+    key = unique_key
+    store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
+      server.restart
+      server.call("SET", key, "somebody else")
+    end
+    expect(server.call("GET", key)).to eq("somebody else")
+  end
+
+  it "is a replica now, and the address leads to the new master: the connection is made anew" do
+    master = redis_server
+    gate = proxy(server)
+    store = warm(open_store(gate.url))
+    server.call("REPLICAOF", "127.0.0.1", master.port.to_s)
+    gate.upstream = master
+    key = unique_key
+    codes = []
+    there = store.hold(key, 3_000, 2.0, ->(_, error) { codes << error.code }) { held?(key, master) }
+    expect(there).to be(true)
+    expect(codes - [:readonly]).to be_empty
+    expect(held?(key, master)).to be(false)
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/failures"
+
+# Stopped with SIGSTOP: the kernel goes on accepting connections and bytes, and nobody answers.
+RSpec.describe "A server that stands still" do
+  include Support::Failures
+
+  let(:server) { redis_server }
+  let(:store) { open_store(server.url) }
+  let(:key) { unique_key }
+
+  def stopped
+    server.stop_process
+    yield
+  ensure
+    server.continue_process
+  end
+
+  it "during acquire: the call ends by its budget, with and without a connection", :timing do
+    stopped { within_budget(0.2) { attempt_failure(store) } }
+    warm(store)
+    stopped do
+      within_budget(0.2) { attempt_failure(store) }
+      within_budget(0.4) { hold_failure(store, wait: 0.4) }
+    end
+  end
+
+  it "during acquire: a typed error, the block not entered, nothing leaked", :no_leaks do
+    warm(store)
+    stopped { expect(hold_failure(store).code).to eq(:silent) }
+  end
+
+  it "during acquire: when it goes on, what it granted meanwhile is taken back, and it serves" do
+    warm(store)
+    before = calls("evalsha", server)
+    stopped { attempt_failure(store, key) }
+    eventually { calls("evalsha", server) >= before + 2 } # the acquire that nobody waits for, and its undoing
+    expect(held?(key, server)).to be(false)
+    expect_service(store, server)
+  end
+
+  it "during acquire, within a hold's patience: the hold goes on as soon as the server does" do
+    warm(store)
+    codes = Queue.new
+    server.stop_process
+    holder = background { store.hold(key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
+    expect(codes.pop).to eq(:silent)
+    server.continue_process
+    expect(holder.value).to eq(:entered)
+    expect_no_orphan(key, server)
+  end
+
+  it "while waiting for somebody else's lock: the budget holds", :timing do
+    warm(store)
+    server.call("SET", key, "somebody")
+    for_as_long_as(0.4) do
+      before = calls("evalsha", server)
+      holder = background { hold_failure(store, key, wait: 0.4) }
+      eventually { calls("evalsha", server) > before }
+      stopped { expect(holder.value).to be_a(Plock::UnavailableError).and have_attributes(code: :silent) }
+    end
+  end
+
+  it "during the block: the release ends by release_timeout and is reported, the value is returned" do
+    reports = []
+    value = stopped_by_the_block(reports) { :value }
+    server.continue_process
+    expect(value).to eq(:value)
+    expect(reports.map { |phase, error| [phase, error.class] }).to eq([[:release, Plock::UnavailableError]])
+    expect_service(store, server)
+  end
+
+  it "during the block: the lock goes when the server goes on" do
+    stopped_by_the_block([]) { nil }
+    server.continue_process
+    expect_no_orphan(key, server)
+  end
+
+  it "during the block: release_timeout and no more", :timing do
+    within_budget(Support::Failures::RELEASE_TIMEOUT) do
+      stopped_by_the_block([]) { nil }
+    ensure
+      server.continue_process
+      eventually { !held?(key, server) }
+    end
+  end
+
+  it "during the block: an exception of the block's is what is raised" do
+    expect { stopped_by_the_block([]) { raise IndexError, "its own" } }.to raise_error(IndexError, "its own")
+    server.continue_process
+  end
+
+  it "during release: the release ends by release_timeout, and the server does it when it goes on" do
+    gate = proxy(server)
+    store = warm(open_store(gate.url))
+    reports = []
+    leaving = Queue.new
+    holder = background do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
+        gate.forget
+        gate.hold(:request)
+        leaving << true
+        :value
+      end
+    end
+    leaving.pop
+    gate.await(:request, "EVALSHA")
+    server.stop_process
+    gate.clear
+    expect(holder.value).to eq(:value)
+    expect(reports.map(&:first)).to eq([:release])
+    server.continue_process
+    expect_no_orphan(key, server)
+  end
+
+  # A first hold has the server know the release: of one that it does not know, it can only say so when it goes on.
+  def stopped_by_the_block(reports)
+    warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
+      server.stop_process
+      yield
+    end
+  end
+end

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/failures"
+require "support/command_line"
+
+RSpec.describe "A call with a long patience and a server that is away" do
+  include Support::Failures
+  include Support::CommandLine
+
+  # Seconds; the default, and what scheduling and the last attempt may add.
+  def gives_up = 1.0
+  def grace = 0.6
+  def long = 60
+
+  let(:gate) { proxy }
+  let(:store) { open_store(gate.url) }
+  let(:key) { lock_name }
+
+  def expect_to_give_up(after: gives_up)
+    began = monotonic
+    expect { yield }.to raise_error(Plock::UnavailableError) { |error| @error = error }
+    expect(monotonic - began).to be_between(after - 0.05, after + grace)
+    @error
+  end
+
+  ways = {
+    "acquire" => ->(store, key, wait) { store.acquire(key, wait: wait) { raise "entered" } },
+    "try_acquire" => ->(store, key, wait) { store.try_acquire(key, wait: wait) { raise "entered" } },
+    "a semaphore" => ->(store, key, wait) { store.semaphore(key, permits: 2).acquire(wait: wait) { raise "entered" } },
+    "a read lock" => ->(store, key, wait) { store.read_write_lock(key).read(wait: wait) { raise "entered" } },
+    "a write lock" => ->(store, key, wait) { store.read_write_lock(key).write(wait: wait) { raise "entered" } },
+    "a monitor" => lambda { |store, key, wait|
+      Plock::Monitor.new(key, store: store, wait: wait).synchronize { raise "entered" }
+    },
+    "hold" => ->(store, key, wait) { store.hold(key, 30_000, wait, nil) { raise "entered" } }
+  }
+
+  ways.each do |name, way|
+    it "#{name} gives up after a second with UnavailableError", :timing do
+      gate.refuse
+      expect(expect_to_give_up { way.call(store, key, long) }).to have_attributes(code: :connect)
+      expect(@error.message).to include(gate.port.to_s, "(gave up after 1 s: unavailable_timeout)")
+    end
+  end
+
+  it "acquire_all gives up as soon", :timing do
+    gate.refuse
+    expect_to_give_up { store.acquire_all([key, "#{key}:2"], wait: long) { raise "entered" } }
+  end
+
+  it "acquire_all ends with its patience, whatever its first attempt has taken", :timing do
+    slow = warm(open_store(gate.url, attempt_timeout: 1, unavailable_timeout: long))
+    gate.silent
+    gate.disconnect
+    began = monotonic
+    expect { slow.acquire_all([key, "#{key}:2"], wait: 1.2) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+    expect(monotonic - began).to be_between(1.15, 1.7)
+  end
+
+  it "gives up where a server accepts and is silent", :timing do
+    gate.silent
+    expect(expect_to_give_up { store.acquire(key, wait: long) { raise "entered" } }.code).to eq(:silent)
+  end
+
+  it "gives up after what the store is told, as a keyword or in the URL", :timing do
+    gate.refuse
+    [open_store(gate.url, unavailable_timeout: 0.3), open_store(gate.url("unavailable_timeout=0.3"))].each do |store|
+      expect_to_give_up(after: 0.3) { store.acquire(key, wait: long) { raise "entered" } }
+    end
+    [0, 3_601, "1"].each do |value|
+      expect { open_store(gate.url, unavailable_timeout: value) }.to raise_error(Plock::ConfigurationError, /unavailable_timeout/)
+    end
+  end
+
+  it "gives up where it waits in line and the server goes away", :timing do
+    holder = open_store.acquire(key, ttl: long)
+    waiter = background do
+      store.acquire(key, wait: long) { raise "entered" }
+    rescue Plock::UnavailableError
+      monotonic
+    end
+    eventually { open_store.status(key).waiters.size == 1 }
+    gate.refuse
+    gone = monotonic
+    gate.disconnect
+    expect(waiter.value - gone).to be_between(gives_up - 0.05, gives_up + grace)
+    holder.release
+  end
+
+  it "leaves Parse::Lock, which hears of each failed attempt, its whole patience", :timing do
+    gate.refuse
+    wait = gives_up + 0.5
+    told = []
+    report = ->(event, error) { told << [event, error.code] }
+    for_as_long_as(wait) do
+      answer = store.hold_digest("plock:v1:", key, nil, 30_000, wait, report) { raise "entered" }
+      expect(answer).to equal(Plock::Store::UNACQUIRED)
+    end
+    expect(told.uniq).to eq([%i[acquire connect]])
+    for_as_long_as(wait) do
+      expect { store.hold(key, 30_000, wait, report) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+    end
+  end
+
+  it "leaves the command its whole --wait, unless the URL says otherwise", :timing do
+    gate.refuse
+    wait = gives_up + 1.0
+    run = lambda do |url|
+      began = monotonic
+      status = plock("run", "--wait", wait.to_s, "--store", url, key, "--", "true").last
+      [status.exitstatus, monotonic - began]
+    end
+    status, seconds = run.call(gate.url)
+    expect(status).to eq(69)
+    expect(seconds).to be >= wait
+    status, seconds = run.call(gate.url("unavailable_timeout=0.3"))
+    expect(status).to eq(69)
+    expect(seconds).to be < wait
+  end
+end

@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "tmpdir"
+require "plock/store/memcached"
+require "support/store_behind_proxy"
+require "support/memcached"
+
+Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
+
+RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PROGRAMS do
+  let!(:key) { "failure:#{SecureRandom.hex(8)}" }
+
+  def memcached_store(address, **options) = discard(Plock::Store::Memcached.new(address, **options), :close)
+
+  describe "between it and its server" do
+    let(:direct) { memcached_store(Support::Memcached.shared.address) }
+    let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
+    let(:store) { memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 0.2) }
+
+    it_behaves_like "a store whose server is far"
+
+    { "an answer that never comes" => :reply, "a request that never arrives" => :request }.each do |what, way|
+      it "#{what} raises in time, and leaves nothing" do
+        store.acquire(key) { nil }
+        line.swallow(way)
+        within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        line.clear
+        eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+      end
+    end
+
+    { "refuses connections" => :refuse, "is silent" => :silent }.each do |what, mode|
+      it "a server that #{what} does not hold up a long patience: UnavailableError after unavailable_timeout", :timing do
+        line.__send__(mode)
+        within(1.6, least: 1.0) do
+          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        end
+      end
+    end
+
+    it "a server that is silent holds up no process that ends while a thread of it is in a block" do
+      server = discard(Support::Memcached.new.start, :stop)
+      output, status = ruby(<<~RUBY, server.address, key, server.pid.to_s, within: 10)
+        require "plock/store/memcached"
+        store = Plock::Store::Memcached.new(ARGV[0])
+        inside = Queue.new
+        Thread.new { store.acquire(ARGV[1]) { inside << 1; sleep } }
+        inside.pop
+        Dalli.logger.level = Logger::FATAL
+        Process.kill(:STOP, Integer(ARGV[2]))
+      RUBY
+      expect(status).to be_success
+      expect(output).to match(/could not be released .*UnavailableError/)
+    ensure
+      Process.kill(:CONT, server.pid) if server
+    end
+
+    it "a server that does not greet holds up no process that ends while threads of it are in blocks" do
+      go = File.join(Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }, "go")
+      ended = background do
+        ruby(<<~RUBY, "127.0.0.1:#{line.port}", key, go, within: 15)
+          require "plock/store/memcached"
+          Dalli.logger.level = Logger::FATAL
+          store = Plock::Store::Memcached.new(ARGV[0])
+          6.times { |number| Thread.new { store.acquire("\#{ARGV[1]}:\#{number}") { sleep } } }
+          sleep 0.01 until File.exist?(ARGV[2])
+        RUBY
+      end
+      eventually(10) { Array.new(6) { |number| direct.status("#{key}:#{number}") }.all?(&:held?) }
+      line.silent
+      line.disconnect
+      File.write(go, "")
+      output, status = ended.value
+      expect(status).to be_success
+      expect(output).to include("could not be released")
+    end
+
+    it "who waits behind another does not begin to count when the other has given up", :timing do
+      line.refuse
+      within(2.0) do
+        callers = Array.new(5) { background { store.acquire(key, wait: 60) { raise "entered" } rescue $!.class } }
+        expect(callers.map(&:value)).to all(eq(Plock::UnavailableError))
+      end
+    end
+
+    it "who has patience gets over it" do
+      store.acquire(key) { nil }
+      line.swallow(:reply)
+      waiter = background { store.acquire(key, ttl: 30, wait: 20) { :entered } }
+      await_sleep(waiter)
+      line.clear
+      expect(waiter.join(10)&.value).to be(:entered)
+    end
+
+    it "what is taken back later is not the lease of who asked again meanwhile" do
+      store.acquire(key) { nil }
+      owned = "owned:#{SecureRandom.hex(8)}"
+      line.swallow(:reply)
+      waiter = background { store.acquire(key, ttl: 30, wait: 20) }
+      expect { store.lock_acquire(owned, "me", 30) }.to raise_error(Plock::UnavailableError)
+      line.clear
+      lease = waiter.join(10).value
+      direct.lock_release(owned, "me")
+      expect(store.lock_acquire(owned, "me", 30)).to be(true)
+      sleep 1.2 # when it is taken back for the last time
+      expect([lease.release, store.lock_release(owned, "me")]).to eq([true, true])
+    end
+
+    it "a break does not hit who takes the key meanwhile" do
+      store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
+      first = direct.acquire(key, ttl: 30)
+      second = nil
+      breaking(store, first) { first.release && second = direct.acquire(key, ttl: 30) }.then { |broken| expect(broken).to be(false) }
+      expect(second.release).to be(true)
+    end
+
+    it "a break hits who renews the lease meanwhile" do
+      store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
+      lease = direct.acquire(key, ttl: 30)
+      expect(breaking(store, lease) { lease.extend }).to be(true)
+      expect(lease.release).to be(false)
+    end
+
+    # Does what the block does when the store has just read whose lease it is to break.
+    def breaking(store, lease)
+      store.status(key) # it has compared its secret by then
+      line.hold(:reply, after: "mg ")
+      broken = background { store.break(key) }
+      line.await(:reply, lease.token)
+      yield
+      line.clear
+      broken.join(5).value
+    end
+
+    it "a release that fails is warned of, and the key frees itself" do
+      heard = warnings { store.acquire(key, ttl: 1) { line.swallow(:reply) } }
+      expect(heard).to match([/could not be released/])
+      line.clear
+      eventually(5) { direct.try_acquire(key) { true } }
+    end
+
+    it "who is killed while the server is silent leaves nothing behind" do
+      store.acquire(key) { nil }
+      line.swallow(:reply)
+      thread = background { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
+      await_sleep(thread)
+      thread.kill.join(5)
+      line.clear
+      eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
+    end
+  end
+
+  describe "of its server" do
+    let(:server) { discard(Support::Memcached.new.start, :stop) }
+    let(:store) { memcached_store(server.address, attempt_timeout: 0.3) }
+
+    it "a restart forgets a lease, which is noticed, and never releases the next one's" do
+      lost = Queue.new
+      lease = store.acquire(key, ttl: 3, renew: true, on_lost: ->(_) { lost << true })
+      server.restart
+      eventually(5) { !lost.empty? }
+      expect(lease.lost?).to be(true)
+      other = memcached_store(server.address)
+      next_one = eventually(5) { other.try_acquire(key, ttl: 30) }
+      expect(lease.release).to be(false)
+      expect(store.try_acquire(key)).to be_nil
+      expect(next_one.fence).to be > lease.fence # as long as the clocks go right
+      next_one.release
+    end
+
+    it "an eviction is noticed at the next call" do
+      lease = store.acquire(key, ttl: 30)
+      Dalli::Client.new(server.address, protocol: :meta).flush_all
+      expect { lease.extend }.to raise_error(Plock::LeaseLost)
+      expect(lease.release).to be(false)
+    end
+
+    it "one that stands still, or is gone, holds up nobody for longer than an attempt" do
+      store.acquire(key) { nil }
+      server.stop_process
+      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      server.continue_process
+      eventually(5) do
+        store.acquire(key, wait: 0) { true }
+      rescue Plock::Error
+        false
+      end
+      server.kill
+      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+    end
+  end
+
+  it "a holder that was killed keeps the key until its time is over, and not for long after that" do
+    store = memcached_store(Support::Memcached.shared.address)
+    holder = child { |parent| memcached_store(Support::Memcached.shared.address).acquire(key, ttl: 1) { parent.tell(:held) && sleep } }
+    holder.hear
+    expect(store.try_acquire(key)).to be_nil
+    holder.signal(:KILL)
+    expect(store.acquire(key, wait: 10) { :entered }).to be(:entered)
+  end
+
+  it "leaves a parent's lease alone in a child" do
+    store = memcached_store(Support::Memcached.shared.address)
+    lease = store.acquire(key, ttl: 30)
+    expect(in_child { [lease.release, lease.valid?, store.try_acquire(key)] }).to eq([false, false, nil])
+    expect([lease.valid?, lease.release]).to eq([true, true])
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "plock/store/database"
+require "support/databases"
+
+module Support
+  # What examples of a store in a database have in common.
+  module DatabaseExamples
+    # Databases by the names that examples show.
+    SERVERS = { "PostgreSQL" => :postgresql, "MariaDB" => :mysql2 }.freeze
+    ALL = { **SERVERS, "SQLite" => :sqlite }.freeze
+
+    # Raised in a thread that an example interrupts.
+    class Interrupt < StandardError; end
+
+    def database_store(model, **options)
+      discard(Plock::Store::Database.new(model, **options), :close)
+    end
+
+    # A model of this example's own, connected to another database or server.
+    def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
+
+    # Seconds of processor time that this process has used.
+    def processor_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+
+    # Runs the block while a transaction of the example's own has locked the row of this key. On
+    # SQLite that transaction has locked the whole database.
+    def with_row_locked(model, store_key)
+      model.transaction do
+        if model.connection_db_config.adapter == "sqlite3"
+          model.lease_connection.execute("DELETE FROM plock_claims WHERE 0 = 1")
+        else
+          sql = "SELECT name FROM plock_leases WHERE name = '#{store_key}' FOR UPDATE"
+          model.lease_connection.execute(sql)
+        end
+        yield
+        raise ActiveRecord::Rollback
+      end
+    end
+
+    # Forks a process that runs the block and stops itself right after the so many-th statement of
+    # plock's. Returns when it has stopped.
+    #
+    # @return [Support::Child, nil] nil: it has ended before that statement
+    def stopped_child(statement, within: 5.0, &block)
+      child = child { |parent| stop_after(statement) { block.call(parent) } }
+      deadline = monotonic + within
+      loop do
+        pid, status = Process.wait2(child.pid, Process::WUNTRACED | Process::WNOHANG)
+        return child if pid && status.stopped?
+        raise Support::Child::Failed, "the child ended" if pid
+        return child.finish if monotonic > deadline
+
+        sleep 0.002
+      end
+    end
+
+    # Runs in the child.
+    def stop_after(statement)
+      count = 0
+      stop = lambda do |*, payload|
+        Process.kill(:STOP, Process.pid) if payload[:name] == "Plock" && (count += 1) == statement
+      end
+      ActiveSupport::Notifications.subscribed(stop, "sql.active_record") { yield }
+    end
+
+    # Ends a child that may be stopped, without a last word.
+    def end_child(child)
+      child.signal(:KILL)
+      child.wait
+    end
+
+    # Seconds that the call takes, or the error that it ends with.
+    def seconds_or_error(&block)
+      elapsed(&block).round(3)
+    rescue Plock::Error => e
+      e
+    end
+  end
+end

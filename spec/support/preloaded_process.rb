@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+require "securerandom"
+require "socket"
+require_relative "supervisor"
+
+module Support
+  # A process that has loaded something that takes long, and forks for each program that is to run with it.
+  #
+  #   process = PreloadedProcess.new("require 'parse-stack-next'")
+  #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO: what is written to it is the program's standard input
+  #   talk.gets                                                # => "ready\n"
+  #   process.stop
+  class PreloadedProcess
+    START_DEADLINE = 60.0
+
+    # In the process: its standard streams are the connection over which the program came, and errors are said there, too.
+    PROGRAM = <<~'RUBY'
+      require "socket"
+      listener = UNIXServer.new(ARGV[0])
+      loop do
+        connection = listener.accept
+        program = connection.read(Integer(connection.gets))
+        child = fork do
+          listener.close
+          [$stdin, $stdout, $stderr].each { |stream| stream.reopen(connection) }
+          $stdout.sync = true
+          begin
+            eval(program, TOPLEVEL_BINDING, "program")
+          rescue Exception => e
+            puts "#{e.class}: #{e.message}", e.backtrace.first(8)
+          end
+          exit!
+        end
+        Process.detach(child)
+        connection.close
+      end
+    RUBY
+
+    # @param preamble [String] what it is to have loaded
+    def initialize(preamble, env: {})
+      @path = File.join(Supervisor.folder, "process-#{SecureRandom.hex(4)}")
+      lib = File.expand_path("../../lib", __dir__)
+      @pid = Process.spawn(env, RbConfig.ruby, "-I", lib, "-e", "#{preamble}\n#{PROGRAM}", @path, in: File::NULL, out: File::NULL, pgroup: true)
+      Supervisor.watch(@pid)
+      @deadline = now + START_DEADLINE
+    end
+
+    # @return [UNIXSocket]
+    def start(program)
+      connection = connect
+      connection.write("#{program.bytesize}\n#{program}")
+      connection
+    end
+
+    # What the program says, to its end.
+    def run(program)
+      connection = start(program)
+      connection.close_write
+      connection.read
+    ensure
+      connection&.close
+    end
+
+    # Ends it, and what it has forked.
+    def stop
+      Process.kill(:KILL, -@pid)
+      Process.wait(@pid)
+      Supervisor.forget(@pid)
+    end
+
+    private
+
+    def connect
+      UNIXSocket.new(@path)
+    rescue Errno::ENOENT, Errno::ECONNREFUSED
+      raise if now > @deadline || Process.wait(@pid, Process::WNOHANG)
+
+      sleep 0.01
+      retry
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require_relative "failures"
+
+module Support
+  # Ways in which a call can wait. Each makes the trouble for an example (that has "a gate"), and returns what to call to be
+  # sure that a call which was made since has begun to wait.
+  WAYS_TO_WAIT = {
+    "for a lock that somebody else holds" => lambda do |example|
+      example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)
+      -> { example.gate.await(:request, example.key) }
+    end,
+    "for a reply that does not come" => lambda do |example|
+      example.gate.hold(:reply)
+      -> { example.gate.await(:reply) }
+    end,
+    "for a connection that says nothing" => lambda do |example|
+      example.gate.disconnect
+      example.gate.silent
+      -> { example.gate.await(:request) }
+    end
+  }.freeze
+end
+
+# A store behind a gate, with budgets so long that nothing but the example ends a call.
+RSpec.shared_context "with a gate" do
+  include Support::Failures
+
+  let(:rescue_me) { Class.new(StandardError) }
+  let(:gate) { proxy }
+  let(:store) { warm(open_store(gate.url, attempt_timeout: 20, command_timeout: 20, release_timeout: release_timeout)) }
+  let(:release_timeout) { 0.5 }
+  let(:key) { unique_key }
+
+  # A thread that waits in a hold, in the given way.
+  def waiting(way)
+    store
+    gate.forget
+    begun = way.call(self)
+    thread = background do
+      store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { raise "the block was entered" }
+    end
+    begun.call
+    await_sleep(thread)
+  end
+
+  # The trouble is over, and the lock is free.
+  def calm
+    gate.clear
+    gate.forward
+    gate.disconnect # those that were accepted in silence lead nowhere
+    shared_redis.call("GET", key).then { |owner| shared_redis.call("DEL", key) if owner == "somebody" }
+  end
+
+  # A thread that is in the block of its hold, and stays there.
+  def in_block
+    inside = Queue.new
+    thread = background do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
+        inside << true
+        sleep
+      end
+    end
+    inside.pop
+    await_sleep(thread)
+  end
+
+  # A thread whose release is under way: its request has left, and does not arrive, or (:reply) is not answered.
+  def releasing(direction, **options)
+    store
+    leaving = Queue.new
+    thread = background do
+      store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
+        gate.forget
+        gate.hold(direction, **options)
+        leaving << true
+        :value
+      end
+    end
+    leaving.pop
+    gate.await(:request, "EVALSHA")
+    gate.await(:reply) if direction == :reply
+    await_sleep(thread)
+  end
+
+  # Waits for the end of a thread that the exception may have ended.
+  def end_of(thread)
+    thread.join(5)
+  rescue rescue_me
+    thread
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+# Which specs run together. `rake spec` runs what needs no database; the other parts are for
+# `bin/test --full`.
+
+require_relative "parallel_specs"
+
+ALL_SPECS = "spec/**/*_spec.rb"
+
+# Stores and drop-ins that need database servers or memcached, or the drivers of them. The more is
+# loaded, the longer each garbage collection of the others takes.
+ON_DATABASES = "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
+DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.rb"
+
+# Applications of Rails, and the gem whose lock Parse::Lock takes the place of
+ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
+
+# Of the library, on stores that are written in Ruby: the extension has no part in them.
+IN_RUBY = "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
+PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
+                 .exclude(ON_DATABASES, IN_RUBY)
+
+SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS)
+
+desc "Specs that need no database, in parallel, without the slow ones and those that measure time"
+task spec: :compile do
+  ParallelSpecs.together(SPECS, without: ParallelSpecs::ALONE + ParallelSpecs::FULL)
+end
+
+namespace :spec do
+  desc "Specs that need no database and measure time, one after the other"
+  task(alone: :compile) { ParallelSpecs.alone(SPECS, without: ParallelSpecs::FULL) }
+
+  desc "Of the same files, the examples that take long, or that need a database after all"
+  task slow: :compile do
+    ParallelSpecs.together(SPECS, with: ParallelSpecs::FULL)
+    ParallelSpecs.alone(SPECS, with: ParallelSpecs::FULL_ALONE)
+  end
+
+  desc "Specs with applications of Rails, and beside parse-stack-next"
+  task(rails: :compile) { ParallelSpecs.run(FileList[ON_RAILS]) }
+
+  desc "Specs on database servers and memcached, and of drop-ins"
+  task databases: :compile do
+    # Database servers need processors, too.
+    processes = [ParallelSpecs::PROCESSES - 1, 1].max
+    ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS], processes: processes)
+  end
+
+  desc "Specs of the library, the extension built without the Linux-only calls"
+  task portable: %w[compile portable:compile] do
+    library = File.expand_path("#{PORTABLE}/lib")
+    path = [library, ENV.fetch("RUBYLIB", nil)].compact.join(File::PATH_SEPARATOR)
+    ParallelSpecs.run(PORTABLE_SPECS, environment: { "RUBYLIB" => path })
+  end
+
+  PORTABLE = "tmp/portable"
+
+  task "portable:compile" do
+    mkdir_p %W[#{PORTABLE}/build #{PORTABLE}/lib/plock]
+    chdir("#{PORTABLE}/build") do
+      sh RbConfig.ruby, "../../../ext/plock/extconf.rb", "--disable-linux-calls"
+      sh "make"
+    end
+    cp "#{PORTABLE}/build/plock.#{RbConfig::CONFIG["DLEXT"]}", "#{PORTABLE}/lib/plock"
+  end
+
+  desc "Note how long each file took in the last runs, so that parallel processes get equal shares"
+  task(:runtimes) { ParallelSpecs.note_runtimes }
+end
