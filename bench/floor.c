@@ -1,11 +1,13 @@
 /* The floor: what no lock on one Redis can beat.
  *
- * A blocking C client calls the two smallest scripts that still make a correct lock: take it if it is free, give it back
- * if it is ours. No fence, no owner record, no deadline, no interrupt. run.rb compiles this file and starts it as
+ * A blocking C client calls the two smallest scripts that still make a correct lock: take it if it
+ * is free, give it back if it is ours. No fence, no owner record, no deadline, no interrupt. run.rb
+ * compiles this file and starts it as
  *
  *   floor tcp 6379      or      floor unix /path/to/socket
  *
- * It obeys the same lines on its standard input as support/worker.rb does, and answers each with one line of JSON:
+ * It obeys the same lines on its standard input as support/worker.rb does, and answers each with
+ * one line of JSON:
  *
  *   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
  *   count PAIRS         that many pairs, untimed
@@ -20,8 +22,10 @@
 
 enum { MAX_SAMPLES = 200000, TTL_MS = 10000, ARGS_MAX = 6, SHA_HEX = 40 };
 
-static const char TAKE[] = "if redis.call('SET',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 1 end return 0";
-static const char GIVE[] = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
+static const char TAKE[] =
+    "if redis.call('SET',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 1 end return 0";
+static const char GIVE[] =
+    "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
 static const char KEY[] = "bench:floor";
 static const char TOKEN[] = "6f1c8a52-0b7e-4d39-9a41-2f5d80c3be17";
 
@@ -36,7 +40,8 @@ static redisContext *redis;
 static call_t take, give;
 
 static void fail(const char *why) {
-    fprintf(stderr, "floor: %s%s%s\n", why, redis && redis->err ? ": " : "", redis && redis->err ? redis->errstr : "");
+    fprintf(stderr, "floor: %s%s%s\n", why, redis && redis->err ? ": " : "",
+            redis && redis->err ? redis->errstr : "");
     exit(1);
 }
 
@@ -48,7 +53,8 @@ static uint64_t now_ns(void) {
 
 static void prepare(call_t *call, const char *script, const char *ttl) {
     redisReply *reply = redisCommand(redis, "SCRIPT LOAD %s", script);
-    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != SHA_HEX) fail("SCRIPT LOAD failed");
+    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != SHA_HEX)
+        fail("SCRIPT LOAD failed");
     memcpy(call->sha, reply->str, SHA_HEX + 1);
     freeReplyObject(reply);
 
@@ -62,7 +68,8 @@ static void prepare(call_t *call, const char *script, const char *ttl) {
 
 static void perform(call_t *call) {
     redisReply *reply = redisCommandArgv(redis, call->argc, call->argv, call->len);
-    if (!reply || reply->type != REDIS_REPLY_INTEGER || reply->integer != 1) fail("a call was refused");
+    if (!reply || reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
+        fail("a call was refused");
     freeReplyObject(reply);
 }
 
@@ -92,8 +99,9 @@ static void measure(double warm, double seconds) {
         took[pairs++] = at - before;
     }
     qsort(took, pairs, sizeof *took, ascending);
-    printf("{\"pairs\":%zu,\"seconds\":%.6f,\"p50_us\":%.2f,\"p99_us\":%.2f}\n", pairs, (double)(at - start) / 1e9,
-           (double)took[pairs / 2] / 1e3, (double)took[pairs * 99 / 100] / 1e3);
+    printf("{\"pairs\":%zu,\"seconds\":%.6f,\"p50_us\":%.2f,\"p99_us\":%.2f}\n", pairs,
+           (double)(at - start) / 1e9, (double)took[pairs / 2] / 1e3,
+           (double)took[pairs * 99 / 100] / 1e3);
 }
 
 int main(int argc, char **argv) {
@@ -107,7 +115,8 @@ int main(int argc, char **argv) {
     prepare(&take, TAKE, ttl);
     prepare(&give, GIVE, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("{\"versions\":{\"hiredis\":\"%d.%d.%d\"}}\n", HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
+    printf("{\"versions\":{\"hiredis\":\"%d.%d.%d\"}}\n", HIREDIS_MAJOR, HIREDIS_MINOR,
+           HIREDIS_PATCH);
 
     char line[128];
     while (fgets(line, sizeof line, stdin)) {

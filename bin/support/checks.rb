@@ -34,6 +34,9 @@ module Checks
               missing: without(name), beside: :light)
         end,
         new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
+        new(task: "lint:format", title: "C is formatted",
+            missing: ("clang-format #{Toolchain::CLANG_FORMAT}" unless Toolchain.clang_format),
+            beside: :light),
         new(task: "model", title: "model of the waiting protocol", beside: :light),
         new(task: "files", title: "the gem's list of files", beside: :light),
         new(task: "signatures", title: "signatures in sig/", beside: :light),

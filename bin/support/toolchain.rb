@@ -11,12 +11,24 @@ module Toolchain
   module_function
 
   # Debian's clang may be there under its numbered name only.
-  def clang = @clang ||= first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
+  def clang
+    @clang ||=
+      first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
+  end
 
   # On macOS gcc is another name of clang, which makes the second look redundant, not wrong.
   def gcc = @gcc ||= first_of("gcc", "cc")
 
   def compiler(name) = public_send(name)
+
+  # Another version of clang-format breaks some lines at other places.
+  CLANG_FORMAT = 14
+
+  def clang_format
+    @clang_format ||= ["clang-format-#{CLANG_FORMAT}", "clang-format"].find do |name|
+      which(name) && Open3.capture2(name, "--version").first[/version (\d+)/, 1].to_i == CLANG_FORMAT
+    end
+  end
 
   def first_of(*names) = names.find { |name| which(name) }
 

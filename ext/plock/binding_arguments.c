@@ -6,13 +6,14 @@
 
 plock_ns binding_span(VALUE seconds) {
     const double number = NUM2DBL(seconds);
-    if (isnan(number) || number < 0) rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
-    return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2) ? PLOCK_NEVER / 2 : (plock_ns)(number * (double)PLOCK_SECOND);
+    if (isnan(number) || number < 0)
+        rb_raise(rb_eArgError, "not a number of seconds: %" PRIsVALUE, seconds);
+    return number >= (double)(PLOCK_NEVER / PLOCK_SECOND / 2)
+               ? PLOCK_NEVER / 2
+               : (plock_ns)(number * (double)PLOCK_SECOND);
 }
 
-VALUE binding_seconds(plock_ns span) {
-    return DBL2NUM((double)span / (double)PLOCK_SECOND);
-}
+VALUE binding_seconds(plock_ns span) { return DBL2NUM((double)span / (double)PLOCK_SECOND); }
 
 plock_ns binding_ttl(VALUE number, plock_ns unit) {
     const double span = NUM2DBL(number) * (double)unit;
@@ -21,7 +22,8 @@ plock_ns binding_ttl(VALUE number, plock_ns unit) {
     return (plock_ns)span;
 }
 
-/* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record. */
+/* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record.
+ */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     static const char DIGITS[] = "0123456789ABCDEF";
     if (NIL_P(label)) return NULL;
@@ -31,7 +33,8 @@ const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
         const unsigned char c = (unsigned char)RSTRING_PTR(label)[i];
         const bool plain = c > ' ' && c != '%' && c != 0x7f;
         if (length + (plain ? 1 : 3) > PLOCK_LABEL_MAX)
-            rb_raise(rb_eArgError, "a label of more than %d bytes, a blank being three", PLOCK_LABEL_MAX);
+            rb_raise(rb_eArgError, "a label of more than %d bytes, a blank being three",
+                     PLOCK_LABEL_MAX);
         if (!plain) encoded[length++] = '%';
         if (!plain) encoded[length++] = DIGITS[c >> 4];
         encoded[length++] = plain ? (char)c : DIGITS[c & 15];
@@ -44,15 +47,16 @@ const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
 void binding_digest(VALUE message, VALUE secret, char *hex) {
     StringValue(message);
     if (!NIL_P(secret)) StringValue(secret);
-    const plock_status status = plock_digest(RSTRING_PTR(message), (size_t)RSTRING_LEN(message), NIL_P(secret) ? NULL : RSTRING_PTR(secret),
+    const plock_status status = plock_digest(RSTRING_PTR(message), (size_t)RSTRING_LEN(message),
+                                             NIL_P(secret) ? NULL : RSTRING_PTR(secret),
                                              NIL_P(secret) ? 0 : (size_t)RSTRING_LEN(secret), hex);
     RB_GC_GUARD(message);
     RB_GC_GUARD(secret);
     if (status) binding_raise(status, NULL);
 }
 
-/* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or of SHA-256(message)
- * where secret is nil. Raw bytes count, not encodings. */
+/* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
+ * of SHA-256(message) where secret is nil. Raw bytes count, not encodings. */
 static VALUE digest(int argc, VALUE *argv, VALUE self) {
     (void)self;
     VALUE message, secret;

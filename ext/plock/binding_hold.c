@@ -37,14 +37,16 @@ static void report_attempt(const holding *h, plock_status status) {
 
 NORETURN(static void raise_timeout(const holding *h, VALUE cause));
 static void raise_timeout(const holding *h, VALUE cause) {
-    VALUE message = rb_sprintf("could not acquire %" PRIsVALUE " within %" PRIsVALUE "s", rb_str_inspect(h->key), h->wait);
+    VALUE message = rb_sprintf("could not acquire %" PRIsVALUE " within %" PRIsVALUE "s",
+                               rb_str_inspect(h->key), h->wait);
     if (!NIL_P(cause)) message = rb_sprintf("%" PRIsVALUE " (%" PRIsVALUE ")", message, cause);
     VALUE timeout = binding_exception(PLOCK_TIMED_OUT, StringValueCStr(message));
     if (!NIL_P(cause)) rb_ivar_set(timeout, rb_intern("@last_error"), cause);
     rb_exc_raise(timeout);
 }
 
-/* Who hears of failures gets a TimeoutError in the end, whatever went wrong; who does not gets what went wrong. */
+/* Who hears of failures gets a TimeoutError in the end, whatever went wrong; who does not gets what
+ * went wrong. */
 static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const plock_error error = *plock_lease_error(h->lease);
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
@@ -76,11 +78,15 @@ static VALUE acquire_and_yield(VALUE argument) {
 
 static void report_release(void *context, plock_status status) {
     const holding *h = context;
-    const plock_ns held = h->ended_at - plock_lease_acquired_at(h->lease), ttl = plock_lease_ttl(h->lease);
+    const plock_ns held = h->ended_at - plock_lease_acquired_at(h->lease),
+                   ttl = plock_lease_ttl(h->lease);
     if (NIL_P(h->report)) return;
     if (status && status != PLOCK_NOT_OWNER)
-        rb_funcall(h->report, id_call, 2, event_release, binding_exception(status, plock_lease_error(h->lease)->message));
-    if (held > ttl) rb_funcall(h->report, id_call, 4, event_overrun, h->key, binding_seconds(held), binding_seconds(ttl));
+        rb_funcall(h->report, id_call, 2, event_release,
+                   binding_exception(status, plock_lease_error(h->lease)->message));
+    if (held > ttl)
+        rb_funcall(h->report, id_call, 4, event_overrun, h->key, binding_seconds(held),
+                   binding_seconds(ttl));
 }
 
 /* In the child of a fork inside the block this does nothing: the lease is the parent's. */
@@ -94,17 +100,25 @@ static VALUE release(VALUE argument) {
 
 static VALUE hold(VALUE argument) {
     holding *h = (holding *)argument;
-    const plock_status status = h->kind->acquire(h->lease, h->ttl, h->patience, !h->object, !NIL_P(h->report));
+    const plock_status status =
+        h->kind->acquire(h->lease, h->ttl, h->patience, !h->object, !NIL_P(h->report));
     if (status) binding_raise(status, plock_lease_error(h->lease));
     return rb_ensure(acquire_and_yield, argument, release, argument);
 }
 
-static holding prepare(const binding_store_kind *kind, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+static holding prepare(const binding_store_kind *kind, VALUE key, VALUE ttl_ms, VALUE wait,
+                       VALUE report) {
     rb_need_block();
-    return (holding){.kind = kind, .key = key, .wait = wait, .report = report, .ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND), .patience = binding_span(wait)};
+    return (holding){.kind = kind,
+                     .key = key,
+                     .wait = wait,
+                     .report = report,
+                     .ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
+                     .patience = binding_span(wait)};
 }
 
-VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE ttl_ms, VALUE wait,
+                   VALUE report) {
     StringValue(key);
     holding h = prepare(kind, key, ttl_ms, wait, report);
     h.object = binding_lease_new(kind, store, key);
@@ -119,9 +133,10 @@ static VALUE free_lease(VALUE argument) {
     return Qnil;
 }
 
-/* Without a String for the store's key and an object for the lease: of what a pair costs in Ruby, most is what the garbage
- * collector does later. */
-VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+/* Without a String for the store's key and an object for the lease: of what a pair costs in Ruby,
+ * most is what the garbage collector does later. */
+VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key,
+                          VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
     StringValue(prefix);
     const size_t length = (size_t)RSTRING_LEN(prefix);
     if (length > PREFIX_MAX) rb_raise(rb_eArgError, "a prefix of more than %d bytes", PREFIX_MAX);

@@ -2,9 +2,7 @@
 #include "binding.h"
 
 /* One that is still held was forgotten by its program. */
-static void lease_free(void *lease) {
-    plock_lease_abandon(lease);
-}
+static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
     return lease ? 1024 : 0; /* about: the engine's struct, key and companion */
@@ -23,7 +21,8 @@ VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key) 
     VALUE object = TypedData_Wrap_Struct(kind->is_local ? local_class : lease_class, &LEASE, NULL);
     StringValue(key);
     plock_lease *lease = NULL;
-    const plock_status status = kind->make(&lease, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+    const plock_status status =
+        kind->make(&lease, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
     RB_GC_GUARD(key);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
     if (status) binding_raise(status, NULL);
@@ -50,9 +49,7 @@ static VALUE lease_token(VALUE self) {
 }
 
 /* The number of this lease: greater than that of every earlier lease of the same key. */
-static VALUE lease_fence(VALUE self) {
-    return LL2NUM(plock_lease_fence(binding_lease(self)));
-}
+static VALUE lease_fence(VALUE self) { return LL2NUM(plock_lease_fence(binding_lease(self))); }
 
 /* The key as it stands in the store. */
 static VALUE lease_key(VALUE self) {
@@ -62,16 +59,15 @@ static VALUE lease_key(VALUE self) {
 }
 
 /* Seconds for which the lease was granted. */
-static VALUE lease_ttl(VALUE self) {
-    return binding_seconds(plock_lease_ttl(binding_lease(self)));
-}
+static VALUE lease_ttl(VALUE self) { return binding_seconds(plock_lease_ttl(binding_lease(self))); }
 
 /* Seconds since it was acquired, on a clock that goes on while the machine is suspended. */
 static VALUE lease_held_for(VALUE self) {
     return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
 }
 
-/* Held as far as this process can tell without asking the store: not released, not expired, not inherited by fork. */
+/* Held as far as this process can tell without asking the store: not released, not expired, not
+ * inherited by fork. */
 static VALUE lease_valid(VALUE self) {
     return plock_lease_valid(binding_lease(self)) ? Qtrue : Qfalse;
 }
@@ -105,9 +101,7 @@ static VALUE lease_waited(VALUE self) {
 }
 
 /* One number in a process; by it notices name a lease. */
-static VALUE lease_id(VALUE self) {
-    return ULL2NUM(plock_lease_id(binding_lease(self)));
-}
+static VALUE lease_id(VALUE self) { return ULL2NUM(plock_lease_id(binding_lease(self))); }
 
 /* The owner as it is written in the store. */
 static VALUE lease_value(VALUE self) {
@@ -130,10 +124,15 @@ typedef struct asked {
     plock_ns span;
 } asked;
 
-static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, plock_status (*begin)(void *), bool releases) {
+static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, plock_status (*begin)(void *),
+                               bool releases) {
     *place = plock_lease_turn(a->lease);
-    return (plock_lease_use){.places = place, .count = 1, .begin = begin, .context = a, .operation = plock_lease_operation(a->lease),
-                        .patience = plock_lease_budget(a->lease, releases)};
+    return (plock_lease_use){.places = place,
+                             .count = 1,
+                             .begin = begin,
+                             .context = a,
+                             .operation = plock_lease_operation(a->lease),
+                             .patience = plock_lease_budget(a->lease, releases)};
 }
 
 static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
@@ -179,9 +178,7 @@ plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *to
 }
 
 /* leave -> as binding_answer. Leaves the lease to whoever knows its owner. */
-static VALUE lease_leave(VALUE self) {
-    return in_turn(self, 0, begin_leaving);
-}
+static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
 
 /* extend(ttl) -> as binding_answer. */
 static VALUE lease_extend(VALUE self, VALUE ttl) {
@@ -189,9 +186,7 @@ static VALUE lease_extend(VALUE self, VALUE ttl) {
 }
 
 /* downgrade -> as binding_answer. It only reads now, and no other writer came in between. */
-static VALUE lease_downgrade(VALUE self) {
-    return in_turn(self, 0, begin_downgrade);
-}
+static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
 
 /* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
 static VALUE lease_release(VALUE self, VALUE keep) {
@@ -219,7 +214,8 @@ static VALUE lease_inspect(VALUE self) {
     size_t length;
     const char *key = plock_lease_key(lease, &length);
     VALUE quoted = rb_str_inspect(rb_str_new(key, (long)length));
-    return rb_sprintf("#<%" PRIsVALUE " key=%" PRIsVALUE " fence=%lld %s>", rb_obj_class(self), quoted, (long long)plock_lease_fence(lease),
+    return rb_sprintf("#<%" PRIsVALUE " key=%" PRIsVALUE " fence=%lld %s>", rb_obj_class(self),
+                      quoted, (long long)plock_lease_fence(lease),
                       plock_lease_valid(lease) ? "valid" : "not valid");
 }
 

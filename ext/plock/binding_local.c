@@ -3,9 +3,7 @@
 
 #include <unistd.h>
 
-static void store_free(void *store) {
-    plock_local_close(store);
-}
+static void store_free(void *store) { plock_local_close(store); }
 
 static const rb_data_type_t STORE = {
     .wrap_struct_name = "Plock::LocalStore",
@@ -19,12 +17,14 @@ static plock_local *local_store(VALUE self) {
     return store;
 }
 
-/* Plock::LocalStore.attach(path, keys) -> a store, whose file is there. nil: the default place, and number. */
+/* Plock::LocalStore.attach(path, keys) -> a store, whose file is there. nil: the default place, and
+ * number. */
 static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
     plock_local *store;
     plock_error error = {.status = PLOCK_OK};
-    const plock_status status = plock_local_open(&store, NIL_P(path) ? NULL : StringValueCStr(path), NIL_P(keys) ? 0 : NUM2UINT(keys), &error);
+    const plock_status status = plock_local_open(&store, NIL_P(path) ? NULL : StringValueCStr(path),
+                                                 NIL_P(keys) ? 0 : NUM2UINT(keys), &error);
     if (status) binding_raise(status, &error);
     DATA_PTR(self) = store;
     return self;
@@ -41,7 +41,8 @@ static VALUE store_remade(VALUE self) {
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: on this system that cannot be. */
+/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: on this
+ * system that cannot be. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
     const int fd = plock_local_liveness(local_store(self), &error);
@@ -62,20 +63,25 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_local_lease_new(lease, local_store(store), key, length);
 }
 
-static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
+static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait,
+                                      bool digested, bool reports) {
     (void)digested, (void)reports;
-    return plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = ttl, .wait = wait});
+    return plock_local_lease_acquire(lease,
+                                     &(plock_local_acquire_options){.ttl = ttl, .wait = wait});
 }
 
-static const binding_store_kind KIND = {.make = make, .acquire = acquire_for_block, .is_local = true};
+static const binding_store_kind KIND = {
+    .make = make, .acquire = acquire_for_block, .is_local = true};
 
 /* hold(key, ttl_ms, wait, report) { |hold| } -> the block's value. */
 static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     return binding_hold(&KIND, self, key, ttl_ms, wait, report);
 }
 
-/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or Plock::Store::UNACQUIRED. */
-static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
+ * Plock::Store::UNACQUIRED. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
+                               VALUE wait, VALUE report) {
     return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
 }
 
@@ -86,25 +92,36 @@ static void read_share(VALUE share, plock_local_acquire_options *terms) {
     if (NIL_P(share)) return;
     const char *text = StringValueCStr(share);
     terms->mode = *text;
-    terms->limit = *text == 's' ? (unsigned)NUM2UINT(rb_str_to_inum(rb_str_new_cstr(text + 1), 10, 1)) : *text == 'w';
-    if ((*text != 'r' && *text != 'w' && *text != 's') || (*text != 's' && text[1]) || terms->limit > UINT16_MAX)
+    terms->limit = *text == 's'
+                       ? (unsigned)NUM2UINT(rb_str_to_inum(rb_str_new_cstr(text + 1), 10, 1))
+                       : *text == 'w';
+    if ((*text != 'r' && *text != 'w' && *text != 's') || (*text != 's' && text[1]) ||
+        terms->limit > UINT16_MAX)
         rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
 }
 
 /* The label's bytes are the String's. */
-static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
-    plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
-                               .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold), .at_least = binding_span(at_least)};
+static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
+                                            VALUE watch, VALUE at_least) {
+    plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
+                                         .renews = RTEST(renew),
+                                         .automatic = SYMBOL_P(renew),
+                                         .watched = RTEST(watch),
+                                         .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
+                                         .at_least = binding_span(at_least)};
     if (NIL_P(label)) return terms;
     Check_Type(label, T_STRING);
-    if (RSTRING_LEN(label) > PLOCK_LOCAL_LABEL_MAX) rb_raise(rb_eArgError, "a label of more than %d bytes", PLOCK_LOCAL_LABEL_MAX);
+    if (RSTRING_LEN(label) > PLOCK_LOCAL_LABEL_MAX)
+        rb_raise(rb_eArgError, "a label of more than %d bytes", PLOCK_LOCAL_LABEL_MAX);
     terms.label = RSTRING_PTR(label);
     terms.label_length = (size_t)RSTRING_LEN(label);
     return terms;
 }
 
-/* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil: others held it until the wait was over. */
-static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share, VALUE at_least) {
+/* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil:
+ * others held it until the wait was over. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
+                        VALUE label, VALUE watch, VALUE share, VALUE at_least) {
     plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
     terms.wait = binding_span(wait);
     read_share(share, &terms);
@@ -115,7 +132,8 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     status = binding_drive(lease);
     RB_GC_GUARD(label);
     if (status == PLOCK_OK) return binding_hand_out(object);
-    if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, plock_lease_error(lease));
+    if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT)
+        binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
     return Qnil;
 }
@@ -129,40 +147,51 @@ typedef struct party {
 
 static plock_status take_step(void *of, plock_interest *interest) {
     party *p = of;
-    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest, &p->error);
+    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest,
+                                   &p->error);
 }
 
-/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the first that is held or waited for. */
-static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
+/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the
+ * first that is held or waited for. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
+                            VALUE label, VALUE watch, VALUE at_least) {
     party p = {.terms = terms_of(ttl, renew, max_hold, label, watch, at_least)};
     Check_Type(keys, T_ARRAY);
     const long count = RARRAY_LEN(keys);
-    if (count < 1 || count > PLOCK_LOCAL_AT_ONCE_MAX) rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_LOCAL_AT_ONCE_MAX, count);
+    if (count < 1 || count > PLOCK_LOCAL_AT_ONCE_MAX)
+        rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_LOCAL_AT_ONCE_MAX, count);
     VALUE objects = rb_ary_new_capa(count);
     for (long i = 0; i < count; i++) {
         rb_ary_push(objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
         p.leases[p.count++] = binding_lease(rb_ary_entry(objects, i));
     }
-    const plock_status status = binding_carry_on((plock_operation){.of = &p, .step = take_step, .cancel = binding_nothing_to_cancel});
+    const plock_status status = binding_carry_on(
+        (plock_operation){.of = &p, .step = take_step, .cancel = binding_nothing_to_cancel});
     RB_GC_GUARD(label);
     if (status == PLOCK_REFUSED) return SIZET2NUM(p.refused);
     if (status) binding_raise(status, &p.error);
     return binding_hand_out(objects);
 }
 
-/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: it was not that owner's any more. heir: the
- * owner that it is to have from now on; nil: a fresh token. ttl in seconds from now on, or nil: its end stays the same. */
-static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold, VALUE watch, VALUE heir, VALUE ttl) {
+/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: it was not that
+ * owner's any more. heir: the owner that it is to have from now on; nil: a fresh token. ttl in
+ * seconds from now on, or nil: its end stays the same. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold,
+                         VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
-    plock_local_acquire_options terms = {.renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch), .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
-                               .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
+    plock_local_acquire_options terms = {.renews = RTEST(renew),
+                                         .automatic = SYMBOL_P(renew),
+                                         .watched = RTEST(watch),
+                                         .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
+                                         .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
     if (!NIL_P(heir)) {
         terms.owner = StringValuePtr(heir);
         terms.owner_length = (size_t)RSTRING_LEN(heir);
     }
     VALUE object = binding_lease_new(&KIND, self, key);
     plock_lease *lease = binding_lease(object);
-    plock_status status = plock_local_lease_adopt(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner), &terms);
+    plock_status status =
+        plock_local_lease_adopt(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner), &terms);
     RB_GC_GUARD(owner);
     RB_GC_GUARD(heir);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
@@ -174,11 +203,13 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
 
 /* --- one attempt, by an owner that the caller names --- */
 
-/* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. It is not given back when this process ends
- * before: whoever names the owner can release it. */
+/* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. It is
+ * not given back when this process ends before: whoever names the owner can release it. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
-    const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND), .owner = RSTRING_PTR(owner), .owner_length = (size_t)RSTRING_LEN(owner)};
+    const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
+                                               .owner = RSTRING_PTR(owner),
+                                               .owner_length = (size_t)RSTRING_LEN(owner)};
     VALUE object = binding_lease_new(&KIND, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
@@ -198,7 +229,8 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     StringValue(owner);
     VALUE object = binding_lease_new(&KIND, self, key);
     plock_lease *lease = binding_lease(object);
-    plock_status status = plock_local_lease_release_owned(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
+    plock_status status =
+        plock_local_lease_release_owned(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
     RB_GC_GUARD(owner);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
     if (!status) status = binding_drive_deferring(lease);
@@ -223,12 +255,14 @@ typedef struct query {
 
 static plock_status examine_step(void *of, plock_interest *interest) {
     query *i = of;
-    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest, &i->error);
+    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest,
+                               &i->error);
 }
 
 static plock_status next_step(void *of, plock_interest *interest) {
     query *i = of;
-    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest, &i->error);
+    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest,
+                                &i->error);
 }
 
 static plock_status break_step(void *of, plock_interest *interest) {
@@ -237,22 +271,26 @@ static plock_status break_step(void *of, plock_interest *interest) {
 }
 
 static plock_status ask(query *i, plock_status (*step)(void *, plock_interest *)) {
-    return binding_carry_on((plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
+    return binding_carry_on(
+        (plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
 }
 
 /* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */
 static VALUE describe(const plock_local_person *person) {
-    VALUE label = person->label_length ? rb_utf8_str_new(person->label, (long)person->label_length) : Qnil;
+    VALUE label =
+        person->label_length ? rb_utf8_str_new(person->label, (long)person->label_length) : Qnil;
     VALUE mode = person->mode ? rb_usascii_str_new(&person->mode, 1) : Qnil;
-    return rb_ary_new_from_args(8, person->waits ? Qtrue : Qfalse, binding_seconds(person->left), LL2NUM(person->fence), LL2NUM(person->since),
-                                LL2NUM(person->pid), LL2NUM(person->thread), label, mode);
+    return rb_ary_new_from_args(8, person->waits ? Qtrue : Qfalse, binding_seconds(person->left),
+                                LL2NUM(person->fence), LL2NUM(person->since), LL2NUM(person->pid),
+                                LL2NUM(person->thread), label, mode);
 }
 
 /* ask_people(key) -> who is inside, and who waits, in order. */
 static VALUE store_ask_people(VALUE self, VALUE key) {
     enum { AT_FIRST = 16 };
     StringValue(key);
-    query i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    query i = {
+        .store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     VALUE memory = Qnil;
     for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
         memory = rb_str_buf_new((long)(room * sizeof *i.people)); /* freed whatever is raised */
@@ -262,7 +300,8 @@ static VALUE store_ask_people(VALUE self, VALUE key) {
         if (status) binding_raise(status, &i.error);
     }
     VALUE people = rb_ary_new_capa((long)i.count);
-    for (size_t number = 0; number < i.count; number++) rb_ary_push(people, describe(&i.people[number]));
+    for (size_t number = 0; number < i.count; number++)
+        rb_ary_push(people, describe(&i.people[number]));
     RB_GC_GUARD(memory);
     RB_GC_GUARD(key);
     return people;
@@ -289,7 +328,8 @@ static VALUE store_host_name(VALUE self) {
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     (void)shared;
     StringValue(key);
-    query i = {.store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
+    query i = {
+        .store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     const plock_status status = ask(&i, break_step);
     RB_GC_GUARD(key);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);

@@ -13,8 +13,11 @@ static VALUE next_notice(VALUE self) {
     const bool keyed = copy.kind == PLOCK_ABANDONED || copy.kind == PLOCK_UNRELEASED;
     VALUE key = keyed ? rb_str_new(notice->key, (long)copy.key_length) : Qnil;
     plock_notice_free(notice);
-    if (keyed) return rb_ary_new_from_args(3, copy.kind == PLOCK_ABANDONED ? abandoned : unreleased, key, LL2NUM(copy.fence));
-    if (copy.kind == PLOCK_RENEWED) return rb_ary_new_from_args(3, renewed, ULL2NUM(copy.id), binding_seconds(copy.took));
+    if (keyed)
+        return rb_ary_new_from_args(3, copy.kind == PLOCK_ABANDONED ? abandoned : unreleased, key,
+                                    LL2NUM(copy.fence));
+    if (copy.kind == PLOCK_RENEWED)
+        return rb_ary_new_from_args(3, renewed, ULL2NUM(copy.id), binding_seconds(copy.took));
     return rb_ary_new_from_args(2, lost, ULL2NUM(copy.id));
 }
 

@@ -1,5 +1,5 @@
-/* What the command line needs of the system and Ruby has no method for: who has the terminal, what became of a child that is
- * not to be reaped yet, and the watchdog. */
+/* What the command line needs of the system and Ruby has no method for: who has the terminal, what
+ * became of a child that is not to be reaped yet, and the watchdog. */
 #include "binding.h"
 
 #include <errno.h>
@@ -19,14 +19,16 @@
 
 /* --- the terminal --- */
 
-/* terminal_group(fd) -> the process group in front of the terminal; nil: it is not our controlling terminal. */
+/* terminal_group(fd) -> the process group in front of the terminal; nil: it is not our controlling
+ * terminal. */
 static VALUE terminal_group(VALUE self, VALUE fd) {
     (void)self;
     const pid_t group = tcgetpgrp(NUM2INT(fd));
     return group < 0 ? Qnil : PIDT2NUM(group);
 }
 
-/* hand_terminal(fd, group) -> did it work? Who is in the background may do it, too: he is not stopped for it. */
+/* hand_terminal(fd, group) -> did it work? Who is in the background may do it, too: he is not
+ * stopped for it. */
 static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     (void)self;
     sigset_t stop, before;
@@ -40,15 +42,18 @@ static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
 
 /* --- children --- */
 
-/* ended?(pid) -> has this child ended? It stays a zombie, so that its number is nobody else's until it is reaped. */
+/* ended?(pid) -> has this child ended? It stays a zombie, so that its number is nobody else's until
+ * it is reaped. */
 static VALUE child_ended(VALUE self, VALUE pid) {
     (void)self;
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)NUM2PIDT(pid), &info, WEXITED | WNOHANG | WNOWAIT)) rb_sys_fail("waitid");
+    if (waitid(P_PID, (id_t)NUM2PIDT(pid), &info, WEXITED | WNOHANG | WNOWAIT))
+        rb_sys_fail("waitid");
     return info.si_pid ? Qtrue : Qfalse;
 }
 
-/* die_with_parent: the second line, for when the watchdog is killed together with who started it. */
+/* die_with_parent: the second line, for when the watchdog is killed together with who started it.
+ */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -61,7 +66,9 @@ static VALUE die_with_parent(VALUE self) {
 /* --- the watchdog; in a forked child of a process with threads, so nothing but system calls --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-enum { BLIND = 12 }; /* looks, some 2 s, where nobody can say whether a group is dead: who is may find nobody to reap him */
+/* looks, some 2 s, where nobody can say whether a group is dead: who is may find nobody to reap him
+ */
+enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
     if (first > last) return;
@@ -69,7 +76,8 @@ static void close_range_of(long first, long last) {
     if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0u) == 0) return;
 #endif
     struct rlimit limit;
-    const long end = getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > 65536 ? 65536 : (long)limit.rlim_cur;
+    const long end =
+        getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > 65536 ? 65536 : (long)limit.rlim_cur;
     for (long fd = first; fd <= last && fd < end; fd++) (void)close((int)fd);
 }
 
@@ -82,7 +90,8 @@ static void close_all_but(int one, int other) {
 
 #ifdef __linux__
 
-/* Of /proc/N/stat, as much as has room. What stands between the brackets is a name, which may have brackets itself. */
+/* Of /proc/N/stat, as much as has room. What stands between the brackets is a name, which may have
+ * brackets itself. */
 static const char *stat_of(const char *number, char *line, size_t room) {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%.20s/stat", number);
@@ -99,10 +108,12 @@ static bool lives_in(const char *number, pid_t group) {
     char line[512], state;
     int parent, its_group;
     const char *rest = stat_of(number, line, sizeof line);
-    return rest && sscanf(rest, "%c %d %d", &state, &parent, &its_group) == 3 && its_group == group && state != 'Z' && state != 'X';
+    return rest && sscanf(rest, "%c %d %d", &state, &parent, &its_group) == 3 &&
+           its_group == group && state != 'Z' && state != 'X';
 }
 
-/* Is anybody of the group left who is not dead? Without opendir(3), which allocates. 1, 0, or -1: that cannot be seen. */
+/* Is anybody of the group left who is not dead? Without opendir(3), which allocates. 1, 0, or -1:
+ * that cannot be seen. */
 static int anybody_left(pid_t group) {
     _Alignas(8) char entries[4096];
     struct entry { /* getdents64(2) */
@@ -115,7 +126,8 @@ static int anybody_left(pid_t group) {
     const int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long got = -1, at;
     int numbers = 0, found = 0;
-    while (proc >= 0 && !found && (got = syscall(SYS_getdents64, proc, entries, sizeof entries)) > 0)
+    while (proc >= 0 && !found &&
+           (got = syscall(SYS_getdents64, proc, entries, sizeof entries)) > 0)
         for (at = 0; at < got && !found; at += ((struct entry *)(void *)(entries + at))->length) {
             const char *name = ((struct entry *)(void *)(entries + at))->name;
             if (*name < '1' || *name > '9') continue;
@@ -146,12 +158,12 @@ static int anybody_left(pid_t group) {
     return -1;
 }
 
-static void take_name(void) {
-}
+static void take_name(void) {}
 
 #endif
 
-/* Until nobody of it is left: one that may not be killed, because it has become another user's, ends when it likes. */
+/* Until nobody of it is left: one that may not be killed, because it has become another user's,
+ * ends when it likes. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {
@@ -170,8 +182,10 @@ static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
         const ssize_t got = read(from, &told, sizeof told);
-        if (got == (ssize_t)sizeof told) group = told;
-        else if (got >= 0 || errno != EINTR) return group;
+        if (got == (ssize_t)sizeof told)
+            group = told;
+        else if (got >= 0 || errno != EINTR)
+            return group;
     }
 }
 
@@ -186,19 +200,23 @@ static void watch(int from, int kept, pid_t first) {
     _exit(0);
 }
 
-/* start_watchdog(from, kept, group) -> its pid. What is written to the pipe is the number of a process group, as the system has
- * it in memory; when the pipe ends, because whoever wrote to it ended in whatever way, it kills the group that was written last,
- * or `group` where nothing was written, and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until nobody of that group is left. */
+/* start_watchdog(from, kept, group) -> its pid. What is written to the pipe is the number of a
+ * process group, as the system has it in memory; when the pipe ends, because whoever wrote to it
+ * ended in whatever way, it kills the group that was written last, or `group` where nothing was
+ * written, and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until
+ * nobody of that group is left. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
-    /* Whose it is may close it in each child. Our copy stays open: where locks are the process's own, to close it would give them up. */
+    /* Whose it is may close it in each child. Our copy stays open: where locks are the process's
+     * own, to close it would give them up. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;
     (void)sigfillset(&all);
-    int failed = pthread_sigmask(SIG_SETMASK, &all, &before); /* what comes in between is not for Ruby's handlers in the child */
+    /* what comes in between is not for Ruby's handlers in the child */
+    int failed = pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = failed ? -1 : fork();
     if (pid == 0) watch(reads, keeps, first);
     if (pid < 0 && !failed) failed = errno;

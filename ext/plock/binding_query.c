@@ -1,9 +1,7 @@
 /* What a store says about its locks, as plain Arrays; Ruby makes something of them. */
 #include "binding.h"
 
-static void query_free(void *query) {
-    plock_query_free(query);
-}
+static void query_free(void *query) { plock_query_free(query); }
 
 static const rb_data_type_t QUERY = {
     .wrap_struct_name = "Plock inquiry",
@@ -16,7 +14,8 @@ static plock_query *about(VALUE *object, VALUE store, VALUE key, bool shared) {
     plock_query *query = NULL;
     *object = TypedData_Wrap_Struct(0, &QUERY, NULL);
     StringValue(key);
-    const plock_status status = plock_query_new(&query, binding_store(store), RSTRING_PTR(key), (size_t)RSTRING_LEN(key), shared);
+    const plock_status status = plock_query_new(&query, binding_store(store), RSTRING_PTR(key),
+                                                (size_t)RSTRING_LEN(key), shared);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
     if (status) binding_raise(status, NULL);
     DATA_PTR(*object) = query;
@@ -31,7 +30,8 @@ static VALUE answer(VALUE object, plock_query *query) {
     for (size_t i = 0; i < plock_query_parts(query); i++) {
         size_t length;
         const char *text = plock_query_text(query, i, &length);
-        rb_ary_push(parts, text ? rb_utf8_str_new(text, (long)length) : LL2NUM(plock_query_number(query, i)));
+        rb_ary_push(parts, text ? rb_utf8_str_new(text, (long)length)
+                                : LL2NUM(plock_query_number(query, i)));
     }
     RB_GC_GUARD(object);
     return parts;
@@ -45,13 +45,14 @@ static VALUE ask_status(VALUE self, VALUE key, bool shared, VALUE first, VALUE b
     return answer(object, query);
 }
 
-/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket, record …]; within so many
- * seconds, where that is not nil. */
+/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket,
+ * record …]; within so many seconds, where that is not nil. */
 static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, false, first, budget);
 }
 
-/* ask_shared_status(key, first, budget) -> [holders in all, waiters in all, then of holders, and of waiters, ms left, note … ticket, share and record …] */
+/* ask_shared_status(key, first, budget) -> [holders in all, waiters in all, then of holders, and of
+ * waiters, ms left, note … ticket, share and record …] */
 static VALUE store_ask_shared_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, true, first, budget);
 }
@@ -72,7 +73,8 @@ static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     return NUM2LL(rb_ary_entry(answer(object, query), 0)) ? Qtrue : Qfalse;
 }
 
-/* ask_note(key, note, replace) -> the note that is kept under the key, "" where there is none; see plock/query.h. */
+/* ask_note(key, note, replace) -> the note that is kept under the key, "" where there is none; see
+ * plock/query.h. */
 static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
     VALUE object;
     StringValue(note);
@@ -84,9 +86,7 @@ static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
 
 /* --- plain commands to the server, for plock doctor --- */
 
-static void admin_session_free(void *admin_session) {
-    plock_admin_session_free(admin_session);
-}
+static void admin_session_free(void *admin_session) { plock_admin_session_free(admin_session); }
 
 static const rb_data_type_t ADMIN_SESSION = {
     .wrap_struct_name = "Plock::Store::Conversation",
@@ -106,7 +106,8 @@ static VALUE store_converse(VALUE self) {
     return object;
 }
 
-/* The part at *place and what is in it: nil, Integer, String or Array. The engine bounds how deep it goes. */
+/* The part at *place and what is in it: nil, Integer, String or Array. The engine bounds how deep
+ * it goes. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     const plock_part read = plock_admin_session_part(admin_session, (*place)++);
     switch (read.kind) {
@@ -125,7 +126,8 @@ static VALUE admin_session_ask(VALUE self, VALUE texts) {
     plock_admin_session *admin_session = rb_check_typeddata(self, &ADMIN_SESSION);
     Check_Type(texts, T_ARRAY);
     const long count = RARRAY_LEN(texts);
-    if (count < 1 || count > PLOCK_QUESTION_WORDS) rb_raise(rb_eArgError, "1 to %d words are a question", PLOCK_QUESTION_WORDS);
+    if (count < 1 || count > PLOCK_QUESTION_WORDS)
+        rb_raise(rb_eArgError, "1 to %d words are a question", PLOCK_QUESTION_WORDS);
     plock_word words[PLOCK_QUESTION_WORDS];
     VALUE kept = rb_ary_new(); /* whatever happens to texts meanwhile */
     for (long i = 0; i < count; i++) {
@@ -143,7 +145,8 @@ static VALUE admin_session_ask(VALUE self, VALUE texts) {
 
 /* close -> nil. The next question opens it again. */
 static VALUE admin_session_close(VALUE self) {
-    const plock_operation operation = plock_admin_session_operation(rb_check_typeddata(self, &ADMIN_SESSION));
+    const plock_operation operation =
+        plock_admin_session_operation(rb_check_typeddata(self, &ADMIN_SESSION));
     operation.cancel(operation.of);
     return Qnil;
 }

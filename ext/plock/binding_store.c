@@ -5,9 +5,7 @@
 
 /* --- Plock::Store as an object --- */
 
-static void store_free(void *store) {
-    plock_store_close(store);
-}
+static void store_free(void *store) { plock_store_close(store); }
 
 static const rb_data_type_t STORE = {
     .wrap_struct_name = "Plock::Store",
@@ -25,9 +23,15 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_lease_new(lease, binding_store(store), key, length);
 }
 
-/* With hold_digest, which is for Parse::Lock, it hears of every failure meanwhile, and others poll for the same key. */
-static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested, bool reports) {
-    const plock_acquire_options patience = {.ttl = ttl, .wait = wait, .endures = reports, .insists = digested && reports, .shares = digested};
+/* With hold_digest, which is for Parse::Lock, it hears of every failure meanwhile, and others poll
+ * for the same key. */
+static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait,
+                                      bool digested, bool reports) {
+    const plock_acquire_options patience = {.ttl = ttl,
+                                            .wait = wait,
+                                            .endures = reports,
+                                            .insists = digested && reports,
+                                            .shares = digested};
     return plock_lease_acquire(lease, &patience);
 }
 
@@ -38,8 +42,10 @@ static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE r
     return binding_hold(&KIND, self, key, ttl_ms, wait, report);
 }
 
-/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or UNACQUIRED. */
-static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
+ * UNACQUIRED. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
+                               VALUE wait, VALUE report) {
     return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
 }
 
@@ -56,7 +62,8 @@ static int set_option(VALUE name, VALUE value, VALUE argument) {
     if (NIL_P(value)) return ST_CONTINUE;
     name = rb_String(name);
     value = RB_FLOAT_TYPE_P(value) ? rb_sprintf("%.9f", RFLOAT_VALUE(value)) : rb_String(value);
-    setting->status = plock_config_set(setting->config, StringValueCStr(name), StringValueCStr(value), &setting->error);
+    setting->status = plock_config_set(setting->config, StringValueCStr(name),
+                                       StringValueCStr(value), &setting->error);
     return setting->status ? ST_STOP : ST_CONTINUE;
 }
 
@@ -71,8 +78,8 @@ static VALUE set_options(VALUE argument) {
     return Qnil;
 }
 
-/* Plock::Store.connect(url, options) -> a store; no I/O yet. Options by name, as in the query of a URL; Ruby's Store.open
- * checks and documents them. */
+/* Plock::Store.connect(url, options) -> a store; no I/O yet. Options by name, as in the query of a
+ * URL; Ruby's Store.open checks and documents them. */
 static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     Check_Type(options, T_HASH);
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
@@ -80,7 +87,8 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     StringValue(url);
     if (memchr(RSTRING_PTR(url), 0, (size_t)RSTRING_LEN(url)))
         rb_exc_raise(binding_exception(PLOCK_BAD_CONFIG, "the store's URL: has a NUL byte"));
-    plock_status status = plock_config_new(&o.setting.config, StringValueCStr(url), &o.setting.error);
+    plock_status status =
+        plock_config_new(&o.setting.config, StringValueCStr(url), &o.setting.error);
     if (status) binding_raise(status, &o.setting.error);
     int state = 0;
     (void)rb_protect(set_options, (VALUE)&o, &state);
@@ -98,9 +106,11 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
 
 static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     VALUE object = binding_lease_new(&KIND, self, key);
-    if (plock_config_marshals(plock_store_config(binding_store(self)))) owner = rb_marshal_dump(owner, Qnil);
+    if (plock_config_marshals(plock_store_config(binding_store(self))))
+        owner = rb_marshal_dump(owner, Qnil);
     StringValue(owner);
-    const plock_status status = plock_lease_own(binding_lease(object), RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
+    const plock_status status =
+        plock_lease_own(binding_lease(object), RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
     RB_GC_GUARD(owner);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the owner is empty");
     if (status) binding_raise(status, NULL);
@@ -111,10 +121,12 @@ static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
-    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
+    plock_status status = plock_lease_acquire(
+        lease, &(plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_REFUSED) binding_raise(status, plock_lease_error(lease));
-    if (!status) status = plock_lease_leave(lease); /* the caller knows the owner, and releases by it */
+    /* the caller knows the owner, and releases by it */
+    if (!status) status = plock_lease_leave(lease);
     RB_GC_GUARD(object);
     return status ? Qfalse : Qtrue;
 }
@@ -133,8 +145,11 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
 /* --- acquired, and adopted from another process --- */
 
 static plock_acquire_options patience_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
-    return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .renews = RTEST(renew), .automatic = SYMBOL_P(renew), .watched = RTEST(watch),
-                            .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
+    return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND),
+                                   .renews = RTEST(renew),
+                                   .automatic = SYMBOL_P(renew),
+                                   .watched = RTEST(watch),
+                                   .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold)};
 }
 
 static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
@@ -144,10 +159,11 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
     return object;
 }
 
-/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking) -> a hold. Where others held it until the wait was over, the token that it
- * waited with: where the server is slow that may be in the queue still. share: as in plock_lease_share, or nil. */
-static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE share,
-                        VALUE asking) {
+/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking) -> a hold. Where others held
+ * it until the wait was over, the token that it waited with: where the server is slow that may be
+ * in the queue still. share: as in plock_lease_share, or nil. */
+static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
+                        VALUE label, VALUE watch, VALUE share, VALUE asking) {
     char encoded[PLOCK_LABEL_MAX + 1];
     plock_acquire_options patience = patience_of(ttl, renew, max_hold, watch);
     patience.wait = binding_span(wait);
@@ -161,23 +177,29 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     while (status == PLOCK_TRY_FAILED);
     if (status == PLOCK_OK) return binding_hand_out(object);
     const plock_error *error = plock_lease_error(lease);
-    if (status == PLOCK_TIMED_OUT) status = error->status; /* a refusal, or how the last attempt failed */
+    /* a refusal, or how the last attempt failed */
+    if (status == PLOCK_TIMED_OUT) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
     VALUE token = rb_funcall(object, rb_intern("token"), 0);
     RB_GC_GUARD(object);
     return token;
 }
 
-/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: it was not that owner's any more. heir: the
- * owner that it is to have from now on, as it is written in the store; nil: a fresh token. */
-static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch, VALUE share, VALUE heir) {
+/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: it was not
+ * that owner's any more. heir: the owner that it is to have from now on, as it is written in the
+ * store; nil: a fresh token. */
+static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold,
+                         VALUE watch, VALUE share, VALUE heir) {
     const plock_acquire_options patience = patience_of(ttl, renew, max_hold, watch);
     VALUE object = new_lease(self, key, share);
     plock_lease *lease = binding_lease(object);
     StringValue(value);
     plock_status status = PLOCK_OK;
-    if (!NIL_P(heir)) status = plock_lease_own(lease, StringValuePtr(heir), (size_t)RSTRING_LEN(heir));
-    if (!status) status = plock_lease_adopt(lease, RSTRING_PTR(value), (size_t)RSTRING_LEN(value), &patience);
+    if (!NIL_P(heir))
+        status = plock_lease_own(lease, StringValuePtr(heir), (size_t)RSTRING_LEN(heir));
+    if (!status)
+        status =
+            plock_lease_adopt(lease, RSTRING_PTR(value), (size_t)RSTRING_LEN(value), &patience);
     RB_GC_GUARD(value);
     RB_GC_GUARD(heir);
     if (!status) status = binding_drive(lease);
@@ -197,7 +219,8 @@ typedef struct several {
 static void refer_to(several *s) {
     plock_lease *leases[PLOCK_GROUP_MAX];
     const long count = RARRAY_LEN(s->objects);
-    if (count < 1 || count > PLOCK_GROUP_MAX) rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_GROUP_MAX, count);
+    if (count < 1 || count > PLOCK_GROUP_MAX)
+        rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_GROUP_MAX, count);
     for (long i = 0; i < count; i++) leases[i] = binding_lease(rb_ary_entry(s->objects, i));
     const plock_status status = plock_group_new(&s->group, leases, (size_t)count);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
@@ -220,17 +243,18 @@ static VALUE acquire(VALUE argument) {
     return s->objects;
 }
 
-/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left) -> holds; or how many are free before the first that is not; or nil:
- * the keys do not live on one node. */
-static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold, VALUE label, VALUE watch, VALUE asking,
-                            VALUE left) {
+/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left) -> holds; or how many are free
+ * before the first that is not; or nil: the keys do not live on one node. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
+                            VALUE label, VALUE watch, VALUE asking, VALUE left) {
     char encoded[PLOCK_LABEL_MAX + 1];
     Check_Type(keys, T_ARRAY);
     several s = {.objects = rb_ary_new(), .patience = patience_of(ttl, renew, max_hold, watch)};
     s.patience.label = binding_label(label, encoded);
     s.patience.asking = binding_span(asking);
     s.patience.wait = binding_span(left);
-    for (long i = 0; i < RARRAY_LEN(keys); i++) rb_ary_push(s.objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
+    for (long i = 0; i < RARRAY_LEN(keys); i++)
+        rb_ary_push(s.objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
     VALUE result = rb_ensure(acquire, (VALUE)&s, release_group, (VALUE)&s);
     RB_GC_GUARD(s.objects);
     return RB_TYPE_P(result, T_ARRAY) ? binding_hand_out(result) : result;
@@ -252,9 +276,16 @@ static void let_all_go(void *argument) {
 static plock_status release_in_turn(several *s) {
     plock_place_in_turn places[PLOCK_GROUP_MAX];
     const size_t count = (size_t)RARRAY_LEN(s->objects);
-    for (size_t i = 0; i < count; i++) places[i] = plock_lease_turn(binding_lease(rb_ary_entry(s->objects, (long)i)));
-    plock_lease_use turn = {.places = places, .count = count, .begin = begin_release, .give_up = let_all_go, .context = s,
-                       .operation = plock_group_operation(s->group), .patience = plock_lease_budget(binding_lease(rb_ary_entry(s->objects, 0)), true)};
+    for (size_t i = 0; i < count; i++)
+        places[i] = plock_lease_turn(binding_lease(rb_ary_entry(s->objects, (long)i)));
+    plock_lease_use turn = {
+        .places = places,
+        .count = count,
+        .begin = begin_release,
+        .give_up = let_all_go,
+        .context = s,
+        .operation = plock_group_operation(s->group),
+        .patience = plock_lease_budget(binding_lease(rb_ary_entry(s->objects, 0)), true)};
     plock_lease_use_take(&turn);
     const plock_operation operation = plock_lease_use_operation(&turn);
     if (s->budget) operation.hurry(operation.of, plock_after(plock_now(), s->budget));
@@ -262,7 +293,9 @@ static plock_status release_in_turn(several *s) {
 }
 
 static VALUE release_outcome(const plock_group *group, size_t index) {
-    return plock_group_released(group, index) ? Qtrue : plock_group_passed_over(group, index) ? Qnil : Qfalse;
+    return plock_group_released(group, index)      ? Qtrue
+           : plock_group_passed_over(group, index) ? Qnil
+                                                   : Qfalse;
 }
 
 static VALUE release(VALUE argument) {
@@ -270,23 +303,30 @@ static VALUE release(VALUE argument) {
     refer_to(s);
     VALUE released = rb_ary_new();
     const plock_status status = release_in_turn(s);
-    if (status && status != PLOCK_MISUSE && !s->budget) binding_raise(status, plock_group_error(s->group));
-    for (long i = 0; i < RARRAY_LEN(s->objects); i++) rb_ary_push(released, status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, (size_t)i));
+    if (status && status != PLOCK_MISUSE && !s->budget)
+        binding_raise(status, plock_group_error(s->group));
+    for (long i = 0; i < RARRAY_LEN(s->objects); i++)
+        rb_ary_push(released,
+                    status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, (size_t)i));
     return released;
 }
 
-/* release_all(holds, keep, budget) -> for each true; false: it was not ours any more; nil: it had been released, or left. Within so many seconds, where that is not nil;
- * what has not been heard of by then goes on in the background, and raises nothing. */
+/* release_all(holds, keep, budget) -> for each true; false: it was not ours any more; nil: it had
+ * been released, or left. Within so many seconds, where that is not nil; what has not been heard of
+ * by then goes on in the background, and raises nothing. */
 static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     Check_Type(holds, T_ARRAY);
-    several s = {.objects = holds, .keep = binding_span(keep), .budget = NIL_P(budget) ? 0 : binding_span(budget)};
+    several s = {.objects = holds,
+                 .keep = binding_span(keep),
+                 .budget = NIL_P(budget) ? 0 : binding_span(budget)};
     VALUE result = rb_ensure(release, (VALUE)&s, release_group, (VALUE)&s);
     RB_GC_GUARD(s.objects);
     return result;
 }
 
-/* lock_release_with(key, owner, hold) -> the same for a lock of an owner who is named, and for a lease. */
+/* lock_release_with(key, owner, hold) -> the same for a lock of an owner who is named, and for a
+ * lease. */
 static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
     VALUE named = lease_of_owner(self, key, owner);
     return store_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
@@ -314,7 +354,8 @@ static VALUE store_closed(VALUE self) {
 }
 
 static VALUE store_inspect(VALUE self) {
-    return rb_sprintf("#<Plock::Store %s>", plock_config_display(plock_store_config(binding_store(self))));
+    return rb_sprintf("#<Plock::Store %s>",
+                      plock_config_display(plock_store_config(binding_store(self))));
 }
 
 void binding_init_store(void) {

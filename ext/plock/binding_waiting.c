@@ -15,7 +15,8 @@
 typedef struct waiting {
     plock_waker *waker; /* taken at the first wait; NULL where there is no memory for one */
     bool deferring;     /* interrupts are left pending */
-    int raised;         /* the state of rb_protect when Ruby code raised; then no other may run before rb_jump_tag */
+    /* the state of rb_protect when Ruby code raised; then no other may run before rb_jump_tag */
+    int raised;
 } waiting;
 
 /* Calls Ruby; what it raises ends the wait, and goes on in finish. */
@@ -38,9 +39,7 @@ static void *await_region(void *argument) {
     return NULL;
 }
 
-static void wake(void *waker) {
-    plock_waker_wake(waker);
-}
+static void wake(void *waker) { plock_waker_wake(waker); }
 
 static VALUE check_interrupts(VALUE unused) {
     rb_thread_check_ints();
@@ -60,7 +59,8 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
     region r = {.interest = interest, .waker = w->waker, .interrupted = true};
     if (w->waker) rb_nogvl(await_region, &r, wake, w->waker, flags);
     /* A signal that Ruby repeats: slower, but no memory. */
-    else rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
+    else
+        rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     if (!r.interrupted) return PLOCK_OK;
     if (w->waker) (void)plock_waker_clear(w->waker);
     if (w->deferring) return PLOCK_INTERRUPTED;
@@ -71,9 +71,7 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 #ifdef HAVE_RB_FIBER_SCHEDULER_CURRENT
 
-static VALUE scheduler_of_fiber(void) {
-    return rb_fiber_scheduler_current();
-}
+static VALUE scheduler_of_fiber(void) { return rb_fiber_scheduler_current(); }
 
 /* Where no descriptor is left to be woken at, it is looked at often. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
@@ -104,13 +102,9 @@ static VALUE wait_in_scheduler(VALUE argument) {
 
 #else
 
-static VALUE scheduler_of_fiber(void) {
-    return Qnil;
-}
+static VALUE scheduler_of_fiber(void) { return Qnil; }
 
-static VALUE wait_in_scheduler(VALUE argument) {
-    return argument;
-}
+static VALUE wait_in_scheduler(VALUE argument) { return argument; }
 
 #endif
 
@@ -123,7 +117,8 @@ static plock_status binding_wait(void *context, const plock_interest *interest) 
 
 /* --- driving --- */
 
-/* What Ruby code raised meanwhile goes on its way; the native thread sees to what the operation left on the server. */
+/* What Ruby code raised meanwhile goes on its way; the native thread sees to what the operation
+ * left on the server. */
 static void finish(const plock_operation *operation, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
@@ -156,13 +151,12 @@ static plock_status wait_once(void *of, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-void binding_nothing_to_cancel(void *of) {
-    (void)of;
-}
+void binding_nothing_to_cancel(void *of) { (void)of; }
 
 void binding_wait_readable(int descriptor) {
     readiness r = {.interest = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
-    (void)binding_carry_on((plock_operation){.of = &r, .step = wait_once, .cancel = binding_nothing_to_cancel});
+    (void)binding_carry_on(
+        (plock_operation){.of = &r, .step = wait_once, .cancel = binding_nothing_to_cancel});
 }
 
 typedef struct masked {
@@ -174,7 +168,8 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    m->operation.hurry(m->operation.of, binding_farewell()); /* Ruby may end this thread because the process ends */
+    /* Ruby may end this thread because the process ends */
+    m->operation.hurry(m->operation.of, binding_farewell());
     m->status = plock_carry_on(&m->operation, binding_wait, &w);
     finish(&m->operation, &w);
     if (m->status != PLOCK_INTERRUPTED && m->told) m->told(m->context, m->status);
@@ -186,8 +181,8 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     return Qnil;
 }
 
-/* Thread.handle_interrupt(Object => :never) { … }: asked for only when an interrupt has come, since most releases see none.
- * It raises what was pending as its block ends. */
+/* Thread.handle_interrupt(Object => :never) { … }: asked for only when an interrupt has come, since
+ * most releases see none. It raises what was pending as its block ends. */
 static VALUE never;
 static ID id_call, id_handle_interrupt;
 
@@ -195,14 +190,16 @@ static VALUE mask_and_drive(VALUE argument) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, drive_masked, argument);
 }
 
-/* Where not even that could be called, or not to its end, the native thread goes on with the release. */
+/* Where not even that could be called, or not to its end, the native thread goes on with the
+ * release. */
 static VALUE give_up(VALUE argument) {
     const masked *m = (const masked *)argument;
     if (m->status == PLOCK_INTERRUPTED) m->operation.cancel(m->operation.of);
     return Qnil;
 }
 
-plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told, void *context) {
+plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told,
+                                        void *context) {
     masked m = {.operation = operation, .told = told, .context = context};
     drive_to_its_end(&m, true);
     if (m.status == PLOCK_INTERRUPTED) rb_ensure(mask_and_drive, (VALUE)&m, give_up, (VALUE)&m);
@@ -240,5 +237,6 @@ void binding_init_waiting(void) {
     rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
     rb_obj_freeze(never);
     rb_gc_register_mark_object(never);
-    rb_define_module_function(rb_define_module_under(binding_plock, "Interrupts"), "finally", finally, 1);
+    rb_define_module_function(rb_define_module_under(binding_plock, "Interrupts"), "finally",
+                              finally, 1);
 }

@@ -10,15 +10,17 @@
 
 VALUE binding_plock;
 
-/* How long the end of the process may be held up by releases, and how long one of them has when the others have used that up. */
+/* How long the end of the process may be held up by releases, and how long one of them has when the
+ * others have used that up. */
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
-static _Atomic plock_ns farewell; /* the deadline of the releases that the end of the process hurries; 0: there were none */
+/* the deadline of the releases that the end of the process hurries; 0: there were none */
+static _Atomic plock_ns farewell;
 static VALUE main_thread; /* of the process; rb_thread_main() would be that of the Ractor */
 
-/* An at_exit. Minitest's autorun may run all tests after it, so it only says that Ruby will end the other threads at some
- * time from now on, and closes nothing. */
+/* An at_exit. Minitest's autorun may run all tests after it, so it only says that Ruby will end the
+ * other threads at some time from now on, and closes nothing. */
 static void at_exit(VALUE unused) {
     (void)unused;
     atomic_store(&ending, true);
@@ -34,12 +36,13 @@ static plock_ns time_left(plock_ns now, plock_ns least) {
 plock_ns binding_farewell(void) {
     if (!atomic_load(&ending) || rb_thread_current() == main_thread) return PLOCK_NEVER;
     const plock_ns now = plock_now(), deadline = time_left(now, MOMENT);
-    if (deadline == plock_after(now, FAREWELL)) atomic_store(&farewell, deadline); /* they all share it */
+    /* they all share it */
+    if (deadline == plock_after(now, FAREWELL)) atomic_store(&farewell, deadline);
     return deadline;
 }
 
-/* Runs after Ruby has freed all objects, leases that were still held among them: what they left to the native thread is
- * finished here. */
+/* Runs after Ruby has freed all objects, leases that were still held among them: what they left to
+ * the native thread is finished here. */
 static void at_vm_exit(ruby_vm_t *vm) {
     (void)vm;
     plock_drain(time_left(plock_now(), 0));
@@ -73,7 +76,8 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_notices();
     binding_init_process();
     binding_init_local();
-    rb_define_singleton_method(rb_define_module_under(binding_plock, "Daemon"), "settle", daemon_settle, 0);
+    rb_define_singleton_method(rb_define_module_under(binding_plock, "Daemon"), "settle",
+                               daemon_settle, 0);
     rb_set_end_proc(at_exit, Qnil);
     ruby_vm_at_exit(at_vm_exit);
 }

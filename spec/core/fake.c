@@ -17,22 +17,16 @@
 
 static _Atomic plock_ns moment;
 
-static plock_ns read_clock(void) {
-    return atomic_load(&moment);
-}
+static plock_ns read_clock(void) { return atomic_load(&moment); }
 
 void fake_clock_start(void) {
     atomic_store(&moment, 10 * PLOCK_SECOND);
     plock_clock_replace(read_clock);
 }
 
-void fake_clock_pass(plock_ns span) {
-    atomic_fetch_add(&moment, span);
-}
+void fake_clock_pass(plock_ns span) { atomic_fetch_add(&moment, span); }
 
-void fake_clock_stop(void) {
-    plock_clock_replace(NULL);
-}
+void fake_clock_stop(void) { plock_clock_replace(NULL); }
 
 struct pollfd fake_polled(const plock_interest *interest) {
     const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
@@ -86,27 +80,38 @@ static const char *answer_of(fake_peer *peer, const char *command) {
     const bool acquires = is(command, "EVALSHA acquire ") || is(command, "EVALSHA shared_acquire ");
     const char *next = fake_redis.says ? fake_redis.says(command, fake_redis.acquires) : NULL;
     fake_redis.acquires += acquires;
-    if (!next && peer->answered < FAKE_ANSWERS && peer->answers[peer->answered]) next = peer->answers[peer->answered++];
-    const bool numbers = acquires || is(command, "EVALSHA adopt ") || is(command, "EVALSHA shared_adopt ");
-    if (!next && peer->obliging) next = numbers ? FAKE_HELD : is(command, "SCRIPT") ? FAKE_LOADED : FAKE_DONE;
+    if (!next && peer->answered < FAKE_ANSWERS && peer->answers[peer->answered])
+        next = peer->answers[peer->answered++];
+    const bool numbers =
+        acquires || is(command, "EVALSHA adopt ") || is(command, "EVALSHA shared_adopt ");
+    if (!next && peer->obliging)
+        next = numbers ? FAKE_HELD : is(command, "SCRIPT") ? FAKE_LOADED : FAKE_DONE;
     return next;
 }
 
 static void answer(fake_peer *peer, const char *command) {
     const char *next = answer_of(peer, command);
-    if (next == FAKE_CLOSES) hang_up(peer);
-    else if (next) add_input(peer, next, strlen(next));
+    if (next == FAKE_CLOSES)
+        hang_up(peer);
+    else if (next)
+        add_input(peer, next, strlen(next));
 }
 
 /* "SUBSCRIBE name" */
 static void confirm(fake_peer *peer, const char *command) {
-    const char *name = command + sizeof "SUBSCRIBE", *said = fake_redis.subscribed < FAKE_ANSWERS ? fake_redis.subscriptions[fake_redis.subscribed] : NULL;
+    const char *name = command + sizeof "SUBSCRIBE",
+               *said = fake_redis.subscribed < FAKE_ANSWERS
+                           ? fake_redis.subscriptions[fake_redis.subscribed]
+                           : NULL;
     char confirmation[128];
     fake_redis.subscribed++;
     if (!said) fake_redis.channel = peer;
-    (void)snprintf(confirmation, sizeof confirmation, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.64s\r\n:1\r\n", strlen(name), name);
-    if (said == FAKE_CLOSES) hang_up(peer);
-    else add_input(peer, said ? said : confirmation, strlen(said ? said : confirmation));
+    (void)snprintf(confirmation, sizeof confirmation,
+                   "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.64s\r\n:1\r\n", strlen(name), name);
+    if (said == FAKE_CLOSES)
+        hang_up(peer);
+    else
+        add_input(peer, said ? said : confirmation, strlen(said ? said : confirmation));
 }
 
 static bool is_greeting(const char *command) {
@@ -114,15 +119,28 @@ static bool is_greeting(const char *command) {
 }
 
 static void add_word(char *command, const char *word, size_t length) {
-    static const char *const NAMES[PLOCK__SCRIPTS] = {
-        [PLOCK__ACQUIRE] = "acquire", [PLOCK__RELEASE] = "release", [PLOCK__EXTEND] = "extend",
-        [PLOCK__LEAVE] = "leave",     [PLOCK__UNDO] = "undo",       [PLOCK__BREAK] = "break",   [PLOCK__CHECK] = "check",
-        [PLOCK__STATUS] = "status",   [PLOCK__SCAN] = "scan",       [PLOCK__NOTE] = "note",
-        [PLOCK__ACQUIRE_ALL] = "acquire_all",       [PLOCK__RELEASE_ALL] = "release_all",
-        [PLOCK__SHARED_ACQUIRE] = "shared_acquire", [PLOCK__SHARED_RELEASE] = "shared_release", [PLOCK__SHARED_EXTEND] = "shared_extend",
-        [PLOCK__ADOPT] = "adopt",     [PLOCK__SHARED_ADOPT] = "shared_adopt",
-        [PLOCK__SHARED_LEAVE] = "shared_leave",     [PLOCK__SHARED_DOWNGRADE] = "shared_downgrade",
-        [PLOCK__SHARED_BREAK] = "shared_break",     [PLOCK__SHARED_STATUS] = "shared_status"};
+    static const char *const NAMES[PLOCK__SCRIPTS] = {[PLOCK__ACQUIRE] = "acquire",
+                                                      [PLOCK__RELEASE] = "release",
+                                                      [PLOCK__EXTEND] = "extend",
+                                                      [PLOCK__LEAVE] = "leave",
+                                                      [PLOCK__UNDO] = "undo",
+                                                      [PLOCK__BREAK] = "break",
+                                                      [PLOCK__CHECK] = "check",
+                                                      [PLOCK__STATUS] = "status",
+                                                      [PLOCK__SCAN] = "scan",
+                                                      [PLOCK__NOTE] = "note",
+                                                      [PLOCK__ACQUIRE_ALL] = "acquire_all",
+                                                      [PLOCK__RELEASE_ALL] = "release_all",
+                                                      [PLOCK__SHARED_ACQUIRE] = "shared_acquire",
+                                                      [PLOCK__SHARED_RELEASE] = "shared_release",
+                                                      [PLOCK__SHARED_EXTEND] = "shared_extend",
+                                                      [PLOCK__ADOPT] = "adopt",
+                                                      [PLOCK__SHARED_ADOPT] = "shared_adopt",
+                                                      [PLOCK__SHARED_LEAVE] = "shared_leave",
+                                                      [PLOCK__SHARED_DOWNGRADE] =
+                                                          "shared_downgrade",
+                                                      [PLOCK__SHARED_BREAK] = "shared_break",
+                                                      [PLOCK__SHARED_STATUS] = "shared_status"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
         const plock_script *script = plock__script((plock_script_id)id);
         const bool hash = length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX);
@@ -131,7 +149,8 @@ static void add_word(char *command, const char *word, size_t length) {
         length = strlen(word);
     }
     const size_t used = strlen(command);
-    (void)snprintf(command + used, FAKE_COMMAND_ROOM - used, "%s%.*s", used ? " " : "", (int)length, word);
+    (void)snprintf(command + used, FAKE_COMMAND_ROOM - used, "%s%.*s", used ? " " : "", (int)length,
+                   word);
 }
 
 /* "<mark><number>\r\n" at *from; -1 while it is not whole. */
@@ -165,8 +184,10 @@ static void take_commands(fake_peer *peer) {
     while (take_command(peer, command)) {
         if (is(command, "HELLO ")) { /* counted, and not among the commands */
             peer->hellos++;
-            if (peer->silent_greeting) answer(peer, command);
-            else add_input(peer, "+OK\r\n", 5);
+            if (peer->silent_greeting)
+                answer(peer, command);
+            else
+                add_input(peer, "+OK\r\n", 5);
             continue;
         }
         if (peer->command_count < FAKE_COMMANDS) {
@@ -174,9 +195,12 @@ static void take_commands(fake_peer *peer) {
             peer->orders[peer->command_count] = fake_redis.order++;
         }
         peer->command_count++;
-        if (is_greeting(command) && !peer->silent_greeting) add_input(peer, "+OK\r\n", 5);
-        else if (is(command, "SUBSCRIBE ")) confirm(peer, command);
-        else answer(peer, command);
+        if (is_greeting(command) && !peer->silent_greeting)
+            add_input(peer, "+OK\r\n", 5);
+        else if (is(command, "SUBSCRIBE "))
+            confirm(peer, command);
+        else
+            answer(peer, command);
     }
 }
 
@@ -199,11 +223,13 @@ static plock_status again(const fake_peer *peer, short events, plock_interest *i
 
 static plock_status fail(plock_status status, plock_error *error) {
     error->status = status;
-    (void)snprintf(error->message, sizeof error->message, "the fake says %s", plock_status_name(status));
+    (void)snprintf(error->message, sizeof error->message, "the fake says %s",
+                   plock_status_name(status));
     return status;
 }
 
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline,
+                                 plock_interest *interest, plock_error *error) {
     (void)deadline;
     fake_peer *peer = peer_of(transport);
     if (peer->connect_again > 0) {
@@ -215,7 +241,8 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
     return PLOCK_OK;
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got,
+                              plock_interest *interest, plock_error *error) {
     fake_peer *peer = peer_of(transport);
     pthread_mutex_lock(&mutex);
     size_t n = peer->in_length - peer->in_read;
@@ -238,11 +265,13 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     return closing ? fail(PLOCK_DISCONNECTED, error) : again(peer, POLLIN, interest);
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size,
+                               size_t *sent, plock_interest *interest, plock_error *error) {
     fake_peer *peer = peer_of(transport);
     if (peer->write_failure) return fail(peer->write_failure, error);
     pthread_mutex_lock(&mutex);
-    if (peer->write_room && size > peer->write_room - peer->written) size = peer->write_room - peer->written;
+    if (peer->write_room && size > peer->write_room - peer->written)
+        size = peer->write_room - peer->written;
     if (peer->write_chunk && size > peer->write_chunk) size = peer->write_chunk;
     if (size > sizeof peer->out - peer->out_length) abort();
     memcpy(peer->out + peer->out_length, bytes, size);
@@ -295,13 +324,15 @@ static void destroy(plock_transport *transport) {
 
 static void open_descriptors(fake_peer *peer) {
     int ends[2];
-    if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || fcntl(ends[1], F_SETFL, O_NONBLOCK)) abort();
+    if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || fcntl(ends[1], F_SETFL, O_NONBLOCK))
+        abort();
     peer->fd = ends[0];
     peer->waker = ends[1];
 }
 
 static plock_transport *make(plock_store *store) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {
+        connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
     (void)store;
     fake_transport *transport = plock__allocate(sizeof *transport);
     if (!transport) return NULL;
@@ -330,16 +361,15 @@ unsigned fake_connections(void) {
     return made;
 }
 
-void fake_transport_for(plock_store *store) {
-    store->make_transport = make;
-}
+void fake_transport_for(plock_store *store) { store->make_transport = make; }
 
 plock_store *fake_store(const char *url) {
     plock_error error;
     plock_config *config;
     plock_store *store;
     fake_reset();
-    if (plock_config_new(&config, url, &error) || plock_store_open(&store, config, &error)) return NULL;
+    if (plock_config_new(&config, url, &error) || plock_store_open(&store, config, &error))
+        return NULL;
     fake_transport_for(store);
     return store;
 }
@@ -360,7 +390,10 @@ bool fake_say_on_channel(const char *bytes, size_t length) {
 
 bool fake_publish_within(const char *message) {
     char text[2 * FAKE_COMMAND_ROOM];
-    const int length = snprintf(text, sizeof text, "*3\r\n$7\r\nmessage\r\n$29\r\nplock:1:wake:0123456789abcdef\r\n$%zu\r\n%s\r\n", strlen(message), message);
+    const int length =
+        snprintf(text, sizeof text,
+                 "*3\r\n$7\r\nmessage\r\n$29\r\nplock:1:wake:0123456789abcdef\r\n$%zu\r\n%s\r\n",
+                 strlen(message), message);
     if (fake_redis.channel) add_input(fake_redis.channel, text, (size_t)length);
     return fake_redis.channel;
 }
@@ -417,7 +450,8 @@ const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_
     for (unsigned order = 0; order < fake_redis.order && !*command; order++)
         for (unsigned i = 0; i < connections; i++)
             for (unsigned c = 0; c < fake_peers[i].command_count && c < FAKE_COMMANDS; c++)
-                if (fake_peers[i].orders[c] == order && is(fake_peers[i].commands[c], beginning) && nth-- == 0)
+                if (fake_peers[i].orders[c] == order && is(fake_peers[i].commands[c], beginning) &&
+                    nth-- == 0)
                     memcpy(command, fake_peers[i].commands[c], FAKE_COMMAND_ROOM);
     pthread_mutex_unlock(&mutex);
     return command;

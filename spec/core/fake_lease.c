@@ -22,7 +22,8 @@ plock_status fake_finish(plock_lease *lease) {
 }
 
 plock_status fake_acquire(plock_lease *lease, plock_ns wait) {
-    const plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = wait});
+    const plock_status status =
+        plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = wait});
     return status ? status : fake_finish(lease);
 }
 

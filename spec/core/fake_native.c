@@ -38,7 +38,8 @@ const char *fake_refuses_untold(const char *command, unsigned nth) {
 /* --- waiting for the thread --- */
 
 void fake_await(const char *beginning, unsigned count) {
-    for (unsigned rounds = 0; fake_commands_like(beginning) < count && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0; fake_commands_like(beginning) < count && test_patient(&rounds);)
+        continue;
     char what[128];
     (void)snprintf(what, sizeof what, "%u of \"%s\"", count, beginning);
     fake_nudge();
@@ -79,7 +80,9 @@ void fake_carry_on(plock_lease *lease) {
 }
 
 void fake_await_turn(plock_lease *lease, plock_ns wait) {
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = wait}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = wait}),
+        PLOCK_OK);
     fake_carry_on(lease);
 }
 
@@ -95,14 +98,16 @@ static void nudge_ends(plock_job *job) {
     atomic_fetch_add(&nudges, 1);
 }
 
-/* Three rounds: one that sees the time, one that sends somebody to look, one in which the answer is read. */
+/* Three rounds: one that sees the time, one that sends somebody to look, one in which the answer is
+ * read. */
 void fake_nudge(void) {
     static plock_job job;
     for (int i = 0; i < 3; i++) {
         const unsigned before = atomic_load(&nudges);
         job = (plock_job){.step = nudged, .destroy = nudge_ends};
         plock__worker_submit(&job);
-        for (unsigned rounds = 0; atomic_load(&nudges) == before && test_patient(&rounds);) continue;
+        for (unsigned rounds = 0; atomic_load(&nudges) == before && test_patient(&rounds);)
+            continue;
         CHECK_INT(atomic_load(&nudges), before + 1);
     }
 }

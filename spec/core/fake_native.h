@@ -1,11 +1,12 @@
-/* The fake's server together with the native thread: tests do something and wait until the thread has come to it. Time passes only
- * where the test lets it. */
+/* The fake's server together with the native thread: tests do something and wait until the thread
+ * has come to it. Time passes only where the test lets it. */
 #ifndef FAKE_NATIVE_H
 #define FAKE_NATIVE_H
 
 #include "fake.h"
 
-/* A store whose connections the native thread can poll; all peers oblige, but for what `says` says to whom. */
+/* A store whose connections the native thread can poll; all peers oblige, but for what `says` says
+ * to whom. */
 plock_store *fake_native_store(const char *(*says)(const char *command, unsigned nth));
 
 /* For says: refuses whoever wants the lock, with a place in the queue where he asked for one. */
@@ -22,7 +23,8 @@ void fake_await(const char *beginning, unsigned count);
 /* Waits until all that is released in the background is done. */
 void fake_await_settled(plock_store *store);
 
-/* Carries an operation on until it ends, without letting time pass. What it waits for has to come. */
+/* Carries an operation on until it ends, without letting time pass. What it waits for has to come.
+ */
 plock_status fake_await_end(plock_lease *lease);
 
 /* Steps it for as long as there is something to read; it has to wait then. */

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check, *_Atomic fake_to_adopt;
+const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check,
+    *_Atomic fake_to_adopt;
 
 static bool is(const char *command, const char *beginning) {
     return !strncmp(command, beginning, strlen(beginning));
@@ -44,7 +45,9 @@ void fake_answer(const char *beginning, unsigned nth, const char *answer) {
     for (unsigned order = 0; order < fake_redis.order && !asker; order++)
         for (unsigned p = 0; p < fake_connections(); p++)
             for (unsigned c = 0; c < fake_peers[p].command_count && c < FAKE_COMMANDS; c++)
-                if (fake_peers[p].orders[c] == order && is(fake_peers[p].commands[c], beginning) && nth-- == 0) asker = &fake_peers[p];
+                if (fake_peers[p].orders[c] == order && is(fake_peers[p].commands[c], beginning) &&
+                    nth-- == 0)
+                    asker = &fake_peers[p];
     if (!CHECK(asker != NULL)) return;
     fake_say(asker, answer, strlen(answer));
     fake_nudge();

@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 
 /* What the server says to every command of this kind from now on; NULL: yes. */
-extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check, *_Atomic fake_to_adopt;
+extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check,
+    *_Atomic fake_to_adopt;
 
 /* The clock stands still, the server says yes to all, and nobody wants to hear of renewals. */
 plock_store *fake_watching_store(void);
@@ -15,7 +16,8 @@ plock_store *fake_watching_store(void);
 /* Acquires the lease without letting time pass. */
 plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The same for the first lease of a store; and since the channel has just been opened it is looked at, once. */
+/* The same for the first lease of a store; and since the channel has just been opened it is looked
+ * at, once. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
 /* The server answers, late, the n-th command that begins like this, counted from 0. */

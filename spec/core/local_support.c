@@ -21,7 +21,8 @@ void local_begin(void) {
  * outside the steps that a fork waits for. */
 static void join_thread(void) {
     enum { ROUNDS = 3 }; /* what is submitted while a thread ends has another one begin */
-    for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++) plock_drain(plock_now() + PLOCK_SECOND);
+    for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++)
+        plock_drain(plock_now() + PLOCK_SECOND);
 }
 
 void local_end(void) {
@@ -38,24 +39,19 @@ void local_end(void) {
     join_thread();
 }
 
-const char *local_path(void) {
-    return path;
-}
+const char *local_path(void) { return path; }
 
-const char *local_folder(void) {
-    return folder;
-}
+const char *local_folder(void) { return folder; }
 
 plock_local *local_open_keys(unsigned keys) {
     plock_local *store = NULL;
     plock_error error = {.status = PLOCK_OK};
-    if (!CHECK_STATUS(plock_local_open(&store, path, keys, &error), PLOCK_OK)) fprintf(stderr, "%s\n", error.message);
+    if (!CHECK_STATUS(plock_local_open(&store, path, keys, &error), PLOCK_OK))
+        fprintf(stderr, "%s\n", error.message);
     return store;
 }
 
-plock_local *local_open(void) {
-    return local_open_keys(0);
-}
+plock_local *local_open(void) { return local_open_keys(0); }
 
 plock_lease *local_lease(plock_local *store, const char *key) {
     plock_lease *lease = NULL;
@@ -110,13 +106,9 @@ static int count(plock_local *store, const char *key, bool waiting) {
     return counted;
 }
 
-int local_holders(plock_local *store, const char *key) {
-    return count(store, key, false);
-}
+int local_holders(plock_local *store, const char *key) { return count(store, key, false); }
 
-int local_waiters(plock_local *store, const char *key) {
-    return count(store, key, true);
-}
+int local_waiters(plock_local *store, const char *key) { return count(store, key, true); }
 
 bool local_await_waiters(plock_local *store, const char *key, int wanted) {
     unsigned rounds = 0;

@@ -1,4 +1,5 @@
-/* What the tests of the local store have in common: a store in a folder of the test's own, and calls that wait until they are done. */
+/* What the tests of the local store have in common: a store in a folder of the test's own, and
+ * calls that wait until they are done. */
 #ifndef LOCAL_SUPPORT_H
 #define LOCAL_SUPPORT_H
 

@@ -18,7 +18,8 @@ static int bind_to(const char *address, char port[LOOPBACK_PORT_ROOM]) {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
     const bool is_v6 = strchr(address, ':');
-    (void)inet_pton(is_v6 ? AF_INET6 : AF_INET, address, is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
+    (void)inet_pton(is_v6 ? AF_INET6 : AF_INET, address,
+                    is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
     struct sockaddr *name = is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
     socklen_t length = is_v6 ? sizeof v6 : sizeof v4;
     const int fd = socket(name->sa_family, SOCK_STREAM, 0);
@@ -27,7 +28,8 @@ static int bind_to(const char *address, char port[LOOPBACK_PORT_ROOM]) {
         (void)close(fd);
         return -1;
     }
-    (void)snprintf(port, LOOPBACK_PORT_ROOM, "%u", (unsigned)ntohs(is_v6 ? v6.sin6_port : v4.sin_port));
+    (void)snprintf(port, LOOPBACK_PORT_ROOM, "%u",
+                   (unsigned)ntohs(is_v6 ? v6.sin6_port : v4.sin_port));
     return fd;
 }
 
@@ -41,7 +43,8 @@ int loopback_listen_unix(const char *path, int backlog) {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     (void)snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    CHECK(fd >= 0 && bind(fd, (const struct sockaddr *)&name, sizeof name) == 0 && listen(fd, backlog) == 0);
+    CHECK(fd >= 0 && bind(fd, (const struct sockaddr *)&name, sizeof name) == 0 &&
+          listen(fd, backlog) == 0);
     return fd;
 }
 

@@ -1,4 +1,5 @@
-/* Real sockets on this machine, for the tests of the transports: listeners, and what they accept. */
+/* Real sockets on this machine, for the tests of the transports: listeners, and what they accept.
+ */
 #ifndef LOOPBACK_H
 #define LOOPBACK_H
 
@@ -6,7 +7,8 @@
 
 enum { LOOPBACK_PORT_ROOM = 6 };
 
-/* A listener on a free port of this address ("127.0.0.1", "::1"), which is written to port; -1 where the machine has no such address. */
+/* A listener on a free port of this address ("127.0.0.1", "::1"), which is written to port; -1
+ * where the machine has no such address. */
 int loopback_listen(const char *address, int backlog, char port[LOOPBACK_PORT_ROOM]);
 int loopback_listen_unix(const char *path, int backlog);
 

@@ -24,19 +24,25 @@ static plock_status acquire_and_release(plock_store *store, plock_lease *lease) 
 
 static plock_status make_config(plock_store *store, plock_lease *lease) {
     static const char *const OPTIONS[][2] = {
-        {"username", "ali"}, {"password", "sesame"}, {"database", "3"}, {"ca_file", "/ca"}, {"ca_path", "/"}, {"cert", "/c"}, {"key", "/k"},
-        {"server_name", "n"}, {"password", "another"}, {"encoding", "marshal"}, {"pool_size", "5"}};
+        {"username", "ali"},     {"password", "sesame"},  {"database", "3"}, {"ca_file", "/ca"},
+        {"ca_path", "/"},        {"cert", "/c"},          {"key", "/k"},     {"server_name", "n"},
+        {"password", "another"}, {"encoding", "marshal"}, {"pool_size", "5"}};
     plock_config *config;
     plock_error error = {PLOCK_OK, ""};
     (void)store, (void)lease;
-    plock_status status = plock_config_new(&config, "rediss://eve:secret@[::1]:7001/2?connect_timeout=1&server_name=m&verify=none", &error);
-    for (unsigned i = 0; !status && i < sizeof OPTIONS / sizeof *OPTIONS; i++) status = plock_config_set(config, OPTIONS[i][0], OPTIONS[i][1], &error);
+    plock_status status = plock_config_new(
+        &config, "rediss://eve:secret@[::1]:7001/2?connect_timeout=1&server_name=m&verify=none",
+        &error);
+    for (unsigned i = 0; !status && i < sizeof OPTIONS / sizeof *OPTIONS; i++)
+        status = plock_config_set(config, OPTIONS[i][0], OPTIONS[i][1], &error);
     CHECK_STATUS(error.status, status);
     CHECK_LACKS(error.message, "se"); /* neither of the passwords */
     if (config) {
-        CHECK_HAS(plock_config_display(config), "rediss://[::1]:7001"); /* can be printed even after a failure */
+        /* can be printed even after a failure */
+        CHECK_HAS(plock_config_display(config), "rediss://[::1]:7001");
         plock_config_free(config);
-    } else CHECK(status != PLOCK_OK);
+    } else
+        CHECK(status != PLOCK_OK);
     return status;
 }
 
@@ -48,7 +54,8 @@ static plock_status open_store(plock_store *unused, plock_lease *lease) {
     (void)unused, (void)lease;
     plock_status status = plock_config_new(&config, "redis://h", &error);
     if (status) return status;
-    status = plock_store_open(&store, config, &error); /* takes the config over, also where it fails */
+    /* takes the config over, also where it fails */
+    status = plock_store_open(&store, config, &error);
     if (status) return status;
     status = plock_lease_new(&made, store, "key", 3);
     CHECK((made == NULL) == (status != PLOCK_OK));
@@ -81,22 +88,25 @@ static void lock_is_held_for_a_while(void) {
     fake_redis.descriptors = true;
 }
 
-static unsigned newest_acquire(void) {
-    return fake_commands_like("EVALSHA acquire") - 1;
-}
+static unsigned newest_acquire(void) { return fake_commands_like("EVALSHA acquire") - 1; }
 
-/* Once somebody queues the lock is released, and each who queues then is told, for one may have come again after a failure. */
+/* Once somebody queues the lock is released, and each who queues then is told, for one may have
+ * come again after a failure. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_interest interest;
     unsigned told = 0, rounds = 0;
     (void)store;
-    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    plock_status status =
+        plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
     if (status) return status;
-    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
+    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN ||
+            status == PLOCK_TRY_FAILED) &&
+           test_patient(&rounds)) {
         const unsigned newest = newest_acquire();
         fake_clock_pass(PLOCK_MILLISECOND);
-        if (newest == told || !fake_queues(fake_command("EVALSHA acquire", newest, command))) continue;
+        if (newest == told || !fake_queues(fake_command("EVALSHA acquire", newest, command)))
+            continue;
         told = newest;
         atomic_store(&released, true);
         (void)snprintf(message, sizeof message, "= %.40s k", fake_word(command, 6, value));
@@ -109,8 +119,11 @@ static plock_status give_up_in_line(plock_store *store, plock_lease *lease) {
     plock_interest interest;
     unsigned rounds = 0;
     (void)store;
-    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
-    while (!status && (status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN && newest_acquire() < 1 && test_patient(&rounds)) status = PLOCK_OK;
+    plock_status status =
+        plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = WAIT});
+    while (!status && (status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN &&
+           newest_acquire() < 1 && test_patient(&rounds))
+        status = PLOCK_OK;
     plock_lease_cancel(lease);
     fake_clock_pass(PLOCK_SECOND);
     (void)fake_publish("= stranger k");
@@ -123,13 +136,9 @@ static plock_status acquire_with_patience(plock_store *store, plock_lease *lease
     return status ? status : fake_release(lease);
 }
 
-static void first_connection_closes(void) {
-    fake_peers[0].answers[0] = FAKE_CLOSES;
-}
+static void first_connection_closes(void) { fake_peers[0].answers[0] = FAKE_CLOSES; }
 
-static void first_connection_is_silent(void) {
-    fake_peers[0].obliging = false;
-}
+static void first_connection_is_silent(void) { fake_peers[0].obliging = false; }
 
 static plock_status acquire_with_owner(plock_store *store, plock_lease *lease) {
     const plock_status status = plock_lease_own(lease, "me", 2);
@@ -144,16 +153,15 @@ static plock_status extend(plock_store *store, plock_lease *lease) {
     return status ? status : fake_release(lease);
 }
 
-/* The release in the background has a thread to start; where that is not to be had, the time to live ends the lock. */
+/* The release in the background has a thread to start; where that is not to be had, the time to
+ * live ends the lock. */
 static const char *oblige_groups(const char *command, unsigned nth) {
     (void)nth;
     if (!strncmp(command, "EVALSHA acquire_all", 19)) return "*2\r\n" FAKE_HELD FAKE_HELD;
     return strncmp(command, "EVALSHA release_all", 19) ? NULL : "*2\r\n:1\r\n:1\r\n";
 }
 
-static void groups_are_obliged(void) {
-    fake_redis.says = oblige_groups;
-}
+static void groups_are_obliged(void) { fake_redis.says = oblige_groups; }
 
 /* With a second lease beside the one that is given. */
 static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
@@ -161,7 +169,8 @@ static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
     plock_group *group = NULL;
     plock_status status = plock_lease_new(&both[1], store, "other", 5);
     if (!status) status = plock_group_new(&group, both, 2);
-    if (!status) status = plock_group_acquire(group, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
+    if (!status)
+        status = plock_group_acquire(group, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
     if (!status) {
         const plock_operation operation = plock_group_operation(group);
         status = plock_carry_on(&operation, fake_wait, NULL);
@@ -192,8 +201,10 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
     status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
     status = plock_lease_step(other, &interest);
-    if (status == PLOCK_AGAIN) { /* it has the only connection; the one who waits is told when there is room */
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    /* it has the only connection; the one who waits is told when there is room */
+    if (status == PLOCK_AGAIN) {
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                     PLOCK_OK);
         status = plock_lease_step(lease, &interest);
         plock_lease_cancel(other);
         if (status == PLOCK_AGAIN) status = fake_finish(lease);
@@ -205,7 +216,8 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
 
 /* --- a name, an address, a socket --- */
 
-static int everything_is_here(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+static int everything_is_here(const char *host, const char *port, const struct addrinfo *hints,
+                              struct addrinfo **list) {
     (void)host;
     return getaddrinfo("127.0.0.1", port, hints, list);
 }
@@ -218,7 +230,8 @@ static plock_status look_up_and_connect(plock_store *unused, plock_lease *lease)
     plock_error error;
     (void)unused, (void)lease;
     loopback_free_port(port);
-    (void)snprintf(url, sizeof url, "redis://store.example:%s?attempt_timeout=5&connect_timeout=5", port);
+    (void)snprintf(url, sizeof url, "redis://store.example:%s?attempt_timeout=5&connect_timeout=5",
+                   port);
     plock__replace_name_service(everything_is_here);
     fake_clock_stop(); /* the thread of the lookup takes real time */
     plock_status status = plock_config_new(&config, url, &error);
@@ -238,18 +251,24 @@ const scenario SCENARIOS[] = {
     {"configuring", "redis://h", NULL, make_config, PLOCK_OK, PLOCK_OK},
     {"opening a store", "redis://h", NULL, open_store, PLOCK_OK, PLOCK_OK},
     {"acquire and release", "redis://h", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
-    {"with AUTH and SELECT", "redis://ali:sesame@h/3", NULL, acquire_and_release, PLOCK_OK, PLOCK_OK},
+    {"with AUTH and SELECT", "redis://ali:sesame@h/3", NULL, acquire_and_release, PLOCK_OK,
+     PLOCK_OK},
     {"with SCRIPT LOAD", "redis://h", script_is_unknown, acquire_and_release, PLOCK_OK, PLOCK_OK},
     {"waiting in line", "redis://h", lock_is_held_for_a_while, wait_in_line, PLOCK_OK, PLOCK_OK},
-    {"giving up in line", "redis://h", lock_is_held_for_a_while, give_up_in_line, PLOCK_OK, PLOCK_TRY_FAILED},
-    {"trying again", "redis://h", first_connection_closes, acquire_with_patience, PLOCK_OK, PLOCK_OK},
-    {"undoing", "redis://h", first_connection_is_silent, acquire_and_release, PLOCK_SILENT, PLOCK_OK},
+    {"giving up in line", "redis://h", lock_is_held_for_a_while, give_up_in_line, PLOCK_OK,
+     PLOCK_TRY_FAILED},
+    {"trying again", "redis://h", first_connection_closes, acquire_with_patience, PLOCK_OK,
+     PLOCK_OK},
+    {"undoing", "redis://h", first_connection_is_silent, acquire_and_release, PLOCK_SILENT,
+     PLOCK_OK},
     {"with an owner", "redis://h", NULL, acquire_with_owner, PLOCK_OK, PLOCK_OK},
-    {"undoing with an owner", "redis://h", first_connection_is_silent, acquire_with_owner, PLOCK_SILENT, PLOCK_OK},
+    {"undoing with an owner", "redis://h", first_connection_is_silent, acquire_with_owner,
+     PLOCK_SILENT, PLOCK_OK},
     {"extending", "redis://h", NULL, extend, PLOCK_OK, PLOCK_OK},
     {"releasing in the background", "redis://h", NULL, free_what_is_held, PLOCK_OK, PLOCK_OK},
     {"a group", "redis://h", groups_are_obliged, acquire_a_group, PLOCK_OK, PLOCK_OK},
-    {"waiting for a connection", "redis://h?pool_size=1", NULL, wait_for_a_connection, PLOCK_OK, PLOCK_SATURATED},
+    {"waiting for a connection", "redis://h?pool_size=1", NULL, wait_for_a_connection, PLOCK_OK,
+     PLOCK_SATURATED},
     {"looking up a name", "redis://h", NULL, look_up_and_connect, PLOCK_CONNECT, PLOCK_RESOLVE},
 };
 const unsigned SCENARIO_COUNT = sizeof SCENARIOS / sizeof *SCENARIOS;
@@ -278,8 +297,11 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     (void)arm(n);
     const plock_status status = s->run(store, lease);
     const bool failed = arm(0) >= n;
-    (void)snprintf(what, sizeof what, "%s, allocation %lu: ends with %s", s->name, n, plock_status_name(status));
-    test_check(status == s->result || (failed && (status == PLOCK_NO_MEMORY || (s->otherwise && status == s->otherwise))), what, __FILE__, __LINE__);
+    (void)snprintf(what, sizeof what, "%s, allocation %lu: ends with %s", s->name, n,
+                   plock_status_name(status));
+    test_check(status == s->result || (failed && (status == PLOCK_NO_MEMORY ||
+                                                  (s->otherwise && status == s->otherwise))),
+               what, __FILE__, __LINE__);
     end_background();
     fake_clock_start();
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;

@@ -21,7 +21,8 @@ static bool is(const char *command, const char *beginning) {
 }
 
 static const char *says(const char *command, unsigned nth) {
-    if (is(command, "EVALSHA acquire")) return atomic_load(&held) ? fake_refuses(command, nth) : NULL;
+    if (is(command, "EVALSHA acquire"))
+        return atomic_load(&held) ? fake_refuses(command, nth) : NULL;
     const bool asks = is(command, "EVALSHA extend") || is(command, "EVALSHA check");
     return asks && atomic_load(&broken) ? FAKE_NOT_OURS : NULL;
 }
@@ -48,16 +49,19 @@ static void drop_notices(void) {
 /* Whatever was missing: a lease that is held is renewed as long as that is wanted. */
 static void check_renewed(plock_lease *lease) {
     const plock_ns until = plock_lease_valid_until(lease) + TTL;
-    for (unsigned rounds = 0; plock_lease_valid_until(lease) < until && plock_lease_valid(lease) && test_patient(&rounds);)
+    for (unsigned rounds = 0; plock_lease_valid_until(lease) < until && plock_lease_valid(lease) &&
+                              test_patient(&rounds);)
         fake_native_pass(100 * PLOCK_MILLISECOND);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
 }
 
-/* And one that is broken is found to be, as soon as that can be said, long before its time is over. */
+/* And one that is broken is found to be, as soon as that can be said, long before its time is over.
+ */
 static void check_found_lost(plock_lease *lease) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     const plock_ns began = plock_now();
-    (void)snprintf(message, sizeof message, "! %s k", fake_value(fake_commands_like("EVALSHA acquire") - 1, value));
+    (void)snprintf(message, sizeof message, "! %s k",
+                   fake_value(fake_commands_like("EVALSHA acquire") - 1, value));
     atomic_store(&broken, true);
     for (unsigned rounds = 0; !plock_lease_lost(lease) && test_patient(&rounds);) {
         (void)fake_publish(message); /* the channel may have to be opened again */
@@ -119,10 +123,13 @@ static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     patience.wait = 100 * PLOCK_SECOND;
     plock_status status = plock_lease_acquire(lease, &patience);
     if (status) return status;
-    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) && test_patient(&rounds)) {
+    while (((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN ||
+            status == PLOCK_TRY_FAILED) &&
+           test_patient(&rounds)) {
         const unsigned newest = fake_commands_like("EVALSHA acquire") - 1;
         fake_clock_pass(PLOCK_MILLISECOND);
-        if (newest == called || !fake_queues(fake_command("EVALSHA acquire", newest, command))) continue;
+        if (newest == called || !fake_queues(fake_command("EVALSHA acquire", newest, command)))
+            continue;
         called = newest;
         atomic_store(&held, false);
         fake_call("=", newest);
@@ -146,10 +153,14 @@ static plock_status ask(plock_store *store, plock_lease *lease) {
     plock_status status = plock_query_new(&query, store, "k", 1, false);
     if (status) return status;
     for (int i = 0; i < 3 && !status; i++) {
-        if (i == 0) plock_query_status(query, 0);
-        else if (i == 1) plock_query_scan(query, 0);
-        else plock_query_break(query);
-        while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
+        if (i == 0)
+            plock_query_status(query, 0);
+        else if (i == 1)
+            plock_query_scan(query, 0);
+        else
+            plock_query_break(query);
+        while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN)
+            (void)fake_wait(NULL, &interest);
         CHECK_INT(plock_query_parts(query), !status);
         CHECK_STATUS(plock_query_error(query)->status, status);
     }
@@ -161,7 +172,8 @@ const scenario WATCH_SCENARIOS[] = {
     {"renewing", "redis://h", lock_is_free, renew, PLOCK_OK, PLOCK_DESCRIPTORS},
     {"losing", "redis://h", lock_is_free, lose, PLOCK_OK, PLOCK_DESCRIPTORS},
     {"adopting", "redis://h", lock_is_free, adopt, PLOCK_OK, PLOCK_DESCRIPTORS},
-    {"waiting for what is renewed", "redis://h", lock_is_held, wait_and_renew, PLOCK_OK, PLOCK_DESCRIPTORS},
+    {"waiting for what is renewed", "redis://h", lock_is_held, wait_and_renew, PLOCK_OK,
+     PLOCK_DESCRIPTORS},
     {"asking", "redis://h", knows_no_script, ask, PLOCK_OK, PLOCK_OK},
 };
 const unsigned WATCH_SCENARIO_COUNT = sizeof WATCH_SCENARIOS / sizeof *WATCH_SCENARIOS;

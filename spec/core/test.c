@@ -28,23 +28,30 @@ bool test_int(long long actual, long long expected, const char *what, const char
     return test_check(actual == expected, text, file, line);
 }
 
-bool test_text(const char *actual, const char *expected, const char *what, const char *file, int line) {
+bool test_text(const char *actual, const char *expected, const char *what, const char *file,
+               int line) {
     char text[1024];
     const bool equal = actual && expected ? !strcmp(actual, expected) : actual == expected;
-    if (!equal) (void)snprintf(text, sizeof text, "%s is \"%.80s\", expected \"%.80s\"", what, actual ? actual : "(NULL)", expected ? expected : "(NULL)");
+    if (!equal)
+        (void)snprintf(text, sizeof text, "%s is \"%.80s\", expected \"%.80s\"", what,
+                       actual ? actual : "(NULL)", expected ? expected : "(NULL)");
     return test_check(equal, equal ? what : text, file, line);
 }
 
-bool test_status(plock_status actual, plock_status expected, const char *what, const char *file, int line) {
+bool test_status(plock_status actual, plock_status expected, const char *what, const char *file,
+                 int line) {
     char text[256], wanted[32];
     (void)snprintf(wanted, sizeof wanted, "%s", plock_status_name(expected));
-    (void)snprintf(text, sizeof text, "%s is %s, expected %s", what, plock_status_name(actual), wanted);
+    (void)snprintf(text, sizeof text, "%s is %s, expected %s", what, plock_status_name(actual),
+                   wanted);
     return test_check(actual == expected, text, file, line);
 }
 
-bool test_has(const char *actual, const char *part, bool wanted, const char *what, const char *file, int line) {
+bool test_has(const char *actual, const char *part, bool wanted, const char *what, const char *file,
+              int line) {
     char text[1024];
-    (void)snprintf(text, sizeof text, "%s \"%.160s\" %s \"%.100s\"", what, actual, wanted ? "has" : "lacks", part);
+    (void)snprintf(text, sizeof text, "%s \"%.160s\" %s \"%.100s\"", what, actual,
+                   wanted ? "has" : "lacks", part);
     return test_check((strstr(actual, part) != NULL) == wanted, text, file, line);
 }
 
@@ -59,9 +66,7 @@ int test_end(const char *subject) {
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-void test_skip(const char *what, const char *why) {
-    printf("skipped: %s (%s)\n", what, why);
-}
+void test_skip(const char *what, const char *why) { printf("skipped: %s (%s)\n", what, why); }
 
 void test_in_child(void (*body)(void *), void *context) {
     (void)fflush(NULL);

@@ -1,11 +1,13 @@
 /* What the C tests share: checks that are counted, and children whose checks count, too.
  *
- * A test program is one file with functions static void says_what_it_shows(void), and a main that ends with
+ * A test program is one file with functions static void says_what_it_shows(void), and a main that
+ * ends with
  *
  *   RUN(says_what_it_shows);
  *   return test_end("subject");
  *
- * A failed check is reported and the test goes on; test_end prints the count and returns the exit status. */
+ * A failed check is reported and the test goes on; test_end prints the count and returns the exit
+ * status. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -17,20 +19,25 @@
 #define RUN(test) (test_begin(#test), test())
 
 #define CHECK(condition) test_check((condition), #condition, __FILE__, __LINE__)
-#define CHECK_INT(actual, expected) test_int((long long)(actual), (long long)(expected), #actual, __FILE__, __LINE__)
+#define CHECK_INT(actual, expected)                                                                \
+    test_int((long long)(actual), (long long)(expected), #actual, __FILE__, __LINE__)
 #define CHECK_TEXT(actual, expected) test_text((actual), (expected), #actual, __FILE__, __LINE__)
-#define CHECK_STATUS(actual, expected) test_status((actual), (expected), #actual, __FILE__, __LINE__)
+#define CHECK_STATUS(actual, expected)                                                             \
+    test_status((actual), (expected), #actual, __FILE__, __LINE__)
 
 /* The text occurs in it, or does not. */
-#define CHECK_HAS(actual, part) test_has((actual), (part), true, #actual, __FILE__, __LINE__)
+#define CHECK_HAS(actual, part)   test_has((actual), (part), true, #actual, __FILE__, __LINE__)
 #define CHECK_LACKS(actual, part) test_has((actual), (part), false, #actual, __FILE__, __LINE__)
 
 /* All of these return whether the check held. */
 bool test_check(bool held, const char *what, const char *file, int line);
 bool test_int(long long actual, long long expected, const char *what, const char *file, int line);
-bool test_text(const char *actual, const char *expected, const char *what, const char *file, int line);
-bool test_status(plock_status actual, plock_status expected, const char *what, const char *file, int line);
-bool test_has(const char *actual, const char *part, bool wanted, const char *what, const char *file, int line);
+bool test_text(const char *actual, const char *expected, const char *what, const char *file,
+               int line);
+bool test_status(plock_status actual, plock_status expected, const char *what, const char *file,
+                 int line);
+bool test_has(const char *actual, const char *part, bool wanted, const char *what, const char *file,
+              int line);
 
 void test_begin(const char *test);
 int test_end(const char *subject);
@@ -69,7 +76,8 @@ void test_in_child(void (*body)(void *), void *context);
 /* Descriptors of this process that are open. */
 int test_open_descriptors(void);
 
-/* Sleeps for a moment in a loop that polls a condition, and tells whether that may go on: 10 s at most. */
+/* Sleeps for a moment in a loop that polls a condition, and tells whether that may go on: 10 s at
+ * most. */
 bool test_patient(unsigned *rounds);
 
 #endif

@@ -1,4 +1,5 @@
-/* Admin sessions: what is asked, what comes of each kind of answer, and what happens to the connection. */
+/* Admin sessions: what is asked, what comes of each kind of answer, and what happens to the
+ * connection. */
 #include "fake.h"
 #include "test.h"
 
@@ -66,10 +67,12 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = "*4\r\n$1\r\na\r\n*2\r\n:7\r\n*1\r\n$-1\r\n*0\r\n-ERR in it\r\n";
     CHECK_STATUS(ask(1, PING), PLOCK_OK);
-    static const int KINDS[] = {PLOCK_PART_LIST, PLOCK_PART_TEXT, PLOCK_PART_LIST, PLOCK_PART_NUMBER,
-                                PLOCK_PART_LIST, PLOCK_PART_NOTHING, PLOCK_PART_LIST, PLOCK_PART_TEXT};
+    static const int KINDS[] = {PLOCK_PART_LIST,   PLOCK_PART_TEXT, PLOCK_PART_LIST,
+                                PLOCK_PART_NUMBER, PLOCK_PART_LIST, PLOCK_PART_NOTHING,
+                                PLOCK_PART_LIST,   PLOCK_PART_TEXT};
     CHECK_INT(plock_admin_session_parts(admin_session), 8);
-    for (size_t i = 0; i < 8; i++) CHECK_INT(plock_admin_session_part(admin_session, i).kind, KINDS[i]);
+    for (size_t i = 0; i < 8; i++)
+        CHECK_INT(plock_admin_session_part(admin_session, i).kind, KINDS[i]);
     CHECK_INT(plock_admin_session_part(admin_session, 0).length, 4);
     CHECK_INT(plock_admin_session_part(admin_session, 2).length, 2);
     CHECK_INT(plock_admin_session_part(admin_session, 3).number, 7);
@@ -81,7 +84,8 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
 
 static void what_the_server_calls_an_error_is_one_and_the_connection_stays(void) {
     begin("redis://h");
-    fake_peers[0].answers[0] = "-NOPERM this user has no permissions to run the 'config|get' command\r\n";
+    fake_peers[0].answers[0] =
+        "-NOPERM this user has no permissions to run the 'config|get' command\r\n";
     fake_peers[0].answers[1] = ":1\r\n";
     CHECK_STATUS(ask(1, PING), PLOCK_NOPERM);
     CHECK_HAS(plock_admin_session_error(admin_session)->message, "config|get");
@@ -95,7 +99,8 @@ static void what_the_server_calls_an_error_is_one_and_the_connection_stays(void)
 
 static void one_that_is_silent_or_gone_is_not_asked_again_on_the_same_connection(void) {
     static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "?\r\n", "*300\r\n"};
-    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_PROTOCOL, PLOCK_PROTOCOL};
+    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_PROTOCOL,
+                                            PLOCK_PROTOCOL};
     for (unsigned i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         begin("redis://h?command_timeout=0.3");
         fake_peers[0].answers[0] = ANSWERS[i];
@@ -154,8 +159,10 @@ static void questions_that_cannot_be_are_refused(void) {
     for (unsigned i = 0; i <= PLOCK_QUESTION_WORDS; i++) words[i] = PING[0];
     begin("redis://h");
     CHECK_STATUS(plock_admin_session_ask(admin_session, 0, words), PLOCK_MISUSE);
-    CHECK_STATUS(plock_admin_session_ask(admin_session, PLOCK_QUESTION_WORDS + 1, words), PLOCK_MISUSE);
-    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_MISUSE); /* nothing was asked */
+    CHECK_STATUS(plock_admin_session_ask(admin_session, PLOCK_QUESTION_WORDS + 1, words),
+                 PLOCK_MISUSE);
+    /* nothing was asked */
+    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     end();
 }

@@ -1,4 +1,5 @@
-/* One script called once: on a connection of the pool or a new one, with the script loaded where it is not known. */
+/* One script called once: on a connection of the pool or a new one, with the script loaded where it
+ * is not known. */
 #include "fake.h"
 #include "test.h"
 
@@ -12,26 +13,34 @@ static plock_error error;
 static plock_interest interest;
 static const plock_value *value;
 
-static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
-static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 6, .texts = {{"k", 1}, {"c", 1}, {"q", 1}, {"me", 2}, {"3000", 4}, {"host 1 2 - - me", 15}, {"3000", 4}, {"0", 1}, {"5", 1}}};
+static const plock_request RELEASE = {
+    .script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE,
+                                      .keys = 3,
+                                      .arguments = 6,
+                                      .texts = {{"k", 1},
+                                                {"c", 1},
+                                                {"q", 1},
+                                                {"me", 2},
+                                                {"3000", 4},
+                                                {"host 1 2 - - me", 15},
+                                                {"3000", 4},
+                                                {"0", 1},
+                                                {"5", 1}}};
 
 static void begin(const char *url) {
     fake_clock_start();
     store = fake_store(url);
 }
 
-static void end(void) {
-    fake_end(NULL, store);
-}
+static void end(void) { fake_end(NULL, store); }
 
 static void start(const plock_request *request) {
     plock__call_begin(&call, store, request, plock_now() + PLOCK_SECOND);
     error = (plock_error){PLOCK_OK, ""};
 }
 
-static plock_status step(void) {
-    return plock__call_step(&call, &value, &interest, &error);
-}
+static plock_status step(void) { return plock__call_step(&call, &value, &interest, &error); }
 
 /* A whole call that succeeds. */
 static void call_once(void) {
@@ -52,7 +61,8 @@ static void a_script_is_called_by_its_hash(void) {
     CHECK(!plock__call_left(&call));
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(value->type == PLOCK__STRING && value->length == 16);
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
+    CHECK_TEXT(fake_peers[0].commands[2],
+               "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
     CHECK_INT(call.left_at, plock_now());
     plock__call_finish(&call);
     CHECK_INT(fake_connections(), 1);
@@ -109,7 +119,8 @@ static void it_is_loaded_only_once(void) {
 static void loading_may_be_refused(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
-    fake_peers[0].answers[1] = "-NOPERM this user has no permissions to run the 'script|load' command\r\n";
+    fake_peers[0].answers[1] =
+        "-NOPERM this user has no permissions to run the 'script|load' command\r\n";
     fake_peers[0].answers[2] = FAKE_NOSCRIPT;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_NOPERM);
@@ -123,13 +134,19 @@ static void an_error_names_the_store_and_keeps_the_servers_words(void) {
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_OOM);
     CHECK_STATUS(error.status, PLOCK_OOM);
-    CHECK_HAS(error.message, "redis://h:6379/1: the server is out of memory (the server says: OOM command not allowed");
+    CHECK_HAS(
+        error.message,
+        "redis://h:6379/1: the server is out of memory (the server says: OOM command not allowed");
     CHECK_LACKS(error.message, "sesame");
     end();
 }
 
 static void an_error_decides_whether_the_connection_lives(void) {
-    static const struct { const char *answer; plock_status status; bool keeps; } ERRORS[] = {
+    static const struct {
+        const char *answer;
+        plock_status status;
+        bool keeps;
+    } ERRORS[] = {
         {"-OOM x\r\n", PLOCK_OOM, true},
         {"-LOADING x\r\n", PLOCK_LOADING, true},
         {"-BUSY x\r\n", PLOCK_BUSY, true},
@@ -279,8 +296,10 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     plock__call_cancel(&call, &RELEASE);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
-    CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 2 k q me"); /* with its text: no answer will be read */
+    CHECK_TEXT(fake_peers[0].commands[1],
+               "EVALSHA acquire 3 k c q me 3000 host 1 2 - - me 3000 0 5");
+    /* with its text: no answer will be read */
+    CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 2 k q me");
     CHECK(fake_peers[0].destroyed);
     end();
 }
@@ -309,7 +328,8 @@ static void a_claim_gets_its_connection_before_who_asks_anew(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};
     plock_connection *connection = NULL;
-    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK); /* the room for it */
+    /* the room for it */
+    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK);
     plock_request claim = ACQUIRE;
     claim.irreplaceable = true;
     plock_call other;

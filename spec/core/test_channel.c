@@ -26,7 +26,8 @@ static void begin(const char *url) {
 static plock_status step(void) {
     interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
     plock__begin_step();
-    const plock_status status = plock__channel_step(&channel, store, true, &message, &interest, &error);
+    const plock_status status =
+        plock__channel_step(&channel, store, true, &message, &interest, &error);
     plock__end_step();
     return status;
 }
@@ -51,9 +52,7 @@ static void check_text(plock_text text, const char *expected) {
     CHECK(text.length == strlen(expected) && !memcmp(text.bytes, expected, text.length));
 }
 
-static void say(const char *bytes) {
-    CHECK(fake_say_on_channel(bytes, strlen(bytes)));
-}
+static void say(const char *bytes) { CHECK(fake_say_on_channel(bytes, strlen(bytes))); }
 
 /* What comes after it is heard, so it has been passed over. */
 static void check_still_hearing(void) {
@@ -80,7 +79,8 @@ static void each_has_a_name_of_its_own(void) {
     begin("redis://h");
     CHECK_STATUS(plock__channel_name(&other), PLOCK_OK);
     CHECK(memcmp(channel.id, other.id, sizeof other.id) != 0);
-    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++) CHECK(strchr("0123456789abcdef", channel.id[i]) != NULL);
+    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++)
+        CHECK(strchr("0123456789abcdef", channel.id[i]) != NULL);
     end();
 }
 
@@ -105,8 +105,12 @@ static void its_connection_is_beside_the_pool(void) {
 }
 
 static void what_keeps_it_from_opening_is_told_and_it_is_closed(void) {
-    static const struct { const char *said; plock_status status; } WAYS[] = {
-        {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n", PLOCK_NOPERM},
+    static const struct {
+        const char *said;
+        plock_status status;
+    } WAYS[] = {
+        {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n",
+         PLOCK_NOPERM},
         {"-NOAUTH Authentication required.\r\n", PLOCK_NOAUTH},
         {"-LOADING x\r\n", PLOCK_LOADING},
         {"-ERR unknown command 'SUBSCRIBE'\r\n", PLOCK_SERVER},
@@ -129,7 +133,8 @@ static void what_keeps_it_from_opening_is_told_and_it_is_closed(void) {
             CHECK_INT(interest.deadline, plock_now() + 300 * PLOCK_MILLISECOND);
             fake_clock_pass(300 * PLOCK_MILLISECOND);
         }
-        test_status(status == PLOCK_AGAIN ? step() : status, WAYS[i].status, WAYS[i].said, __FILE__, __LINE__);
+        test_status(status == PLOCK_AGAIN ? step() : status, WAYS[i].status, WAYS[i].said, __FILE__,
+                    __LINE__);
         CHECK_STATUS(error.status, WAYS[i].status);
         CHECK_INT(channel.state, PLOCK__CHANNEL_CLOSED);
         CHECK(fake_peers[0].destroyed);
@@ -155,11 +160,17 @@ static void connecting_has_its_time_too(void) {
 /* --- messages --- */
 
 static void messages_of_each_kind_are_understood(void) {
-    static const struct { const char *text; char kind; unsigned ms; const char *value, *key; } MESSAGES[] = {
+    static const struct {
+        const char *text;
+        char kind;
+        unsigned ms;
+        const char *value, *key;
+    } MESSAGES[] = {
         {"= token key", '=', 0, "token", "key"},
         {"! token key", '!', 0, "token", "key"},
         {"!5 token key", '!', 0, "token", "key"},
-        {"!9 two words a key", '!', 0, "two words", "a key"}, /* of a holder, which may have brought any value */
+        /* of a holder, which may have brought any value */
+        {"!9 two words a key", '!', 0, "two words", "a key"},
         {"!3 two words a key", '!', 0, "two", "words a key"},
         {"~1000 token key", '~', 1000, "token", "key"},
         {"~0 t k", '~', 0, "t", "k"},
@@ -181,7 +192,8 @@ static void messages_of_each_kind_are_understood(void) {
 
 /* A Marshal-encoded value has bytes of all kinds; a key may, too. */
 static void values_and_keys_may_hold_any_byte(void) {
-    static const char TEXT[] = "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$13\r\n= \4\bI\"\r\n k\0\r\xff\r\n";
+    static const char TEXT[] =
+        "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$13\r\n= \4\bI\"\r\n k\0\r\xff\r\n";
     open_channel("redis://h");
     CHECK(fake_say_on_channel(TEXT, sizeof TEXT - 1));
     CHECK_STATUS(step(), PLOCK_OK);
@@ -226,7 +238,9 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     unsigned heard = 1;
     plock_status status;
     plock__begin_step();
-    while ((status = plock__channel_step(&channel, store, false, &message, &interest, &error)) == PLOCK_OK) heard++;
+    while ((status = plock__channel_step(&channel, store, false, &message, &interest, &error)) ==
+           PLOCK_OK)
+        heard++;
     plock__end_step();
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(heard, MESSAGES);
@@ -240,7 +254,8 @@ static void a_message_may_come_in_pieces(void) {
     fake_peers[0].read_dribbles = true;
     CHECK(fake_publish("~250 token key"));
     plock_status status;
-    for (unsigned steps = 0; (status = step()) == PLOCK_AGAIN && CHECK(steps < 1000); steps++) continue;
+    for (unsigned steps = 0; (status = step()) == PLOCK_AGAIN && CHECK(steps < 1000); steps++)
+        continue;
     CHECK_STATUS(status, PLOCK_OK);
     CHECK_INT(message.ms, 250);
     check_text(message.key, "key");
@@ -249,12 +264,24 @@ static void a_message_may_come_in_pieces(void) {
 
 /* Anybody may publish. */
 static void what_makes_no_sense_is_passed_over(void) {
-    static const char *const MESSAGES[] = {"", " ", "=", "= ", "= t", "= t ", "=  k", "? t k", "t k", "~x t k", "~-1 t k", "~99999999999999999999 t k", "=1x t k", "\xff"};
+    static const char *const MESSAGES[] = {
+        "",        " ",     "=",   "= ",     "= t",     "= t ",
+        "=  k",    "? t k", "t k", "~x t k", "~-1 t k", "~99999999999999999999 t k",
+        "=1x t k", "\xff"};
     static const char *const REPLIES[] = {
-        ":1\r\n", "+OK\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$3\r\nfoo\r\n",
-        "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n:5\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$-1\r\n", "*2\r\n$7\r\nmessage\r\n$5\r\n= t k\r\n",
-        "*3\r\n$7\r\nMESSAGE\r\n$1\r\nx\r\n$5\r\n= t k\r\n", "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nx\r\n$5\r\n= t k\r\n",
-        "*3\r\n*1\r\n$7\r\nmessage\r\n$1\r\nx\r\n$5\r\n= t k\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n"};
+        ":1\r\n",
+        "+OK\r\n",
+        "$-1\r\n",
+        "*-1\r\n",
+        "*0\r\n",
+        "$3\r\nfoo\r\n",
+        "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n:5\r\n",
+        "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$-1\r\n",
+        "*2\r\n$7\r\nmessage\r\n$5\r\n= t k\r\n",
+        "*3\r\n$7\r\nMESSAGE\r\n$1\r\nx\r\n$5\r\n= t k\r\n",
+        "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nx\r\n$5\r\n= t k\r\n",
+        "*3\r\n*1\r\n$7\r\nmessage\r\n$1\r\nx\r\n$5\r\n= t k\r\n",
+        "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n"};
     open_channel("redis://h");
     for (unsigned i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
         CHECK(fake_publish(MESSAGES[i]));
@@ -271,9 +298,14 @@ static void what_makes_no_sense_is_passed_over(void) {
 /* --- the end --- */
 
 static void what_ends_it_is_told(void) {
-    static const struct { const char *said; plock_status status; } WAYS[] = {
-        {"-ERR x\r\n", PLOCK_SERVER}, {"-LOADING x\r\n", PLOCK_LOADING}, {"garbage\r\n", PLOCK_PROTOCOL}, {"*2147483647\r\n", PLOCK_PROTOCOL},
-        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", PLOCK_PROTOCOL}};
+    static const struct {
+        const char *said;
+        plock_status status;
+    } WAYS[] = {{"-ERR x\r\n", PLOCK_SERVER},
+                {"-LOADING x\r\n", PLOCK_LOADING},
+                {"garbage\r\n", PLOCK_PROTOCOL},
+                {"*2147483647\r\n", PLOCK_PROTOCOL},
+                {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", PLOCK_PROTOCOL}};
     for (unsigned i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
         open_channel("redis://h");
         say(WAYS[i].said);
@@ -287,7 +319,8 @@ static void what_ends_it_is_told(void) {
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_INT(channel.state, PLOCK__CHANNEL_OPEN);
-    CHECK_TEXT(fake_peers[1].commands[1], fake_peers[0].commands[1]); /* the same name: it stands in records on the server */
+    /* the same name: it stands in records on the server */
+    CHECK_TEXT(fake_peers[1].commands[1], fake_peers[0].commands[1]);
     check_still_hearing();
     end();
 }

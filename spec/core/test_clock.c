@@ -37,7 +37,8 @@ static void a_moment_after_the_end_of_time_is_never(void) {
     CHECK_INT(plock_after(PLOCK_SECOND, -PLOCK_MILLISECOND), PLOCK_SECOND - PLOCK_MILLISECOND);
 }
 
-/* Rounded down, poll would wake before the deadline, and the loop would spin for up to a millisecond. */
+/* Rounded down, poll would wake before the deadline, and the loop would spin for up to a
+ * millisecond. */
 static void the_timeout_for_poll_is_rounded_up(void) {
     fake_clock_start();
     const plock_ns now = plock_now();

@@ -9,24 +9,36 @@
 static plock_config *read_url(const char *url) {
     plock_config *config;
     plock_error error = {PLOCK_OK, ""};
-    if (!CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK)) CHECK_TEXT(error.message, url);
+    if (!CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK))
+        CHECK_TEXT(error.message, url);
     return config;
 }
 
 static void every_form_of_an_address_is_understood(void) {
-    static const struct { const char *url; plock_scheme scheme; const char *host, *port, *database, *display; } FORMS[] = {
+    static const struct {
+        const char *url;
+        plock_scheme scheme;
+        const char *host, *port, *database, *display;
+    } FORMS[] = {
         {"redis://localhost", PLOCK_TCP, "localhost", "6379", NULL, "redis://localhost:6379"},
         {"redis://localhost/", PLOCK_TCP, "localhost", "6379", NULL, "redis://localhost:6379"},
         {"redis://localhost/0", PLOCK_TCP, "localhost", "6379", "0", "redis://localhost:6379/0"},
         {"redis://localhost:1", PLOCK_TCP, "localhost", "1", NULL, "redis://localhost:1"},
-        {"redis://localhost:65535/15", PLOCK_TCP, "localhost", "65535", "15", "redis://localhost:65535/15"},
-        {"redis://127.0.0.1:06380/3", PLOCK_TCP, "127.0.0.1", "6380", "3", "redis://127.0.0.1:6380/3"},
-        {"redis://cache.example.com?db=4", PLOCK_TCP, "cache.example.com", "6379", "4", "redis://cache.example.com:6379/4"},
+        {"redis://localhost:65535/15", PLOCK_TCP, "localhost", "65535", "15",
+         "redis://localhost:65535/15"},
+        {"redis://127.0.0.1:06380/3", PLOCK_TCP, "127.0.0.1", "6380", "3",
+         "redis://127.0.0.1:6380/3"},
+        {"redis://cache.example.com?db=4", PLOCK_TCP, "cache.example.com", "6379", "4",
+         "redis://cache.example.com:6379/4"},
         {"redis://[::1]", PLOCK_TCP, "::1", "6379", NULL, "redis://[::1]:6379"},
-        {"redis://[2001:db8::1]:7000/2", PLOCK_TCP, "2001:db8::1", "7000", "2", "redis://[2001:db8::1]:7000/2"},
-        {"redis://[fe80::1%251]:7000", PLOCK_TCP, "fe80::1%1", "7000", NULL, "redis://[fe80::1%1]:7000"},
-        {"rediss://cache.example.com", PLOCK_TLS_OVER_TCP, "cache.example.com", "6379", NULL, "rediss://cache.example.com:6379"},
-        {"rediss://c%61che:6390/1", PLOCK_TLS_OVER_TCP, "cache", "6390", "1", "rediss://cache:6390/1"},
+        {"redis://[2001:db8::1]:7000/2", PLOCK_TCP, "2001:db8::1", "7000", "2",
+         "redis://[2001:db8::1]:7000/2"},
+        {"redis://[fe80::1%251]:7000", PLOCK_TCP, "fe80::1%1", "7000", NULL,
+         "redis://[fe80::1%1]:7000"},
+        {"rediss://cache.example.com", PLOCK_TLS_OVER_TCP, "cache.example.com", "6379", NULL,
+         "rediss://cache.example.com:6379"},
+        {"rediss://c%61che:6390/1", PLOCK_TLS_OVER_TCP, "cache", "6390", "1",
+         "rediss://cache:6390/1"},
     };
     for (unsigned i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
         plock_config *config = read_url(FORMS[i].url);
@@ -41,12 +53,16 @@ static void every_form_of_an_address_is_understood(void) {
 }
 
 static void a_unix_socket_has_a_path(void) {
-    static const struct { const char *url, *path, *database, *password, *display; } FORMS[] = {
+    static const struct {
+        const char *url, *path, *database, *password, *display;
+    } FORMS[] = {
         {"unix:///run/redis.sock", "/run/redis.sock", NULL, NULL, "unix:///run/redis.sock"},
-        {"unix:///run/redis.sock?db=2", "/run/redis.sock", "2", NULL, "unix:///run/redis.sock?db=2"},
+        {"unix:///run/redis.sock?db=2", "/run/redis.sock", "2", NULL,
+         "unix:///run/redis.sock?db=2"},
         {"unix:///run/a%20b%3Fc", "/run/a b?c", NULL, NULL, "unix:///run/a b?c"},
         {"unix:///run/me@here", "/run/me@here", NULL, NULL, "unix:///run/me@here"},
-        {"unix://:open%2Fsesame@/run/redis.sock", "/run/redis.sock", NULL, "open/sesame", "unix:///run/redis.sock"},
+        {"unix://:open%2Fsesame@/run/redis.sock", "/run/redis.sock", NULL, "open/sesame",
+         "unix:///run/redis.sock"},
     };
     for (unsigned i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
         plock_config *config = read_url(FORMS[i].url);
@@ -62,13 +78,16 @@ static void a_unix_socket_has_a_path(void) {
 }
 
 static void user_and_password_are_decoded(void) {
-    static const struct { const char *url, *username, *password; } FORMS[] = {
+    static const struct {
+        const char *url, *username, *password;
+    } FORMS[] = {
         {"redis://localhost", NULL, NULL},
         {"redis://@localhost", NULL, NULL},
         {"redis://:@localhost", NULL, NULL},
         {"redis://:sesame@localhost", NULL, "sesame"},
         {"redis://ali:sesame@localhost", "ali", "sesame"},
-        {"redis://ali%40baba:a%40b%2Fc%3Ad%3Fe%23f%25g%20h@localhost:6380/1", "ali@baba", "a@b/c:d?e#f%g h"},
+        {"redis://ali%40baba:a%40b%2Fc%3Ad%3Fe%23f%25g%20h@localhost:6380/1", "ali@baba",
+         "a@b/c:d?e#f%g h"},
         {"redis://ali:%c3%BC@localhost", "ali", "\xc3\xbc"},
         {"redis://:a+b&c=d;e!f@localhost", NULL, "a+b&c=d;e!f"},
     };
@@ -94,14 +113,19 @@ static void what_is_not_said_has_its_default(void) {
     CHECK_INT(config->pool_size, 16);
     CHECK(!config->unverified);
     CHECK(!plock_config_marshals(config));
-    CHECK(!config->ca_file && !config->ca_path && !config->cert && !config->key && !config->server_name);
+    CHECK(!config->ca_file && !config->ca_path && !config->cert && !config->key &&
+          !config->server_name);
     plock_config_free(config);
 }
 
 static void the_query_takes_every_option(void) {
-    plock_config *config = read_url("rediss://localhost?connect_timeout=1.5&&command_timeout=2&attempt_timeout=0.05&release_timeout=0.25&"
-                                    "unavailable_timeout=3&fence_ttl=86400&pool_size=3"
-                                    "&ca_file=%2Fetc%2Fca.pem&ca_path=/etc/ca&cert=c.pem&key=k.pem&verify=none&server_name=redis.example.com&db=7&");
+    plock_config *config =
+        read_url("rediss://"
+                 "localhost?connect_timeout=1.5&&command_timeout=2&attempt_timeout=0.05&release_"
+                 "timeout=0.25&"
+                 "unavailable_timeout=3&fence_ttl=86400&pool_size=3"
+                 "&ca_file=%2Fetc%2Fca.pem&ca_path=/etc/"
+                 "ca&cert=c.pem&key=k.pem&verify=none&server_name=redis.example.com&db=7&");
     CHECK_INT(config->connect_timeout, 1500 * PLOCK_MILLISECOND);
     CHECK_INT(config->command_timeout, 2 * PLOCK_SECOND);
     CHECK_INT(config->attempt_timeout, 50 * PLOCK_MILLISECOND);
@@ -131,34 +155,92 @@ static void only_tls_can_be_unverified(void) {
 }
 
 static void options_are_set_one_by_one(void) {
-    static const struct { const char *name, *value; bool accepted; } OPTIONS[] = {
-        {"username", "ali", true}, {"password", "se:s@me", true}, {"password", "", true},
-        {"database", "0", true}, {"database", "999999999", true}, {"db", "5", true},
-        {"database", "1000000000", false}, {"database", "", false}, {"database", "-1", false}, {"database", "1x", false}, {"database", " 1", false},
-        {"connect_timeout", "0.001", true}, {"connect_timeout", "3600", true}, {"connect_timeout", "1.", true}, {"connect_timeout", "3600.000000000", true},
-        {"connect_timeout", "0.0009999999", false}, {"connect_timeout", "0", false}, {"connect_timeout", "-1", false}, {"connect_timeout", "+1", false},
-        {"connect_timeout", "3600.000000001", false}, {"connect_timeout", "1e3", false}, {"connect_timeout", "inf", false},
-        {"connect_timeout", "nan", false}, {"connect_timeout", "", false}, {"connect_timeout", ".", false}, {"connect_timeout", ".5", false},
-        {"connect_timeout", "0x10", false}, {"connect_timeout", "1,5", false}, {"connect_timeout", "1 ", false},
+    static const struct {
+        const char *name, *value;
+        bool accepted;
+    } OPTIONS[] = {
+        {"username", "ali", true},
+        {"password", "se:s@me", true},
+        {"password", "", true},
+        {"database", "0", true},
+        {"database", "999999999", true},
+        {"db", "5", true},
+        {"database", "1000000000", false},
+        {"database", "", false},
+        {"database", "-1", false},
+        {"database", "1x", false},
+        {"database", " 1", false},
+        {"connect_timeout", "0.001", true},
+        {"connect_timeout", "3600", true},
+        {"connect_timeout", "1.", true},
+        {"connect_timeout", "3600.000000000", true},
+        {"connect_timeout", "0.0009999999", false},
+        {"connect_timeout", "0", false},
+        {"connect_timeout", "-1", false},
+        {"connect_timeout", "+1", false},
+        {"connect_timeout", "3600.000000001", false},
+        {"connect_timeout", "1e3", false},
+        {"connect_timeout", "inf", false},
+        {"connect_timeout", "nan", false},
+        {"connect_timeout", "", false},
+        {"connect_timeout", ".", false},
+        {"connect_timeout", ".5", false},
+        {"connect_timeout", "0x10", false},
+        {"connect_timeout", "1,5", false},
+        {"connect_timeout", "1 ", false},
         {"connect_timeout", "99999999999999999999999999", false},
         {"connect_timeout", "0.10000000000000000000000000000000000000000000000000001", true},
-        {"command_timeout", "1", true}, {"attempt_timeout", "1", true}, {"release_timeout", "1", true}, {"unavailable_timeout", "1", true},
-        {"command_timeout", "x", false}, {"attempt_timeout", "x", false}, {"release_timeout", "x", false}, {"unavailable_timeout", "x", false},
-        {"fence_ttl", "0", true}, {"fence_ttl", "0.5", true}, {"fence_ttl", "31622400", true}, {"fence_ttl", "31622400.001", false},
-        {"fence_ttl", "-1", false}, {"fence_ttl", "", false}, {"fence_ttl", "99999999999999999999999999", false},
-        {"pool_size", "1", true}, {"pool_size", "1024", true}, {"pool_size", "0", false}, {"pool_size", "1025", false}, {"pool_size", "-1", false},
-        {"pool_size", "", false}, {"pool_size", "4 ", false}, {"pool_size", "4x", false}, {"pool_size", "99999999999999999999999", false},
-        {"verify", "peer", true}, {"verify", "none", true}, {"verify", "NONE", false}, {"verify", "", false}, {"verify", "false", false},
-        {"encoding", "plain", true}, {"encoding", "marshal", true}, {"encoding", "json", false}, {"encoding", "", false},
-        {"ca_file", "/a", true}, {"ca_path", "/a", true}, {"cert", "/a", true}, {"key", "/a", true}, {"server_name", "a.b", true},
-        {"", "x", false}, {"timeout", "1", false}, {"Verify", "peer", false},
+        {"command_timeout", "1", true},
+        {"attempt_timeout", "1", true},
+        {"release_timeout", "1", true},
+        {"unavailable_timeout", "1", true},
+        {"command_timeout", "x", false},
+        {"attempt_timeout", "x", false},
+        {"release_timeout", "x", false},
+        {"unavailable_timeout", "x", false},
+        {"fence_ttl", "0", true},
+        {"fence_ttl", "0.5", true},
+        {"fence_ttl", "31622400", true},
+        {"fence_ttl", "31622400.001", false},
+        {"fence_ttl", "-1", false},
+        {"fence_ttl", "", false},
+        {"fence_ttl", "99999999999999999999999999", false},
+        {"pool_size", "1", true},
+        {"pool_size", "1024", true},
+        {"pool_size", "0", false},
+        {"pool_size", "1025", false},
+        {"pool_size", "-1", false},
+        {"pool_size", "", false},
+        {"pool_size", "4 ", false},
+        {"pool_size", "4x", false},
+        {"pool_size", "99999999999999999999999", false},
+        {"verify", "peer", true},
+        {"verify", "none", true},
+        {"verify", "NONE", false},
+        {"verify", "", false},
+        {"verify", "false", false},
+        {"encoding", "plain", true},
+        {"encoding", "marshal", true},
+        {"encoding", "json", false},
+        {"encoding", "", false},
+        {"ca_file", "/a", true},
+        {"ca_path", "/a", true},
+        {"cert", "/a", true},
+        {"key", "/a", true},
+        {"server_name", "a.b", true},
+        {"", "x", false},
+        {"timeout", "1", false},
+        {"Verify", "peer", false},
     };
     plock_config *config = read_url("redis://localhost");
     for (unsigned i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
         plock_error error = {PLOCK_OK, ""};
-        const plock_status status = plock_config_set(config, OPTIONS[i].name, OPTIONS[i].value, &error);
-        if (!CHECK_STATUS(status, OPTIONS[i].accepted ? PLOCK_OK : PLOCK_BAD_CONFIG)) CHECK_TEXT(OPTIONS[i].name, OPTIONS[i].value);
-        if (!OPTIONS[i].accepted) CHECK(!strncmp(error.message, OPTIONS[i].name, strlen(OPTIONS[i].name)));
+        const plock_status status =
+            plock_config_set(config, OPTIONS[i].name, OPTIONS[i].value, &error);
+        if (!CHECK_STATUS(status, OPTIONS[i].accepted ? PLOCK_OK : PLOCK_BAD_CONFIG))
+            CHECK_TEXT(OPTIONS[i].name, OPTIONS[i].value);
+        if (!OPTIONS[i].accepted)
+            CHECK(!strncmp(error.message, OPTIONS[i].name, strlen(OPTIONS[i].name)));
     }
     CHECK_TEXT(config->username, "ali");
     CHECK_TEXT(config->password, "");
@@ -181,7 +263,8 @@ static void a_refused_option_changes_nothing(void) {
 
 static void nothing_is_left_behind(void) {
     const long before = plock__live_allocations();
-    plock_config *config = read_url("rediss://ali:sesame@localhost/3?ca_file=a&ca_file=b&db=4&server_name=c");
+    plock_config *config =
+        read_url("rediss://ali:sesame@localhost/3?ca_file=a&ca_file=b&db=4&server_name=c");
     plock_error error;
     CHECK_STATUS(plock_config_set(config, "password", "another", &error), PLOCK_OK);
     plock_config_free(config);

@@ -1,4 +1,5 @@
-/* URLs that are refused: the error names the part that is wrong, and never repeats what may be a secret. */
+/* URLs that are refused: the error names the part that is wrong, and never repeats what may be a
+ * secret. */
 #include "test.h"
 
 #include "net/config.h"
@@ -12,8 +13,10 @@ static void check_refused(const char *url, const char *part) {
     plock_config *config = (plock_config *)(void *)&config;
     plock_error error = {PLOCK_OK, ""};
     plock_status status = plock_config_new(&config, url, &error);
-    if (!status) status = plock__config_check(config, &error);
-    else CHECK(config == NULL);
+    if (!status)
+        status = plock__config_check(config, &error);
+    else
+        CHECK(config == NULL);
     plock_config_free(config);
     if (!CHECK_STATUS(status, PLOCK_BAD_CONFIG)) {
         CHECK_TEXT(url, "refused");
@@ -27,7 +30,9 @@ static void check_refused(const char *url, const char *part) {
 }
 
 static void the_part_that_is_wrong_is_named(void) {
-    static const struct { const char *url, *part; } REFUSED[] = {
+    static const struct {
+        const char *url, *part;
+    } REFUSED[] = {
         {"", "scheme"},
         {"localhost:6379", "scheme"},
         {"http://localhost", "scheme"},
@@ -86,10 +91,12 @@ static void the_part_that_is_wrong_is_named(void) {
         {"unix:///run/%00", "path"},
         {"unix:///run/%x", "path"},
     };
-    for (unsigned i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) check_refused(REFUSED[i].url, REFUSED[i].part);
+    for (unsigned i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++)
+        check_refused(REFUSED[i].url, REFUSED[i].part);
 }
 
-/* The commonest mistake: a password with a character that ends it, so that its rest is taken for something else. */
+/* The commonest mistake: a password with a character that ends it, so that its rest is taken for
+ * something else. */
 static void an_unescaped_password_is_never_printed(void) {
     static const char *const URLS[] = {
         "redis://:" CANARY "@" CANARY "@localhost",
@@ -141,9 +148,17 @@ static void an_unescaped_password_is_never_printed(void) {
 }
 
 static void a_refused_option_does_not_print_its_value(void) {
-    static const char *const NAMES[] = {"database", "db", "connect_timeout", "command_timeout", "attempt_timeout", "release_timeout",
-                                        "unavailable_timeout", "fence_ttl",
-                                        "pool_size", "verify", "encoding"};
+    static const char *const NAMES[] = {"database",
+                                        "db",
+                                        "connect_timeout",
+                                        "command_timeout",
+                                        "attempt_timeout",
+                                        "release_timeout",
+                                        "unavailable_timeout",
+                                        "fence_ttl",
+                                        "pool_size",
+                                        "verify",
+                                        "encoding"};
     plock_config *config;
     plock_error error;
     CHECK_STATUS(plock_config_new(&config, "redis://localhost", &error), PLOCK_OK);
@@ -157,8 +172,11 @@ static void a_refused_option_does_not_print_its_value(void) {
 
 static void the_printed_form_has_no_secret(void) {
     static const char *const URLS[] = {
-        "redis://:" CANARY "@localhost", "redis://" CANARY ":" CANARY "@localhost:6380/1", "rediss://:" CANARY "@[::1]/1",
-        "unix://:" CANARY "@/run/redis.sock?db=1", "rediss://:" CANARY "@localhost?key=" CANARY "&cert=" CANARY,
+        "redis://:" CANARY "@localhost",
+        "redis://" CANARY ":" CANARY "@localhost:6380/1",
+        "rediss://:" CANARY "@[::1]/1",
+        "unix://:" CANARY "@/run/redis.sock?db=1",
+        "rediss://:" CANARY "@localhost?key=" CANARY "&cert=" CANARY,
     };
     for (unsigned i = 0; i < sizeof URLS / sizeof *URLS; i++) {
         plock_config *config;

@@ -45,7 +45,9 @@ static plock_status receive(const plock_value **value) {
 /* --- the greeting --- */
 
 static void a_connection_introduces_itself(void) {
-    static const struct { const char *url, *greeting[3]; } GREETINGS[] = {
+    static const struct {
+        const char *url, *greeting[3];
+    } GREETINGS[] = {
         {"redis://h", {"CLIENT SETNAME plock-"}},
         {"redis://h/0", {"CLIENT SETNAME plock-"}},
         {"redis://:sesame@h", {"AUTH sesame", "CLIENT SETNAME plock-"}},
@@ -59,7 +61,8 @@ static void a_connection_introduces_itself(void) {
         CHECK_STATUS(open_it(), PLOCK_OK);
         CHECK_INT(connection->state, PLOCK__READY);
         unsigned count = 0;
-        for (; count < 3 && GREETINGS[i].greeting[count]; count++) CHECK_HAS(fake_peers[0].commands[count], GREETINGS[i].greeting[count]);
+        for (; count < 3 && GREETINGS[i].greeting[count]; count++)
+            CHECK_HAS(fake_peers[0].commands[count], GREETINGS[i].greeting[count]);
         CHECK_INT(fake_peers[0].command_count, count);
         CHECK_INT(fake_peers[0].hellos, 1);
         end();
@@ -78,29 +81,61 @@ static void the_name_tells_the_process(void) {
 #define MODE(mode) "*4\r\n$5\r\nproto\r\n:2\r\n$4\r\nmode\r\n" mode "\r\n"
 
 static void a_refused_greeting_has_its_status(void) {
-    static const struct { const char *url, *answers[4]; plock_status status; } GREETINGS[] = {
+    static const struct {
+        const char *url, *answers[4];
+        plock_status status;
+    } GREETINGS[] = {
         {"redis://h", {"+OK\r\n", "-ERR unknown subcommand\r\n"}, PLOCK_OK},
         {"redis://h", {"-ERR unknown command 'HELLO'\r\n", "+OK\r\n"}, PLOCK_OK},
-        {"redis://h", {"-NOPERM this user has no permissions to run the 'hello' command\r\n", "+OK\r\n"}, PLOCK_OK},
+        {"redis://h",
+         {"-NOPERM this user has no permissions to run the 'hello' command\r\n", "+OK\r\n"},
+         PLOCK_OK},
         {"redis://h", {MODE("$10\r\nstandalone"), "+OK\r\n"}, PLOCK_OK},
         {"redis://h", {MODE("$7\r\ncluster"), "+OK\r\n"}, PLOCK_CLUSTER},
-        {"redis://h/1", {MODE("$7\r\ncluster"), "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_CLUSTER},
+        {"redis://h/1",
+         {MODE("$7\r\ncluster"), "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"},
+         PLOCK_CLUSTER},
         {"redis://h", {MODE("$8\r\nsentinel"), "+OK\r\n"}, PLOCK_SENTINEL},
         {"redis://:x@h", {"-WRONGPASS x\r\n", MODE("$8\r\nsentinel"), "+OK\r\n"}, PLOCK_SENTINEL},
-        {"redis://:x@h", {"-WRONGPASS x\r\n", MODE("$10\r\nstandalone"), "+OK\r\n"}, PLOCK_WRONGPASS},
+        {"redis://:x@h",
+         {"-WRONGPASS x\r\n", MODE("$10\r\nstandalone"), "+OK\r\n"},
+         PLOCK_WRONGPASS},
         {"redis://:x@h", {"-WRONGPASS x\r\n", FAKE_CLOSES}, PLOCK_WRONGPASS},
-        {"redis://h", {"+OK\r\n", "-NOPERM this user has no permissions to run the 'client|setname' command\r\n"}, PLOCK_OK},
+        {"redis://h",
+         {"+OK\r\n",
+          "-NOPERM this user has no permissions to run the 'client|setname' command\r\n"},
+         PLOCK_OK},
         {"redis://h", {"-NOAUTH Authentication required.\r\n"}, PLOCK_NOAUTH},
-        {"redis://:x@h", {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
-        {"redis://a:x@h", {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
+        {"redis://:x@h",
+         {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"},
+         PLOCK_WRONGPASS},
+        {"redis://a:x@h",
+         {"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "-NOAUTH\r\n"},
+         PLOCK_WRONGPASS},
         {"redis://:x@h", {"-ERR invalid password\r\n", "-NOAUTH\r\n"}, PLOCK_WRONGPASS},
-        {"redis://:x@h", {"-ERR AUTH <password> called without any password configured for the default user.\r\n", "+OK\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
-        {"redis://a:x@h", {"-ERR wrong number of arguments for 'auth' command\r\n", "+OK\r\n"}, PLOCK_WRONGPASS},
-        {"redis://:x@h", {"-LOADING Redis is loading the dataset in memory\r\n", "+OK\r\n"}, PLOCK_LOADING},
-        {"redis://h/99", {"+OK\r\n", "-ERR DB index is out of range\r\n", "+OK\r\n"}, PLOCK_BAD_CONFIG},
-        {"redis://h/1", {"+OK\r\n", "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"}, PLOCK_MOVED},
-        {"redis://h/1", {"+OK\r\n", "-NOPERM this user has no permissions to run the 'select' command\r\n", "+OK\r\n"}, PLOCK_NOPERM},
-        {"redis://:x@h/1", {"+OK\r\n", "+OK\r\n", "-NOAUTH Authentication required.\r\n", "+OK\r\n"}, PLOCK_NOAUTH},
+        {"redis://:x@h",
+         {"-ERR AUTH <password> called without any password configured for the default user.\r\n",
+          "+OK\r\n", "+OK\r\n"},
+         PLOCK_WRONGPASS},
+        {"redis://a:x@h",
+         {"-ERR wrong number of arguments for 'auth' command\r\n", "+OK\r\n"},
+         PLOCK_WRONGPASS},
+        {"redis://:x@h",
+         {"-LOADING Redis is loading the dataset in memory\r\n", "+OK\r\n"},
+         PLOCK_LOADING},
+        {"redis://h/99",
+         {"+OK\r\n", "-ERR DB index is out of range\r\n", "+OK\r\n"},
+         PLOCK_BAD_CONFIG},
+        {"redis://h/1",
+         {"+OK\r\n", "-ERR SELECT is not allowed in cluster mode\r\n", "+OK\r\n"},
+         PLOCK_MOVED},
+        {"redis://h/1",
+         {"+OK\r\n", "-NOPERM this user has no permissions to run the 'select' command\r\n",
+          "+OK\r\n"},
+         PLOCK_NOPERM},
+        {"redis://:x@h/1",
+         {"+OK\r\n", "+OK\r\n", "-NOAUTH Authentication required.\r\n", "+OK\r\n"},
+         PLOCK_NOAUTH},
         {"redis://h", {"HTTP/1.1 400 Bad Request\r\n"}, PLOCK_PROTOCOL},
         {"redis://h", {"*2147483647\r\n"}, PLOCK_PROTOCOL},
         {"redis://h", {FAKE_CLOSES}, PLOCK_DISCONNECTED},
@@ -109,7 +144,8 @@ static void a_refused_greeting_has_its_status(void) {
         begin(GREETINGS[i].url);
         fake_peers[0].silent_greeting = true;
         memcpy(fake_peers[0].answers, GREETINGS[i].answers, sizeof GREETINGS[i].answers);
-        if (!CHECK_STATUS(open_it(), GREETINGS[i].status)) CHECK_TEXT(GREETINGS[i].answers[0], "understood");
+        if (!CHECK_STATUS(open_it(), GREETINGS[i].status))
+            CHECK_TEXT(GREETINGS[i].answers[0], "understood");
         CHECK_INT(connection->state, GREETINGS[i].status ? PLOCK__DEAD : PLOCK__READY);
         if (GREETINGS[i].status) CHECK_STATUS(error.status, GREETINGS[i].status);
         CHECK_LACKS(error.message, "sesame");

@@ -1,4 +1,5 @@
-/* What the native thread does for all who wait in a process: one channel, one who looks, order; and how long it stays. */
+/* What the native thread does for all who wait in a process: one channel, one who looks, order; and
+ * how long it stays. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -50,10 +51,12 @@ static void await_end_of_coordinator(void) {
 
 /* Each in turn gets a ticket of his own. */
 static const char *number_tickets(const char *command, unsigned nth) {
-    static const char *const PLACES[] = {FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
-                                         FAKE_PLACE(5000, 2, "1700000000000103", 1), FAKE_PLACE(5000, 3, "1700000000000104", 1)};
+    static const char *const PLACES[] = {
+        FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
+        FAKE_PLACE(5000, 2, "1700000000000103", 1), FAKE_PLACE(5000, 3, "1700000000000104", 1)};
     char ticket[FAKE_COMMAND_ROOM];
-    if (strncmp(command, "EVALSHA acquire", 15) || !fake_queues(command)) return fake_refuses(command, nth);
+    if (strncmp(command, "EVALSHA acquire", 15) || !fake_queues(command))
+        return fake_refuses(command, nth);
     (void)fake_word(command, 15, ticket);
     if (!strcmp(ticket, "0")) return PLACES[tickets_given++ % LEASES];
     return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
@@ -95,14 +98,16 @@ static void two_locks_are_two_queues(void) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
-    CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK); /* a key may have blanks: it stands last in a message */
+    /* a key may have blanks: it stands last in a message */
+    CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK);
     fake_await_turn(other, PLOCK_SECOND);
     fake_await("EVALSHA acquire", 3);
     size_t length;
     (void)snprintf(message, sizeof message, "= %.36s other key", plock_lease_owner(other, &length));
     CHECK(fake_publish(message));
     fake_await("EVALSHA acquire", 4);
-    CHECK_HAS(fake_command("EVALSHA acquire", 3, command), "acquire 3 other key plock:1:{other key}:fence ");
+    CHECK_HAS(fake_command("EVALSHA acquire", 3, command),
+              "acquire 3 other key plock:1:{other key}:fence ");
     plock_lease_free(other);
     end();
     CHECK_INT(fake_commands_like("EVALSHA leave 2 k "), 1);
@@ -144,13 +149,16 @@ static void newcomers_do_not_put_that_off(void) {
     end();
 }
 
-/* From the sixth acquire on nobody is in the queue any more: whoever asks is put back, by his ticket. */
+/* From the sixth acquire on nobody is in the queue any more: whoever asks is put back, by his
+ * ticket. */
 static const char *lose_the_queue(const char *command, unsigned nth) {
-    static const char *const PLACES[] = {
-        FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1), FAKE_PLACE_AGAIN(5000, 1, "1700000000000102", 1, 1),
-        FAKE_PLACE_AGAIN(5000, 2, "1700000000000103", 1, 1), FAKE_PLACE_AGAIN(5000, 3, "1700000000000104", 1, 1)};
+    static const char *const PLACES[] = {FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1),
+                                         FAKE_PLACE_AGAIN(5000, 1, "1700000000000102", 1, 1),
+                                         FAKE_PLACE_AGAIN(5000, 2, "1700000000000103", 1, 1),
+                                         FAKE_PLACE_AGAIN(5000, 3, "1700000000000104", 1, 1)};
     char ticket[FAKE_COMMAND_ROOM];
-    if (strncmp(command, "EVALSHA acquire", 15) || nth < 1 + LEASES || nth > 2 * LEASES) return number_tickets(command, nth);
+    if (strncmp(command, "EVALSHA acquire", 15) || nth < 1 + LEASES || nth > 2 * LEASES)
+        return number_tickets(command, nth);
     (void)fake_word(command, 15, ticket);
     return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
 }
@@ -161,7 +169,8 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* one after the other */
-    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* each once, though each finds his place lost */
+    /* each once, though each finds his place lost */
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) {
         (void)fake_value(1 + i, value);
         CHECK_TEXT(fake_value(1 + LEASES + i, word), value);
@@ -173,9 +182,12 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     end();
 }
 
-/* With the queue the lock may be lost: the first finds it free, and whoever is behind him does not wait for another second. */
+/* With the queue the lock may be lost: the first finds it free, and whoever is behind him does not
+ * wait for another second. */
 static const char *grant_who_looks(const char *command, unsigned nth) {
-    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_HELD : lose_the_queue(command, nth);
+    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
+               ? FAKE_HELD
+               : lose_the_queue(command, nth);
 }
 
 static void where_one_finds_the_lock_without_being_called_the_next_looks_at_once(void) {
@@ -189,7 +201,9 @@ static void where_one_finds_the_lock_without_being_called_the_next_looks_at_once
 }
 
 static const char *grant_who_is_called(const char *command, unsigned nth) {
-    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_HELD : number_tickets(command, nth);
+    return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
+               ? FAKE_HELD
+               : number_tickets(command, nth);
 }
 
 static void where_he_was_called_nobody_does(void) {
@@ -244,7 +258,9 @@ static void so_does_who_hears_it_before_his_refusal(void) {
     fake_call("~200", 1);
     fake_nudge();
     for (unsigned p = 0; p < fake_connections(); p++)
-        if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire", 15)) fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
+        if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire",
+                     15))
+            fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
     fake_nudge();
     fake_native_pass(199 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
@@ -269,7 +285,8 @@ static void a_turn_for_nobody_here_is_passed_on(void) {
     get_in_queue(1);
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
-    CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 2 some key plock:1:{some key}:queue stranger 0");
+    CHECK_TEXT(fake_command("EVALSHA leave", 0, command),
+               "EVALSHA leave 2 some key plock:1:{some key}:queue stranger 0");
     CHECK(fake_publish("~10 stranger k")); /* these ask for nothing */
     CHECK(fake_publish("! stranger k"));
     CHECK(fake_publish("= another k"));
@@ -281,20 +298,25 @@ static void a_turn_for_nobody_here_is_passed_on(void) {
 /* --- the channel breaks --- */
 
 static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
-    static const char *const TICKETS[] = {"1700000000000101", "1700000000000102", "1700000000000103", "1700000000000104"};
+    static const char *const TICKETS[] = {"1700000000000101", "1700000000000102",
+                                          "1700000000000103", "1700000000000104"};
     char word[FAKE_COMMAND_ROOM], first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin(number_tickets);
     get_in_queue(LEASES);
     fake_cut_channel();
-    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);)
+        fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) CHECK_TEXT(fake_ticket(1 + LEASES + i, word), TICKETS[i]);
-    CHECK_TEXT(fake_command("SUBSCRIBE", 1, second), fake_command("SUBSCRIBE", 0, first)); /* the channel that their records name */
-    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
+    /* the channel that their records name */
+    CHECK_TEXT(fake_command("SUBSCRIBE", 1, second), fake_command("SUBSCRIBE", 0, first));
+    for (unsigned i = 0; i < LEASES; i++)
+        CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
 
-/* One whose refusal is still on its way when the channel is back may have been passed over before that: he asks again, too. */
+/* One whose refusal is still on its way when the channel is back may have been passed over before
+ * that: he asks again, too. */
 static const char *second_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
@@ -306,22 +328,29 @@ static void so_does_who_is_being_asked_for_meanwhile(void) {
         char word[FAKE_COMMAND_ROOM];
         begin(second_is_silent);
         get_in_queue(1);
-        if (way == BY_HIMSELF) fake_await_turn(leases[1], 100 * PLOCK_SECOND);
-        else fake_call("=", 1);
+        if (way == BY_HIMSELF)
+            fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+        else
+            fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
         fake_cut_channel();
-        for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+        for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);)
+            fake_native_pass(PLOCK_MILLISECOND);
         fake_nudge();
         for (unsigned p = 0; p < fake_connections(); p++)
-            if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire", 15) &&
-                !strcmp(fake_word(fake_peers[p].commands[fake_peers[p].command_count - 1], 6, word), fake_value(2, (char[FAKE_COMMAND_ROOM]){0})))
+            if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire",
+                         15) &&
+                !strcmp(fake_word(fake_peers[p].commands[fake_peers[p].command_count - 1], 6, word),
+                        fake_value(2, (char[FAKE_COMMAND_ROOM]){0})))
                 fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
         fake_carry_on(leases[way == BY_HIMSELF]);
         fake_await("EVALSHA acquire", way == BY_HIMSELF ? 5 : 4);
         unsigned asked = 0;
         char own[FAKE_COMMAND_ROOM];
         (void)fake_value(2, own);
-        for (unsigned i = 3; i < (way == BY_HIMSELF ? 5 : 4); i++) asked += !strcmp(fake_value(i, word), own) && !strcmp(fake_ticket(i, word), FAKE_TICKET);
+        for (unsigned i = 3; i < (way == BY_HIMSELF ? 5 : 4); i++)
+            asked +=
+                !strcmp(fake_value(i, word), own) && !strcmp(fake_ticket(i, word), FAKE_TICKET);
         CHECK_INT(asked, 1);
         end();
     }
@@ -338,7 +367,8 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     get_in_queue(1);
     fake_redis.subscriptions[1] = FAKE_SILENCE;
     fake_cut_channel();
-    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);)
+        fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(began + 301 * PLOCK_MILLISECOND - plock_now());
     fake_await("EVALSHA acquire", 3);
@@ -350,8 +380,12 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
 }
 
 static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
-    static const struct { const char *said; plock_status status, told; } WAYS[] = {
-        {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n", PLOCK_NOPERM, PLOCK_NOPERM},
+    static const struct {
+        const char *said;
+        plock_status status, told;
+    } WAYS[] = {
+        {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n",
+         PLOCK_NOPERM, PLOCK_NOPERM},
         {"-LOADING x\r\n", PLOCK_LOADING, PLOCK_TRY_FAILED},
         {FAKE_CLOSES, PLOCK_DISCONNECTED, PLOCK_TRY_FAILED},
         {FAKE_SILENCE, PLOCK_SILENT, PLOCK_TRY_FAILED},
@@ -365,7 +399,10 @@ static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
             fake_await("SUBSCRIBE", 1);
             fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
         } else {
-            CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+            CHECK_STATUS(plock_lease_acquire(leases[0],
+                                             &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                      .wait = 100 * PLOCK_SECOND}),
+                         PLOCK_OK);
         }
         CHECK_STATUS(fake_await_end(leases[0]), WAYS[i].told);
         CHECK_STATUS(plock_lease_error(leases[0])->status, WAYS[i].status);
@@ -397,7 +434,8 @@ static void it_ends_when_nobody_has_waited_for_a_while(void) {
         }
         fake_native_pass(4990 * PLOCK_MILLISECOND);
         CHECK(coordinator_is_there());
-        for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND); /* it is not told, and comes round every 5 s */
+        /* it is not told, and comes round every 5 s */
+        for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND);
         await_end_of_coordinator();
         for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;
         CHECK(!fake_channel_is_open());
@@ -411,7 +449,8 @@ static void it_comes_back_with_another_channel(void) {
     begin(fake_refuses);
     get_in_queue(1);
     plock_lease_cancel(leases[0]);
-    for (unsigned rounds = 0; coordinator_is_there() && test_patient(&rounds);) fake_native_pass(PLOCK_SECOND);
+    for (unsigned rounds = 0; coordinator_is_there() && test_patient(&rounds);)
+        fake_native_pass(PLOCK_SECOND);
     fake_await_turn(leases[0], PLOCK_SECOND);
     fake_await("SUBSCRIBE", 2);
     CHECK(strcmp(fake_command("SUBSCRIBE", 0, first), fake_command("SUBSCRIBE", 1, second)) != 0);

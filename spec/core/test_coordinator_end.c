@@ -38,7 +38,17 @@ static void end(void) {
 }
 
 /* The ways to wait; each ends in the state that its name says. */
-enum { CHANNEL_OPENS, OWN_THREAD_ASKS, RESTS, NATIVE_THREAD_ASKS, CHANNEL_AWAY, STATES, LEAVES = STATES, GONE_WHILE_ASKED, ALL_STATES };
+enum {
+    CHANNEL_OPENS,
+    OWN_THREAD_ASKS,
+    RESTS,
+    NATIVE_THREAD_ASKS,
+    CHANNEL_AWAY,
+    STATES,
+    LEAVES = STATES,
+    GONE_WHILE_ASKED,
+    ALL_STATES
+};
 
 static void wait_in(int state) {
     if (state == CHANNEL_OPENS) fake_redis.subscriptions[0] = FAKE_SILENCE;
@@ -66,13 +76,15 @@ static void wait_in(int state) {
     if (state == CHANNEL_AWAY) {
         for (unsigned i = 1; i < FAKE_ANSWERS; i++) fake_redis.subscriptions[i] = FAKE_SILENCE;
         fake_cut_channel();
-        for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);) fake_native_pass(PLOCK_MILLISECOND);
+        for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);)
+            fake_native_pass(PLOCK_MILLISECOND);
     }
 }
 
 /* By itself: no time passes. */
 static void await_end_of_channel(void) {
-    for (unsigned rounds = 0; fake_channel_is_open() && rounds < 2000 && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0; fake_channel_is_open() && rounds < 2000 && test_patient(&rounds);)
+        continue;
     CHECK(!fake_channel_is_open());
 }
 
@@ -89,7 +101,9 @@ static void draining_fails_whoever_waits_and_he_can_go_on(void) {
         CHECK(!fake_channel_is_open());
         if (state == OWN_THREAD_ASKS) {
             for (unsigned p = 0; p < fake_connections(); p++)
-                if (!fake_peers[p].destroyed && !strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire", 15))
+                if (!fake_peers[p].destroyed &&
+                    !strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1],
+                             "EVALSHA acquire", 15))
                     fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
         }
         CHECK_STATUS(fake_await_end(waits), PLOCK_TRY_FAILED);
@@ -248,7 +262,9 @@ int main(void) {
     RUN(so_does_what_listens_for_one_that_is_disconnected);
     RUN(a_child_has_nothing_of_those_who_wait);
     RUN(a_child_that_does_nothing_leaks_nothing);
-    if (TEST_TSAN) test_skip("a native thread in a child", "the sanitizer does not allow it");
-    else RUN(a_child_waits_on_a_channel_of_its_own);
+    if (TEST_TSAN)
+        test_skip("a native thread in a child", "the sanitizer does not allow it");
+    else
+        RUN(a_child_waits_on_a_channel_of_its_own);
     return test_end("coordinator end");
 }

@@ -34,7 +34,10 @@ static plock_request request(plock_debt *debt, plock_ns now) {
     atomic_store(&last_asked, ((owed *)(void *)debt)->number);
     atomic_fetch_add(&asked, 1);
     static const plock_request RELEASE = {
-        .script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}},
+        .script = PLOCK__RELEASE,
+        .keys = 2,
+        .arguments = 1,
+        .texts = {{"k", 1}, {"q", 1}, {"me", 2}},
     };
     return RELEASE;
 }
@@ -55,9 +58,7 @@ static void begin(bool in_the_dark) {
     atomic_store(&dark, in_the_dark);
 }
 
-static void end(void) {
-    fake_end(NULL, store);
-}
+static void end(void) { fake_end(NULL, store); }
 
 static owed *owe(unsigned number, plock_ns span) {
     owed *made = plock__allocate(sizeof *made);
@@ -237,7 +238,7 @@ static void settle_own(void *context) {
     const unsigned before = atomic_load(&asked);
     atomic_store(&dark, false);
     submit(1, PLOCK_SECOND);
-    await_settled(MANY + 1); /* the parent's are freed … */
+    await_settled(MANY + 1);                    /* the parent's are freed … */
     CHECK_INT(atomic_load(&asked), before + 1); /* … and that is all */
     end();
 }

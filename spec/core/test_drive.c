@@ -17,9 +17,7 @@ static void begin(void) {
     lease = fake_lease(store);
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 typedef struct script {
     unsigned calls, interrupt_at; /* the call that is interrupted, from 1; 0: none */
@@ -39,7 +37,8 @@ static void it_waits_until_the_operation_is_done(void) {
     begin();
     fake_peers[0].obliging = true;
     fake_peers[0].connect_again = 5;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_OK);
     CHECK_INT(s.calls, 5);
     CHECK_INT(s.last.events, POLLOUT);
@@ -51,7 +50,8 @@ static void what_is_done_at_once_is_not_waited_for(void) {
     script s = {0};
     begin();
     fake_peers[0].obliging = true;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_OK);
     CHECK_INT(s.calls, 0);
     end();
@@ -70,7 +70,8 @@ static void an_interrupted_operation_can_be_carried_on(void) {
     begin();
     fake_peers[0].obliging = true;
     fake_peers[0].connect_again = 6;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     for (int i = 0; i < 2; i++) {
         script s = {.interrupt_at = 2};
         CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_INTERRUPTED);
@@ -87,7 +88,8 @@ static void an_interrupted_operation_can_be_given_up(void) {
     script s = {.interrupt_at = 1};
     begin();
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_INTERRUPTED); /* the request has left */
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
@@ -102,7 +104,9 @@ static void a_failed_attempt_comes_back_to_the_caller_in_between(void) {
     begin();
     fake_peers[0].connect_failure = PLOCK_CONNECT;
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(
+                     lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_TRY_FAILED);
     CHECK_INT(s.calls, 0);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_OK);
@@ -117,8 +121,14 @@ static void poll_ends_when_the_descriptor_is_ready(void) {
     int ends[2];
     CHECK(pipe(ends) == 0);
     CHECK(write(ends[1], "x", 1) == 1);
-    CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}), PLOCK_OK);
-    CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = ends[1], .events = POLLOUT, .deadline = PLOCK_NEVER}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_wait_poll(
+            NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}),
+        PLOCK_OK);
+    CHECK_STATUS(
+        plock_wait_poll(
+            NULL, &(plock_interest){.fd = ends[1], .events = POLLOUT, .deadline = PLOCK_NEVER}),
+        PLOCK_OK);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
@@ -126,14 +136,21 @@ static void poll_ends_at_the_deadline(void) {
     static const plock_ns SPAN = 20 * PLOCK_MILLISECOND;
     int ends[2];
     CHECK(pipe(ends) == 0);
-    const int descriptors[] = {-1, ends[0]}; /* with nothing to wait for but time, and with a descriptor that stays silent */
+    /* with nothing to wait for but time, and with a descriptor that stays silent */
+    const int descriptors[] = {-1, ends[0]};
     for (int i = 0; i < 2; i++) {
         const plock_ns deadline = plock_now() + SPAN;
-        CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = descriptors[i], .events = POLLIN, .deadline = deadline}), PLOCK_OK);
+        CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = descriptors[i],
+                                                             .events = POLLIN,
+                                                             .deadline = deadline}),
+                     PLOCK_OK);
         CHECK(plock_now() >= deadline);
     }
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = before - SPAN}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_wait_poll(
+            NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = before - SPAN}),
+        PLOCK_OK);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
@@ -146,7 +163,8 @@ static void count_signal(int number) {
 
 static void *signal_until_heard(void *argument) {
     const pthread_t *waiting = argument;
-    for (unsigned rounds = 0; !atomic_load(&signals) && test_patient(&rounds);) (void)pthread_kill(*waiting, SIGUSR1);
+    for (unsigned rounds = 0; !atomic_load(&signals) && test_patient(&rounds);)
+        (void)pthread_kill(*waiting, SIGUSR1);
     return NULL;
 }
 
@@ -159,7 +177,11 @@ static void poll_ends_for_a_signal(void) {
     CHECK(pipe(ends) == 0);
     CHECK(sigaction(SIGUSR1, &action, &before) == 0);
     CHECK(pthread_create(&thread, NULL, signal_until_heard, &self) == 0);
-    while (!atomic_load(&signals)) CHECK_STATUS(plock_wait_poll(NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}), PLOCK_OK);
+    while (!atomic_load(&signals))
+        CHECK_STATUS(
+            plock_wait_poll(
+                NULL, &(plock_interest){.fd = ends[0], .events = POLLIN, .deadline = PLOCK_NEVER}),
+            PLOCK_OK);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);

@@ -1,4 +1,5 @@
-/* Followers: a thread that waits for what the native thread would do does it itself, and hands it back when it leaves. */
+/* Followers: a thread that waits for what the native thread would do does it itself, and hands it
+ * back when it leaves. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends, idle as long as it is told to be; each byte in its pipe is one thing to do. */
+/* A job that never ends, idle as long as it is told to be; each byte in its pipe is one thing to
+ * do. */
 typedef struct endless_job {
     plock_job job; /* first, so that both are one address */
     int ends[2];
@@ -76,19 +78,19 @@ static void end(void) {
 }
 
 static plock_interest for_the_waker(plock_ns span) {
-    return (plock_interest){.fd = -1, .waker = waker, .deadline = plock_now() + span, .helps = true};
+    return (plock_interest){
+        .fd = -1, .waker = waker, .deadline = plock_now() + span, .helps = true};
 }
 
-static void something_to_do(void) {
-    CHECK(write(endless->ends[1], "x", 1) == 1);
-}
+static void something_to_do(void) { CHECK(write(endless->ends[1], "x", 1) == 1); }
 
 static void check_done(int expected) {
     for (unsigned rounds = 0; atomic_load(&done) < expected && test_patient(&rounds);) continue;
     CHECK_INT(atomic_load(&done), expected);
 }
 
-/* Until a follower gets to drive, which the native thread lets it as soon as it has nothing else to do. */
+/* Until a follower gets to drive, which the native thread lets it as soon as it has nothing else to
+ * do. */
 static bool drive_once(plock_status *status) {
     for (unsigned rounds = 0; test_patient(&rounds);) {
         const int before = atomic_load(&done);
@@ -154,7 +156,8 @@ static void where_no_follower_comes_the_native_thread_listens(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
-    for (int i = 0; i < 2; i++) { /* once where it waits for a follower, once where it has given that up */
+    /* once where it waits for a follower, once where it has given that up */
+    for (int i = 0; i < 2; i++) {
         const int before = atomic_load(&done);
         something_to_do();
         check_done(before + 1);
@@ -181,7 +184,8 @@ static void a_follower_waits_no_longer_than_its_time(void) {
     const plock_ns before = plock_now();
     const plock_interest interest = for_the_waker(30 * PLOCK_MILLISECOND);
     CHECK_STATUS(plock_await(&interest, NULL), PLOCK_OK);
-    CHECK(plock_now() >= before + 30 * PLOCK_MILLISECOND && plock_now() < before + 10 * PLOCK_SECOND);
+    CHECK(plock_now() >= before + 30 * PLOCK_MILLISECOND &&
+          plock_now() < before + 10 * PLOCK_SECOND);
     end();
 }
 
@@ -192,9 +196,7 @@ static plock_status step_once(plock_job *job, plock_interest *interest) {
     return PLOCK_OK;
 }
 
-static void free_job(plock_job *job) {
-    free(job);
-}
+static void free_job(plock_job *job) { free(job); }
 
 static void *submit_soon(void *argument) {
     plock__worker_submit(argument);

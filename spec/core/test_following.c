@@ -1,4 +1,5 @@
-/* Threads of one process that come for the same lock at the same moment: one asks, the others get in line behind him. */
+/* Threads of one process that come for the same lock at the same moment: one asks, the others get
+ * in line behind him. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -15,7 +16,8 @@ static const char *first_is_silent(const char *command, unsigned nth) {
     return fake_refuses(command, nth);
 }
 
-/* The first has asked and has no answer yet; the others have come, and the channel is being opened for them. */
+/* The first has asked and has no answer yet; the others have come, and the channel is being opened
+ * for them. */
 static void begin(void) {
     fake_clock_start();
     store = fake_native_store(first_is_silent);
@@ -31,9 +33,7 @@ static void end(void) {
     fake_end(leases[0], store);
 }
 
-static void answer_first(const char *answer) {
-    fake_say(&fake_peers[0], answer, strlen(answer));
-}
+static void answer_first(const char *answer) { fake_say(&fake_peers[0], answer, strlen(answer)); }
 
 /* The acquires from this one on are of these, in this order, and queue. */
 static void check_queued(unsigned from, unsigned first, unsigned count) {
@@ -124,7 +124,8 @@ static void follow_in_child(void *context) {
     (void)context;
     plock_lease *own = fake_lease(store);
     fake_redis.says = NULL;
-    CHECK_STATUS(fake_acquire(own, PLOCK_SECOND), PLOCK_OK); /* the parent's request is not one that it could follow */
+    /* the parent's request is not one that it could follow */
+    CHECK_STATUS(fake_acquire(own, PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
     end();

@@ -26,13 +26,12 @@ static void begin_at(const char *url) {
     fake_clock_start();
     store = fake_store(url);
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(plock_lease_new(&leases[i], store, KEYS[i], 1), PLOCK_OK);
+    for (unsigned i = 0; i < LEASES; i++)
+        CHECK_STATUS(plock_lease_new(&leases[i], store, KEYS[i], 1), PLOCK_OK);
     CHECK_STATUS(plock_group_new(&group, leases, LEASES), PLOCK_OK);
 }
 
-static void begin(void) {
-    begin_at("redis://h");
-}
+static void begin(void) { begin_at("redis://h"); }
 
 static void end(void) {
     plock_group_free(group);
@@ -79,18 +78,21 @@ static void one_request_gets_all(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(fake_peers[0].command_count, 2); /* with the greeting */
     const char *command = fake_peers[0].commands[1];
-    CHECK_HAS(command, "EVALSHA acquire_all 9 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue plock:1:{a}:fence plock:1:{b}:fence ");
+    CHECK_HAS(command, "EVALSHA acquire_all 9 a b c plock:1:{a}:queue plock:1:{b}:queue "
+                       "plock:1:{c}:queue plock:1:{a}:fence plock:1:{b}:fence ");
     CHECK_TEXT(fake_word(command, 12, word), "3000");
     CHECK_TEXT(fake_word(command, 13, word), "3603000"); /* the leases, and an hour */
     CHECK_TEXT(fake_word(command, 14, word), value_of(0, value));
     for (unsigned i = 0; i < LEASES; i++) {
         CHECK_INT(plock_lease_fence(leases[i]), 1700000000000001 + i);
         CHECK(plock_lease_valid(leases[i]));
-        CHECK_INT(plock_lease_valid_until(leases[i]), plock_now() + 3 * PLOCK_SECOND - 32 * PLOCK_MILLISECOND);
+        CHECK_INT(plock_lease_valid_until(leases[i]),
+                  plock_now() + 3 * PLOCK_SECOND - 32 * PLOCK_MILLISECOND);
     }
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE); /* they are held */
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release "), 3); /* each by itself, for nobody released them */
+    /* each by itself, for nobody released them */
+    CHECK_INT(fake_commands_like("EVALSHA release "), 3);
 }
 
 static void refused_it_has_none(void) {
@@ -104,17 +106,26 @@ static void refused_it_has_none(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
-    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 14, first), fake_word(fake_peers[0].commands[2], 14, second)) != 0);
+    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 14, first),
+                 fake_word(fake_peers[0].commands[2], 14, second)) != 0);
     for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
 static void what_is_in_doubt_is_given_back_each_by_itself(void) {
-    static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", ":3\r\n", ":-2\r\n", "$1\r\nx\r\n", "*2\r\n" FENCE(1) FENCE(2),
-                                          "*3\r\n" FENCE(1) FENCE(2) ":5\r\n", "*3\r\n" FENCE(1) "$2\r\n17\r\n" FENCE(3)};
-    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER, PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL,
-                                            PLOCK_PROTOCOL, PLOCK_PROTOCOL, PLOCK_PROTOCOL};
+    static const char *const ANSWERS[] = {FAKE_SILENCE,
+                                          FAKE_CLOSES,
+                                          "-ERR x\r\n",
+                                          ":3\r\n",
+                                          ":-2\r\n",
+                                          "$1\r\nx\r\n",
+                                          "*2\r\n" FENCE(1) FENCE(2),
+                                          "*3\r\n" FENCE(1) FENCE(2) ":5\r\n",
+                                          "*3\r\n" FENCE(1) "$2\r\n17\r\n" FENCE(3)};
+    static const plock_status STATUSES[] = {PLOCK_SILENT,   PLOCK_DISCONNECTED, PLOCK_SERVER,
+                                            PLOCK_PROTOCOL, PLOCK_PROTOCOL,     PLOCK_PROTOCOL,
+                                            PLOCK_PROTOCOL, PLOCK_PROTOCOL,     PLOCK_PROTOCOL};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
         begin();
@@ -122,8 +133,12 @@ static void what_is_in_doubt_is_given_back_each_by_itself(void) {
         CHECK_STATUS(acquire(), STATUSES[i]);
         CHECK_STATUS(plock_group_error(group)->status, STATUSES[i]);
         CHECK_INT(held(), 0);
-        CHECK_INT(fake_commands_like("EVAL release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue "), STATUSES[i] == PLOCK_SILENT || STATUSES[i] == PLOCK_PROTOCOL);
-        (void)snprintf(expected, sizeof expected, "EVALSHA release 2 b plock:1:{b}:queue %.40s", value_of(1, value));
+        CHECK_INT(
+            fake_commands_like(
+                "EVAL release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue "),
+            STATUSES[i] == PLOCK_SILENT || STATUSES[i] == PLOCK_PROTOCOL);
+        (void)snprintf(expected, sizeof expected, "EVALSHA release 2 b plock:1:{b}:queue %.40s",
+                       value_of(1, value));
         end();
         CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
         CHECK_INT(fake_commands_like(expected), 1);
@@ -155,7 +170,8 @@ static void an_idle_connection_that_was_closed_is_replaced(void) {
     CHECK_STATUS(acquire(), PLOCK_REFUSED);
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
-    (void)fake_word(fake_peers[0].commands[2], 14, value); /* of the request that may have been carried out */
+    /* of the request that may have been carried out */
+    (void)fake_word(fake_peers[0].commands[2], 14, value);
     (void)snprintf(expected, sizeof expected, "EVALSHA release 2 a plock:1:{a}:queue %.40s", value);
     for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
@@ -185,16 +201,20 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
 }
 
-/* It is one of several that a caller makes: his patience counts, or what the first one leaves of attempt_timeout. */
+/* It is one of several that a caller makes: his patience counts, or what the first one leaves of
+ * attempt_timeout. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
         plock_ns asking, left, ends_after;
-    } CASES[] = {{0, 0, 200}, {150, 0, 50}, {150, 80, 80}, {500, 80, 80}, {500, 3000, 200}, {500, 0, 20}, {190, 5, 20}};
+    } CASES[] = {{0, 0, 200},      {150, 0, 50}, {150, 80, 80}, {500, 80, 80},
+                 {500, 3000, 200}, {500, 0, 20}, {190, 5, 20}};
     for (unsigned i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         begin();
         fake_peers[0].answers[0] = FAKE_SILENCE;
         const plock_ns began = plock_now();
-        const plock_acquire_options terms = {.ttl = TERMS.ttl, .wait = CASES[i].left * PLOCK_MILLISECOND, .asking = CASES[i].asking * PLOCK_MILLISECOND};
+        const plock_acquire_options terms = {.ttl = TERMS.ttl,
+                                             .wait = CASES[i].left * PLOCK_MILLISECOND,
+                                             .asking = CASES[i].asking * PLOCK_MILLISECOND};
         CHECK_STATUS(plock_group_acquire(group, &terms), PLOCK_OK);
         CHECK_STATUS(finish(), PLOCK_SILENT);
         CHECK_INT(plock_now() - began, CASES[i].ends_after * PLOCK_MILLISECOND);
@@ -210,7 +230,8 @@ static void giving_up_gives_all_back(void) {
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     plock_group_cancel(group);
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK); /* the leases are free for other things */
+    /* the leases are free for other things */
+    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     end();
     CHECK_INT(fake_commands_like("EVAL release_all 6 "), 1);
@@ -238,7 +259,10 @@ static void one_request_releases_all(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
     const char *command = fake_peers[0].commands[2];
-    CHECK_HAS(command, "EVALSHA release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue   "); /* and two empty words */
+    /* and two empty words */
+    CHECK_HAS(
+        command,
+        "EVALSHA release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue   ");
     CHECK_TEXT(fake_word(command, 13, word), value_of(2, value));
     for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
     CHECK_INT(held(), 0);
@@ -254,8 +278,11 @@ static void each_learns_whether_it_was_ours(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     fake_leave(leases[0]); /* one is not held any more: it is passed over */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence plock:1:{c}:fence 501 3600501 ");
-    CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
+    CHECK_HAS(fake_peers[0].commands[2],
+              "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence "
+              "plock:1:{c}:fence 501 3600501 ");
+    CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) &&
+          plock_group_released(group, 2));
     end();
 }
 
@@ -280,9 +307,12 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
-    (void)snprintf(expected, sizeof expected, "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue   me %s", value_of(1, value));
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue   me %s",
+                   value_of(1, value));
     CHECK_TEXT(fake_peers[0].commands[2], expected);
-    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) && !plock_group_released(group, 2));
+    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
+          !plock_group_released(group, 2));
     CHECK_STATUS(acquire(), PLOCK_MISUSE); /* a name is known to others */
     end();
 }
@@ -308,7 +338,8 @@ static void what_is_unfinished_is_asked_for_again(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     CHECK_STATUS(release(0), PLOCK_OK);
-    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) && !plock_group_released(group, 2));
+    CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
+          !plock_group_released(group, 2));
     end();
     CHECK_INT(fake_commands_like("EVALSHA acquire_all"), 3);
     CHECK_INT(fake_commands_like("EVALSHA release_all"), 2);
@@ -322,8 +353,11 @@ static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     for (unsigned i = 0; i < 5; i++) fake_peers[0].answers[i] = answers[i];
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) && plock_group_released(group, 2));
-    (void)snprintf(expected, sizeof expected, "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 501 3600501", value_of(2, value));
+    CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) &&
+          plock_group_released(group, 2));
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 501 3600501",
+                   value_of(2, value));
     CHECK_TEXT(fake_peers[0].commands[5], expected);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 3 "), LEASES);
@@ -386,7 +420,9 @@ static void one_that_found_no_connection_has_not_failed(void) {
 }
 
 static void a_server_that_makes_no_sense_is_not_believed(void) {
-    static const char *const ANSWERS[] = {":1\r\n", "*2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:3\r\n", "*3\r\n:1\r\n:1\r\n$1\r\n1\r\n"};
+    static const char *const ANSWERS[] = {":1\r\n", "*2\r\n:1\r\n:1\r\n",
+                                          "*3\r\n:1\r\n:1\r\n:3\r\n",
+                                          "*3\r\n:1\r\n:1\r\n$1\r\n1\r\n"};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         begin();
         fake_peers[0].answers[0] = HELD;
@@ -412,7 +448,9 @@ static void what_does_not_belong_together_is_no_group(void) {
     CHECK_STATUS(plock_group_new(&none, many, 2), PLOCK_MISUSE);
     CHECK(none == NULL);
     plock_lease_free(other);
-    CHECK_STATUS(plock_group_acquire(group, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = -1}), PLOCK_MISUSE);
+    CHECK_STATUS(
+        plock_group_acquire(group, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = -1}),
+        PLOCK_MISUSE);
     CHECK_STATUS(plock_group_acquire(group, &(plock_acquire_options){.ttl = 1}), PLOCK_MISUSE);
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
     end();
@@ -439,7 +477,8 @@ static void a_child_has_none_of_its_parents(void) {
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     const pid_t child = fork();
     if (child == 0) {
-        const bool apart = plock_group_step(group, &interest) == PLOCK_FORKED && plock_group_release(group, 0) == PLOCK_MISUSE;
+        const bool apart = plock_group_step(group, &interest) == PLOCK_FORKED &&
+                           plock_group_release(group, 0) == PLOCK_MISUSE;
         _exit(apart ? 0 : 1);
     }
     int status = -1;

@@ -1,4 +1,5 @@
-/* Leases that are renewed automatically: short ones cost nothing, long ones are renewed as any other. */
+/* Leases that are renewed automatically: short ones cost nothing, long ones are renewed as any
+ * other. */
 #include "base/process.h"
 #include "one_watched.h"
 #include "redis/owner.h"
@@ -8,13 +9,16 @@
 #include <string.h>
 
 static const plock_ns TTL = 3 * PLOCK_SECOND, LEFT_ALONE = 250 * PLOCK_MILLISECOND;
-static const plock_acquire_options AUTOMATIC = {.ttl = 3 * PLOCK_SECOND, .renews = true, .automatic = true};
+static const plock_acquire_options AUTOMATIC = {
+    .ttl = 3 * PLOCK_SECOND, .renews = true, .automatic = true};
 
-/* Its time has come: a renewal notes where its owner listens. Another follows where the channel was opened after that. */
+/* Its time has come: a renewal notes where its owner listens. Another follows where the channel was
+ * opened after that. */
 static void come_of_age(void) {
     fake_native_pass(LEFT_ALONE);
     fake_await("SUBSCRIBE", 1);
-    for (unsigned rounds = 0; !fake_commands_like("EVALSHA extend") && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0; !fake_commands_like("EVALSHA extend") && test_patient(&rounds);)
+        continue;
     for (int i = 0; i < 3; i++) fake_nudge();
 }
 
@@ -51,7 +55,8 @@ static void a_long_one_is_renewed(void) {
 
 /* The record of its acquire names no channel: nobody listened. */
 static void its_first_renewal_notes_where_its_owner_listens(void) {
-    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], channel[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
+    char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], channel[FAKE_COMMAND_ROOM],
+        value[FAKE_COMMAND_ROOM];
     char expected[2 * FAKE_COMMAND_ROOM];
     begin();
     CHECK_STATUS(fake_hold(lease, &AUTOMATIC), PLOCK_OK);
@@ -60,15 +65,17 @@ static void its_first_renewal_notes_where_its_owner_listens(void) {
     size_t length;
     const char *identity = plock__identity(&length);
     (void)fake_word(fake_command("EVALSHA extend", 0, command), 12, channel);
-    (void)snprintf(expected, sizeof expected, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer %.*s %.16s", fake_value(0, value), (int)length,
-                   identity, channel);
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer %.*s %.16s",
+                   fake_value(0, value), (int)length, identity, channel);
     CHECK_TEXT(command, expected);
     CHECK_INT(strlen(channel), PLOCK__CHANNEL_LENGTH);
     CHECK_HAS(fake_command("SUBSCRIBE", 0, command), channel);
     const unsigned renewals = fake_commands_like("EVALSHA extend");
     fake_call("!", 0);
     fake_await("EVALSHA extend", renewals + 1);
-    (void)snprintf(expected, sizeof expected, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", value);
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", value);
     CHECK_TEXT(fake_command("EVALSHA extend", renewals, command), expected);
     end();
 }
@@ -87,7 +94,9 @@ static void a_break_before_is_found_when_it_begins(void) {
 static void so_it_is_where_the_channel_was_open_before(void) {
     begin();
     plock_lease *other = fake_lease(store);
-    CHECK_STATUS(fake_hold(other, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(
+        fake_hold(other, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .watched = true}),
+        PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
     CHECK_STATUS(fake_hold(lease, &AUTOMATIC), PLOCK_OK);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);

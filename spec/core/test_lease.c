@@ -1,4 +1,5 @@
-/* The life of a lease where nothing goes wrong: acquire, hold, extend, release, and the arithmetic of its time. */
+/* The life of a lease where nothing goes wrong: acquire, hold, extend, release, and the arithmetic
+ * of its time. */
 #include "fake.h"
 #include "test.h"
 
@@ -16,9 +17,7 @@ static void begin(const char *url) {
     lease = fake_lease(store);
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 static void check_owner(const char *expected) {
     size_t length;
@@ -50,7 +49,8 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_TEXT(fake_word(acquire, 7, word), "3000");
     CHECK_HAS(release, "EVALSHA release 2 k plock:1:{k}:queue ");
     check_owner(fake_word(release, 5, word));
-    CHECK_TEXT(fake_word(release, 6, word), ""); /* nothing is left to those who poll, nothing kept */
+    /* nothing is left to those who poll, nothing kept */
+    CHECK_TEXT(fake_word(release, 6, word), "");
     CHECK_INT(fake_connections(), 1);
     end();
     CHECK_INT(fake_commands_like("EVALSHA"), 2); /* and none in the background */
@@ -92,7 +92,8 @@ static void a_held_key_is_refused(void) {
 /* A lease counts from before its request left, less what clocks may differ by: 1 % and 2 ms. */
 static void a_lease_is_valid_for_its_time_less_drift(void) {
     begin("redis://h");
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND}),
+                 PLOCK_OK);
     fake_clock_pass(50 * PLOCK_MILLISECOND); /* from beginning to leaving: not counted */
     const plock_ns left = plock_now();
     plock_interest interest;
@@ -101,7 +102,8 @@ static void a_lease_is_valid_for_its_time_less_drift(void) {
     fake_say(&fake_peers[0], FAKE_HELD, strlen(FAKE_HELD));
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK);
     CHECK_INT(plock_lease_acquired_at(lease), left);
-    CHECK_INT(plock_lease_valid_until(lease), left + 10 * PLOCK_SECOND - 100 * PLOCK_MILLISECOND - 2 * PLOCK_MILLISECOND);
+    CHECK_INT(plock_lease_valid_until(lease),
+              left + 10 * PLOCK_SECOND - 100 * PLOCK_MILLISECOND - 2 * PLOCK_MILLISECOND);
     fake_clock_pass(plock_lease_valid_until(lease) - plock_now() - 1);
     CHECK(plock_lease_valid(lease));
     fake_clock_pass(1);
@@ -110,13 +112,20 @@ static void a_lease_is_valid_for_its_time_less_drift(void) {
 }
 
 static void the_time_to_live_is_sent_in_milliseconds(void) {
-    static const struct { plock_ns ttl; const char *sent; } TTLS[] = {
-        {PLOCK_TTL_MIN, "5"}, {6999999, "6"}, {30 * PLOCK_SECOND, "30000"}, {86400 * PLOCK_SECOND, "86400000"}, {PLOCK_TTL_MAX, "31622400000"}};
+    static const struct {
+        plock_ns ttl;
+        const char *sent;
+    } TTLS[] = {{PLOCK_TTL_MIN, "5"},
+                {6999999, "6"},
+                {30 * PLOCK_SECOND, "30000"},
+                {86400 * PLOCK_SECOND, "86400000"},
+                {PLOCK_TTL_MAX, "31622400000"}};
     char word[FAKE_COMMAND_ROOM];
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) {
         begin("redis://h");
         fake_peers[0].answers[0] = FAKE_REFUSED;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = TTLS[i].ttl}), PLOCK_OK);
+        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = TTLS[i].ttl}),
+                     PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_REFUSED);
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), TTLS[i].sent);
         end();
@@ -140,7 +149,10 @@ static void a_value_may_be_written_as_marshal_writes_it(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
     CHECK_INT(length, PLOCK_TOKEN_LENGTH); /* the owner's token is the same as ever */
-    (void)snprintf(expected, sizeof expected, "\x04\bI\")%s\x06:\x06" "EF", owner);
+    (void)snprintf(expected, sizeof expected,
+                   "\x04\bI\")%s\x06:\x06"
+                   "EF",
+                   owner);
     CHECK_TEXT(fake_word(fake_peers[0].commands[1], 6, word), expected);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK_TEXT(fake_word(fake_peers[0].commands[2], 5, word), expected);
@@ -189,22 +201,34 @@ static void what_another_owner_holds_is_not_released(void) {
 /* --- a key that is to stay taken --- */
 
 static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
-    static const struct { plock_ns held; const char *kept, *noted; } TIMES[] = {
-        {0, "60001", "3660001"}, {20 * PLOCK_SECOND, "40001", "3640001"}, {60 * PLOCK_SECOND, "", ""}, {70 * PLOCK_SECOND, "", ""}};
+    static const struct {
+        plock_ns held;
+        const char *kept, *noted;
+    } TIMES[] = {{0, "60001", "3660001"},
+                 {20 * PLOCK_SECOND, "40001", "3640001"},
+                 {60 * PLOCK_SECOND, "", ""},
+                 {70 * PLOCK_SECOND, "", ""}};
     for (unsigned i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
         char word[FAKE_COMMAND_ROOM];
         begin("redis://h");
         fake_peers[0].obliging = true;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND, .at_least = 60 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(
+            plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND,
+                                                                .at_least = 60 * PLOCK_SECOND}),
+            PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-        CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), "60000"); /* and the lease lasts as long */
+        /* and the lease lasts as long */
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1], 7, word), "60000");
         fake_clock_pass(TIMES[i].held);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
         const bool kept = *TIMES[i].kept;
-        CHECK_HAS(fake_peers[0].commands[2], kept ? "EVALSHA release 3 k plock:1:{k}:queue plock:1:{k}:fence " : "EVALSHA release 2 k plock:1:{k}:queue ");
+        CHECK_HAS(fake_peers[0].commands[2],
+                  kept ? "EVALSHA release 3 k plock:1:{k}:queue plock:1:{k}:fence "
+                       : "EVALSHA release 2 k plock:1:{k}:queue ");
         CHECK_TEXT(fake_word(fake_peers[0].commands[2], kept ? 7 : 6, word), kept ? "0" : "");
         CHECK_TEXT(fake_word(fake_peers[0].commands[2], 8, word), TIMES[i].kept);
-        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 9, word), TIMES[i].noted); /* the fence outlasts that, too */
+        /* the fence outlasts that, too */
+        CHECK_TEXT(fake_word(fake_peers[0].commands[2], 9, word), TIMES[i].noted);
         end();
     }
 }
@@ -223,15 +247,27 @@ static void what_makes_no_sense_is_refused(void) {
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     static const plock_acquire_options IMPOSSIBLE[] = {
-        {.ttl = 0}, {.ttl = -1}, {.ttl = PLOCK_TTL_MIN - 1}, {.ttl = PLOCK_TTL_MAX + 1}, {.ttl = PLOCK_NEVER},
-        {.ttl = PLOCK_SECOND, .wait = -1}, {.ttl = PLOCK_SECOND, .at_least = -1}, {.ttl = PLOCK_SECOND, .at_least = PLOCK_TTL_MAX + 1}};
+        {.ttl = 0},
+        {.ttl = -1},
+        {.ttl = PLOCK_TTL_MIN - 1},
+        {.ttl = PLOCK_TTL_MAX + 1},
+        {.ttl = PLOCK_NEVER},
+        {.ttl = PLOCK_SECOND, .wait = -1},
+        {.ttl = PLOCK_SECOND, .at_least = -1},
+        {.ttl = PLOCK_SECOND, .at_least = PLOCK_TTL_MAX + 1}};
     char label[PLOCK_LABEL_MAX + 2];
     memset(label, 'x', sizeof label);
     label[PLOCK_LABEL_MAX + 1] = 0;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .label = label}), PLOCK_MISUSE);
-    for (unsigned i = 0; i < sizeof IMPOSSIBLE / sizeof *IMPOSSIBLE; i++) CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_MISUSE); /* one is under way */
+    CHECK_STATUS(
+        plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .label = label}),
+        PLOCK_MISUSE);
+    for (unsigned i = 0; i < sizeof IMPOSSIBLE / sizeof *IMPOSSIBLE; i++)
+        CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
+    /* one is under way */
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_MISUSE);
     plock_lease_cancel(lease);
     plock_lease_cancel(lease);
@@ -265,7 +301,8 @@ static void a_lease_object_can_be_used_again(void) {
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
     }
     (void)fake_word(fake_peers[0].commands[1], 6, first);
-    CHECK(strcmp(first, fake_word(fake_peers[0].commands[3], 6, second)) != 0); /* each time with a token of its own */
+    /* each time with a token of its own */
+    CHECK(strcmp(first, fake_word(fake_peers[0].commands[3], 6, second)) != 0);
     end();
 }
 
@@ -286,7 +323,8 @@ static void threads_share_a_store(void) {
     pthread_t threads[THREADS];
     store = fake_store("redis://h");
     for (int i = 0; i < FAKE_PEERS; i++) fake_peers[i].obliging = true;
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, acquire_and_release, store) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, acquire_and_release, store) == 0);
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK_INT(fake_commands_like("EVALSHA acquire"), THREADS);
     CHECK_INT(fake_commands_like("EVALSHA release"), THREADS);

@@ -1,4 +1,5 @@
-/* Taking over, by its value, a lease that another process left: it gets another owner and another fence. */
+/* Taking over, by its value, a lease that another process left: it gets another owner and another
+ * fence. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -55,8 +56,10 @@ static void whoever_knows_the_value_takes_it_over(void) {
     CHECK_HAS(fake_peers[0].commands[1], "EVALSHA adopt 2 k plock:1:{k}:fence me 3000 ");
     (void)heir(0, token);
     CHECK(strcmp(token, "me") && strlen(token) == PLOCK_TOKEN_LENGTH);
-    CHECK(!memcmp(plock_lease_owner(lease, &length), token, PLOCK_TOKEN_LENGTH) && length == PLOCK_TOKEN_LENGTH);
-    CHECK_TEXT(fake_word(fake_command("EVALSHA adopt", 0, command), 13, record), token); /* the record ends with it */
+    CHECK(!memcmp(plock_lease_owner(lease, &length), token, PLOCK_TOKEN_LENGTH) &&
+          length == PLOCK_TOKEN_LENGTH);
+    /* the record ends with it */
+    CHECK_TEXT(fake_word(fake_command("EVALSHA adopt", 0, command), 13, record), token);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     check_released("EVALSHA", token, 1);
     end();
@@ -105,11 +108,16 @@ static void nobody_else_does(void) {
     }
 }
 
-/* Where the server may have carried it out, nothing else knows the new token: it is given back. What was left stays. */
+/* Where the server may have carried it out, nothing else knows the new token: it is given back.
+ * What was left stays. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
-    static const struct { const char *said; plock_status status; bool doubt; } ANSWERS[] = {
-        {"-NOPERM x\r\n", PLOCK_NOPERM, true}, {FAKE_SILENCE, PLOCK_SILENT, true}, {"+OK\r\n", PLOCK_PROTOCOL, true},
-        {":2\r\n", PLOCK_PROTOCOL, true},      {":1\r\n", PLOCK_PROTOCOL, true}, {"-LOADING x\r\n", PLOCK_LOADING, false}};
+    static const struct {
+        const char *said;
+        plock_status status;
+        bool doubt;
+    } ANSWERS[] = {{"-NOPERM x\r\n", PLOCK_NOPERM, true}, {FAKE_SILENCE, PLOCK_SILENT, true},
+                   {"+OK\r\n", PLOCK_PROTOCOL, true},     {":2\r\n", PLOCK_PROTOCOL, true},
+                   {":1\r\n", PLOCK_PROTOCOL, true},      {"-LOADING x\r\n", PLOCK_LOADING, false}};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         char token[FAKE_COMMAND_ROOM];
         begin();
@@ -119,10 +127,13 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
         CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout */
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
         (void)heir(0, token);
-        fake_nudge(); /* what is given back is given back before time passes: else it is asked for again */
+        /* what is given back is given back before time passes: else it is asked for again */
+        fake_nudge();
         pass(TTL, TTL / 3);
         end();
-        check_released("EVAL", token, ANSWERS[i].status == PLOCK_SILENT || ANSWERS[i].status == PLOCK_PROTOCOL); /* behind it */
+        /* behind it */
+        check_released("EVAL", token,
+                       ANSWERS[i].status == PLOCK_SILENT || ANSWERS[i].status == PLOCK_PROTOCOL);
         check_released("EVALSHA", token, ANSWERS[i].doubt);
         check_released("EVALSHA", "me", 0);
         CHECK_INT(fake_commands_like("EVALSHA extend"), 0);
@@ -141,7 +152,8 @@ static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
     CHECK_INT(fake_commands_like("EVAL release"), 0);
 }
 
-/* The same request again: it may have been carried out the first time, and is answered the same then. */
+/* The same request again: it may have been carried out the first time, and is answered the same
+ * then. */
 static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();
@@ -186,8 +198,10 @@ static void it_may_have_to_hurry(void) {
 static void what_makes_no_sense_is_refused(void) {
     static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1};
     begin();
-    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTLS[i]}), PLOCK_MISUSE);
-    CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTL, .max_hold = -1}), PLOCK_MISUSE);
+    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
+        CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTLS[i]}), PLOCK_MISUSE);
+    CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTL, .max_hold = -1}),
+                 PLOCK_MISUSE);
     CHECK_STATUS(start_adopting("", &PLAIN), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* nothing has begun */
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
@@ -257,7 +271,9 @@ static void it_is_renewed_like_any_other(void) {
         CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     }
     char token[FAKE_COMMAND_ROOM], renewal[FAKE_COMMAND_ROOM], news[FAKE_COMMAND_ROOM];
-    (void)snprintf(renewal, sizeof renewal, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", heir(0, token));
+    (void)snprintf(renewal, sizeof renewal,
+                   "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer",
+                   heir(0, token));
     fake_await(renewal, 7);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     (void)snprintf(news, sizeof news, "! %.40s k", token);
@@ -293,7 +309,8 @@ static void a_lease_that_was_acquired_before_can_adopt(void) {
     enum { FRESH, BROUGHT, ADOPTED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         begin();
-        if (way == BROUGHT) CHECK_STATUS(plock_lease_own(lease, "somebody with a long name", 25), PLOCK_OK);
+        if (way == BROUGHT)
+            CHECK_STATUS(plock_lease_own(lease, "somebody with a long name", 25), PLOCK_OK);
         if (way == ADOPTED) CHECK_STATUS(start_adopting("somebody else", &RENEWED), PLOCK_OK);
         CHECK_STATUS(way == ADOPTED ? fake_await_end(lease) : fake_hold(lease, &PLAIN), PLOCK_OK);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);

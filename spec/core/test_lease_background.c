@@ -1,5 +1,5 @@
-/* Releases that nobody waits for: of leases that were freed, or whose release failed, by the native thread, until the server has
- * let go of them by itself; and leases after a fork. */
+/* Releases that nobody waits for: of leases that were freed, or whose release failed, by the native
+ * thread, until the server has let go of them by itself; and leases after a fork. */
 #include "fake.h"
 #include "test.h"
 
@@ -20,12 +20,12 @@ static void begin(void) {
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 static void check_releases(unsigned expected) {
-    for (unsigned rounds = 0; fake_commands_like("EVALSHA release") < expected && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0;
+         fake_commands_like("EVALSHA release") < expected && test_patient(&rounds);)
+        continue;
     CHECK_INT(fake_commands_like("EVALSHA release"), expected);
 }
 
@@ -122,7 +122,8 @@ static void a_release_that_fails_is_tried_again_for_a_while(void) {
     plock_lease_free(lease);
     lease = NULL;
     check_releases(1);
-    for (unsigned rounds = 0; fake_commands_like("EVALSHA release") < 2 && test_patient(&rounds);) fake_clock_pass(PLOCK_MILLISECOND);
+    for (unsigned rounds = 0; fake_commands_like("EVALSHA release") < 2 && test_patient(&rounds);)
+        fake_clock_pass(PLOCK_MILLISECOND);
     check_releases(2);
     end();
 }
@@ -136,7 +137,8 @@ static void a_server_that_stays_silent_is_left_alone_in_the_end(void) {
     plock_lease_free(lease);
     lease = NULL;
     check_releases(1);
-    for (unsigned rounds = 0; references() > 1 && test_patient(&rounds);) fake_clock_pass(PLOCK_MILLISECOND);
+    for (unsigned rounds = 0; references() > 1 && test_patient(&rounds);)
+        fake_clock_pass(PLOCK_MILLISECOND);
     CHECK_INT(references(), 1); /* the job has let go of the store */
     CHECK(plock_now() >= before + 3 * PLOCK_SECOND && plock_now() < before + 6 * PLOCK_SECOND);
     CHECK(fake_commands_like("EVALSHA release") >= 2 && fake_connections() <= 8);
@@ -176,7 +178,8 @@ static void draining_releases_what_was_freed(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
     unsigned releases = 0;
-    for (unsigned p = 0; p < fake_connections(); p++) releases += fake_peers[p].command_count - 1; /* but for the greeting */
+    /* but for the greeting */
+    for (unsigned p = 0; p < fake_connections(); p++) releases += fake_peers[p].command_count - 1;
     CHECK_INT(releases, 2 * LEASES);
     end();
 }
@@ -194,7 +197,9 @@ static void a_release_that_failed_goes_on(void) {
         CHECK(plock_status_kind(fake_release(lease)) == PLOCK_KIND_UNAVAILABLE);
         atomic_store(&failure_said, NULL);
         const unsigned before = fake_commands_like("EVALSHA release");
-        for (unsigned rounds = 0; fake_commands_like("EVALSHA release") == before && test_patient(&rounds);) fake_clock_pass(PLOCK_MILLISECOND);
+        for (unsigned rounds = 0;
+             fake_commands_like("EVALSHA release") == before && test_patient(&rounds);)
+            fake_clock_pass(PLOCK_MILLISECOND);
         CHECK(fake_commands_like("EVALSHA release") > before);
         CHECK(plock_notice_next() == NULL); /* the program knows */
         end();
@@ -232,7 +237,8 @@ static void a_release_that_found_no_connection_goes_on_and_has_not_failed(void) 
     plock_connection *busy = take_the_only_one();
     const plock_ns before = plock_now();
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
-    CHECK_INT(plock_now() - before, PLOCK_SECOND / 2); /* it kept its place in the queue for all of its time */
+    /* it kept its place in the queue for all of its time */
+    CHECK_INT(plock_now() - before, PLOCK_SECOND / 2);
     CHECK(!plock_lease_valid(lease));
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
     plock__pool_give(&store->pool, busy, true);
@@ -246,7 +252,8 @@ static void and_is_told_of_if_nothing_comes_of_it(void) {
     plock_connection *busy = take_the_only_one();
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     plock_notice *notice = NULL;
-    for (unsigned rounds = 0; !(notice = plock_notice_next()) && test_patient(&rounds);) fake_clock_pass(10 * PLOCK_MILLISECOND);
+    for (unsigned rounds = 0; !(notice = plock_notice_next()) && test_patient(&rounds);)
+        fake_clock_pass(10 * PLOCK_MILLISECOND);
     if (CHECK(notice != NULL)) {
         CHECK_INT(notice->kind, PLOCK_UNRELEASED);
         CHECK_INT(notice->fence, FAKE_HELD_FENCE);
@@ -273,7 +280,7 @@ static void look_at_inherited(void *context) {
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     plock_lease_free(own);
-    end(); /* frees the parent's lease, too */
+    end();                                            /* frees the parent's lease, too */
     CHECK_INT(fake_peers[0].command_count, commands); /* not a word on the parent's connection */
     CHECK_INT(fake_peers[1].command_count, 3);
 }
@@ -319,13 +326,16 @@ static void an_operation_does_not_go_on_in_the_child(void) {
             CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
             CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
         } else {
-            CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+            CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                         PLOCK_OK);
         }
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         test_in_child(step_inherited, NULL);
         test_in_child(free_inherited, NULL);
-        fake_say(&fake_peers[0], operation == RELEASE ? FAKE_DONE : FAKE_HELD, strlen(operation == RELEASE ? FAKE_DONE : FAKE_HELD));
-        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK); /* and the parent has noticed nothing */
+        fake_say(&fake_peers[0], operation == RELEASE ? FAKE_DONE : FAKE_HELD,
+                 strlen(operation == RELEASE ? FAKE_DONE : FAKE_HELD));
+        /* and the parent has noticed nothing */
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK);
         fake_peers[0].obliging = true;
         end();
     }
@@ -333,7 +343,8 @@ static void an_operation_does_not_go_on_in_the_child(void) {
 
 static void acquire_in_child(void *context) {
     plock_lease *own = fake_lease(store);
-    CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK); /* the parent's connection does not count against the bound here */
+    /* the parent's connection does not count against the bound here */
+    CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
     plock_lease_free(context); /* the parent's that waits for a connection */
@@ -346,9 +357,11 @@ static void a_full_pool_is_empty_in_the_child(void) {
     lease = fake_lease(store);
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     plock_lease *waiting = fake_lease(store);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    CHECK_STATUS(plock_lease_acquire(waiting, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(waiting, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
     CHECK_INT(store->pool.waiting, 1);
     test_in_child(acquire_in_child, waiting);

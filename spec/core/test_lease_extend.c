@@ -19,18 +19,14 @@ static plock_ns begin(void) {
     return plock_now();
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 static plock_status extend(plock_ns ttl) {
     const plock_status status = plock_lease_extend(lease, ttl);
     return status ? status : fake_finish(lease);
 }
 
-static plock_ns relied_on(plock_ns ttl) {
-    return ttl - ttl / 100 - 2 * PLOCK_MILLISECOND;
-}
+static plock_ns relied_on(plock_ns ttl) { return ttl - ttl / 100 - 2 * PLOCK_MILLISECOND; }
 
 static void an_extension_counts_from_when_it_was_asked_for(void) {
     char word[FAKE_COMMAND_ROOM], token[FAKE_COMMAND_ROOM];
@@ -74,7 +70,8 @@ static void what_was_lost_cannot_be_extended(void) {
 static void what_makes_no_sense_is_refused(void) {
     static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1, PLOCK_NEVER};
     begin();
-    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++) CHECK_STATUS(plock_lease_extend(lease, TTLS[i]), PLOCK_MISUSE);
+    for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
+        CHECK_STATUS(plock_lease_extend(lease, TTLS[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_OK);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_IN_USE); /* one is under way */
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
@@ -89,7 +86,8 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     plock_interest interest;
     const plock_ns acquired = begin();
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
-    CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(3 * PLOCK_SECOND)); /* the server has not been asked yet */
+    /* the server has not been asked yet */
+    CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(3 * PLOCK_SECOND));
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
@@ -99,7 +97,10 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
 
 /* Else it would cut short what another extension was granted meanwhile. */
 static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
-    static const struct { plock_ns ttl; unsigned undone; } TTLS[] = {{PLOCK_SECOND, 1}, {3 * PLOCK_SECOND, 0}, {60 * PLOCK_SECOND, 0}};
+    static const struct {
+        plock_ns ttl;
+        unsigned undone;
+    } TTLS[] = {{PLOCK_SECOND, 1}, {3 * PLOCK_SECOND, 0}, {60 * PLOCK_SECOND, 0}};
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
         for (int cancelled = 0; cancelled < 2; cancelled++) {
             plock_interest interest;
@@ -107,10 +108,13 @@ static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
             begin();
             CHECK_STATUS(plock_lease_extend(lease, TTLS[i].ttl), PLOCK_OK);
             CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-            if (cancelled) plock_lease_cancel(lease);
-            else CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+            if (cancelled)
+                plock_lease_cancel(lease);
+            else
+                CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
             (void)fake_word(fake_peers[0].commands[1], 6, token);
-            (void)snprintf(old, sizeof old, "EVAL extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", token);
+            (void)snprintf(old, sizeof old,
+                           "EVAL extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", token);
             CHECK_INT(fake_commands_like(old), TTLS[i].undone);
             end();
         }
@@ -126,7 +130,8 @@ static void a_shorter_time_that_was_never_asked_for_does_not_count(void) {
     fake_peers[0].answers[0] = FAKE_HELD;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     const plock_ns until = plock_lease_valid_until(lease);
-    CHECK_STATUS(plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(other, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_lease_extend(lease, 100 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
@@ -160,7 +165,8 @@ static void an_unanswered_extension_ends_by_its_deadline(void) {
 }
 
 static void an_answer_of_another_kind_is_no_confirmation(void) {
-    static const char *const ANSWERS[] = {"+OK\r\n", ":2\r\n", ":-1\r\n", "$1\r\n1\r\n", "$-1\r\n", "*1\r\n:1\r\n", FAKE_HELD};
+    static const char *const ANSWERS[] = {"+OK\r\n", ":2\r\n",       ":-1\r\n", "$1\r\n1\r\n",
+                                          "$-1\r\n", "*1\r\n:1\r\n", FAKE_HELD};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         const plock_ns acquired = begin();
         fake_peers[0].answers[1] = ANSWERS[i];
@@ -195,7 +201,8 @@ static void a_connection_that_was_closed_meanwhile_is_replaced_at_once(void) {
 
 static void what_does_not_pass_is_told_at_once(void) {
     begin();
-    fake_peers[0].answers[1] = "-NOPERM this user has no permissions to run the 'pexpire' command\r\n";
+    fake_peers[0].answers[1] =
+        "-NOPERM this user has no permissions to run the 'pexpire' command\r\n";
     CHECK_STATUS(extend(5 * PLOCK_SECOND), PLOCK_NOPERM);
     CHECK(plock_lease_valid(lease)); /* it is still held for its old time */
     CHECK_INT(fake_commands_like("EVALSHA extend"), 1);
@@ -218,7 +225,8 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
 static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
-    fake_clock_pass(10 * PLOCK_SECOND); /* over, as far as it is known; but the server may have it still */
+    /* over, as far as it is known; but the server may have it still */
+    fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
@@ -230,7 +238,8 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
-    fake_clock_pass(10 * PLOCK_SECOND); /* over, as far as it is known; but the server may have it still */
+    /* over, as far as it is known; but the server may have it still */
+    fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);

@@ -52,7 +52,8 @@ static void what_is_left_is_not_released(void) {
         CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
         fake_leave(lease);
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
-        CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE); /* what the next one needs to know can still be read */
+        /* what the next one needs to know can still be read */
+        CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
         (void)plock_lease_owner(lease, &length);
         CHECK_INT(length, PLOCK_TOKEN_LENGTH);
         CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
@@ -143,8 +144,9 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
         fake_no_notice();
         end();
         const unsigned releases = fake_commands_like("EVALSHA release");
-        test_check(way == ACQUIRING || way == RELEASING ? releases >= 1 : releases == (way == RELEASED), "it is released where it may be held",
-                   __FILE__, __LINE__);
+        test_check(way == ACQUIRING || way == RELEASING ? releases >= 1
+                                                        : releases == (way == RELEASED),
+                   "it is released where it may be held", __FILE__, __LINE__);
     }
     plock_lease_abandon(NULL);
 }

@@ -1,4 +1,5 @@
-/* An owner that the caller brings, and may bring again: what is taken back is one acquire, never what that owner has otherwise. */
+/* An owner that the caller brings, and may bring again: what is taken back is one acquire, never
+ * what that owner has otherwise. */
 #include "fake.h"
 #include "test.h"
 
@@ -18,11 +19,10 @@ static void begin(void) {
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
-/* "host pid thread.number - - me": what an acquire writes about its owner. What follows is for how long it is noted. */
+/* "host pid thread.number - - me": what an acquire writes about its owner. What follows is for how
+ * long it is noted. */
 static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]) {
     const char *from = acquire;
     CHECK_HAS(acquire, "EVALSHA acquire 3 k plock:1:{k}:fence plock:1:{k}:queue me ");
@@ -33,10 +33,13 @@ static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]
     return record;
 }
 
-/* By name in the background; with its text behind an unanswered acquire, for nobody is there to load it. */
+/* By name in the background; with its text behind an unanswered acquire, for nobody is there to
+ * load it. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char record[FAKE_COMMAND_ROOM];
-    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 3 k plock:1:{k}:fence plock:1:{k}:queue me %.200s", call, record_of(acquire, record));
+    (void)snprintf(command, FAKE_COMMAND_ROOM,
+                   "%s undo 3 k plock:1:{k}:fence plock:1:{k}:queue me %.200s", call,
+                   record_of(acquire, record));
     return command;
 }
 
@@ -60,7 +63,7 @@ static void each_acquire_has_a_record_of_its_own(void) {
     (void)record_of(fake_peers[0].commands[2], second);
     CHECK(strcmp(first, second) != 0);
     CHECK(strchr(fake_word(first, 2, word), '.') != NULL);
-    CHECK_TEXT(fake_word(first, 3, word), "-"); /* no channel: it is never waited for */
+    CHECK_TEXT(fake_word(first, 3, word), "-");  /* no channel: it is never waited for */
     CHECK_TEXT(fake_word(first, 5, word), "me"); /* the last word: nothing is asked for again */
     CHECK_TEXT(fake_word(first, 6, word), "");
     end();
@@ -69,14 +72,16 @@ static void each_acquire_has_a_record_of_its_own(void) {
 
 static void what_is_in_doubt_is_undone_and_not_released(void) {
     static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "-ERR x\r\n", "?\r\n"};
-    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER, PLOCK_PROTOCOL};
+    static const plock_status STATUSES[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_SERVER,
+                                            PLOCK_PROTOCOL};
     for (unsigned i = 0; i < 4; i++) {
         char undo[FAKE_COMMAND_ROOM];
         begin();
         fake_peers[0].answers[0] = ANSWERS[i];
         fake_peers[0].answers[1] = FAKE_DONE;
         CHECK_STATUS(fake_acquire(lease, 0), STATUSES[i]);
-        if (STATUSES[i] == PLOCK_SILENT) CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
+        if (STATUSES[i] == PLOCK_SILENT)
+            CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
         end();
         CHECK_INT(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)), 1);
         CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -95,12 +100,15 @@ static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     end(); /* the undo travels on the native thread, which has gone when this returns */
     for (unsigned p = 1; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
-            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15)) CHECK_LACKS(undo, record_of(fake_peers[p].commands[c], record));
+            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
+                CHECK_LACKS(undo, record_of(fake_peers[p].commands[c], record));
     CHECK(fake_commands_like(undo) >= 1);
-    CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo)); /* and nothing else is */
+    /* and nothing else is */
+    CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo));
 }
 
-/* The first request may have got it: then the second one finds its own owner there, and is to take that for a yes. */
+/* The first request may have got it: then the second one finds its own owner there, and is to take
+ * that for a yes. */
 static void asking_again_on_another_connection_says_so(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();
@@ -108,11 +116,13 @@ static void asking_again_on_another_connection_says_so(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_INT(fake_failed_tries, 0);
     (void)record_of(fake_peers[0].commands[2], first);
-    CHECK_TEXT(record_of(fake_peers[1].commands[1], second), first); /* the same record, so that one undo is for both */
+    /* the same record, so that one undo is for both */
+    CHECK_TEXT(record_of(fake_peers[1].commands[1], second), first);
     CHECK_TEXT(fake_word(fake_peers[1].commands[1], 15, second), "again");
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA undo"), 0); /* it would take what has just been acquired */
+    /* it would take what has just been acquired */
+    CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
 static void the_next_acquire_asks_as_for_the_first_time(void) {
@@ -123,13 +133,15 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
     end();
     for (unsigned p = 0; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
-            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15)) CHECK_LACKS(record_of(fake_peers[p].commands[c], record), "again");
+            if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
+                CHECK_LACKS(record_of(fake_peers[p].commands[c], record), "again");
 }
 
 static void who_brings_an_owner_has_one_attempt(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_MISUSE); /* there is no patience to ask for */
+    /* there is no patience to ask for */
+    CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_LOADING);
     CHECK_INT(fake_failed_tries, 0);
@@ -140,7 +152,8 @@ static void who_brings_an_owner_has_one_attempt(void) {
 static void giving_up_undoes_it(void) {
     char undo[FAKE_COMMAND_ROOM];
     begin();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     CHECK_TEXT(fake_peers[0].commands[2], undo_of(fake_peers[0].commands[1], "EVAL", undo));
@@ -152,7 +165,8 @@ static void giving_up_undoes_it(void) {
 static void freeing_in_mid_acquire_undoes_it(void) {
     char undo[FAKE_COMMAND_ROOM];
     begin();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     end();
     CHECK(fake_commands_like(undo_of(fake_peers[0].commands[1], "EVALSHA", undo)) >= 1);
@@ -171,8 +185,13 @@ static void what_is_held_is_released_when_freed(void) {
 }
 
 static void a_release_by_owner_needs_no_acquire(void) {
-    static const struct { const char *answer; plock_status status; } ANSWERS[] = {
-        {FAKE_DONE, PLOCK_OK}, {FAKE_NOT_OURS, PLOCK_NOT_OWNER}, {"-NOPERM x\r\n", PLOCK_NOPERM}, {":4\r\n", PLOCK_PROTOCOL}};
+    static const struct {
+        const char *answer;
+        plock_status status;
+    } ANSWERS[] = {{FAKE_DONE, PLOCK_OK},
+                   {FAKE_NOT_OURS, PLOCK_NOT_OWNER},
+                   {"-NOPERM x\r\n", PLOCK_NOPERM},
+                   {":4\r\n", PLOCK_PROTOCOL}};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         begin();
         fake_peers[0].answers[0] = ANSWERS[i].answer;
@@ -183,7 +202,8 @@ static void a_release_by_owner_needs_no_acquire(void) {
     }
 }
 
-/* The first release was carried out and its answer lost, so the second finds nothing: that is no loss. */
+/* The first release was carried out and its answer lost, so the second finds nothing: that is no
+ * loss. */
 static void a_release_answered_to_nobody_is_a_release(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_CLOSES;
@@ -213,7 +233,8 @@ static void a_release_without_an_owner_is_misuse(void) {
     CHECK_STATUS(plock_lease_own(lease, "", 0), PLOCK_MISUSE);
     fake_peers[0].obliging = true;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE); /* it holds: plock_lease_release is meant */
+    /* it holds: plock_lease_release is meant */
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     end();
 }
 
@@ -227,7 +248,8 @@ static void an_owner_may_be_long_and_hold_any_byte(void) {
     for (int i = 0; i < LENGTH; i++) owner[i] = (char)(i * 7);
     begin();
     CHECK_STATUS(plock_lease_own(lease, owner, LENGTH), PLOCK_OK);
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT); /* and the copy for the background holds it, too */
+    /* and the copy for the background holds it, too */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     CHECK(!memcmp(plock_lease_owner(lease, &length), owner, LENGTH));
     CHECK_INT(length, LENGTH);
     end();

@@ -1,5 +1,5 @@
-/* What an unanswered request may have left on the server is taken back: behind the request, in the background, or not at all
- * where the server said that it did nothing. */
+/* What an unanswered request may have left on the server is taken back: behind the request, in the
+ * background, or not at all where the server said that it did nothing. */
 #include "fake.h"
 #include "test.h"
 
@@ -17,12 +17,11 @@ static void begin(void) {
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 static void start_acquire(plock_ns ttl, plock_ns wait) {
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = ttl, .wait = wait}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = ttl, .wait = wait}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
 }
 
@@ -32,8 +31,10 @@ static const char *token_of(unsigned peer, unsigned command, char word[FAKE_COMM
     return fake_word(fake_peers[peer].commands[command], 6, word);
 }
 
-static const char *release_of(const char *call, const char *token, char command[FAKE_COMMAND_ROOM]) {
-    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 2 k plock:1:{k}:queue %.40s", call, token);
+static const char *release_of(const char *call, const char *token,
+                              char command[FAKE_COMMAND_ROOM]) {
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 2 k plock:1:{k}:queue %.40s", call,
+                   token);
     return command;
 }
 
@@ -43,7 +44,8 @@ static unsigned releases_of(const char *token) {
     return fake_commands_like(release_of("EVALSHA", token, command));
 }
 
-/* With its text, behind the acquire: if the server does not know the script, nobody is there to load it. */
+/* With its text, behind the acquire: if the server does not know the script, nobody is there to
+ * load it. */
 static void check_undone_behind(unsigned peer, const char *token) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_TEXT(fake_peers[peer].commands[2], release_of("EVAL", token, command));
@@ -63,13 +65,22 @@ static void a_silent_acquire_is_undone_behind_it_and_in_the_background(void) {
 }
 
 static void whether_it_is_undone_depends_on_what_was_answered(void) {
-    static const struct { const char *answer; plock_status status; bool undone; } ANSWERS[] = {
-        {"-LOADING x\r\n", PLOCK_LOADING, false},       {"-READONLY x\r\n", PLOCK_READONLY, false},
-        {"-MASTERDOWN x\r\n", PLOCK_MASTERDOWN, false}, {"-NOAUTH x\r\n", PLOCK_NOAUTH, false},
-        {"-OOM x\r\n", PLOCK_OOM, false},               {"-MOVED 1 h:1\r\n", PLOCK_MOVED, false},
-        {"-CLUSTERDOWN x\r\n", PLOCK_CLUSTERDOWN, false}, {"-BUSY x\r\n", PLOCK_BUSY, false},
+    static const struct {
+        const char *answer;
+        plock_status status;
+        bool undone;
+    } ANSWERS[] = {
+        {"-LOADING x\r\n", PLOCK_LOADING, false},
+        {"-READONLY x\r\n", PLOCK_READONLY, false},
+        {"-MASTERDOWN x\r\n", PLOCK_MASTERDOWN, false},
+        {"-NOAUTH x\r\n", PLOCK_NOAUTH, false},
+        {"-OOM x\r\n", PLOCK_OOM, false},
+        {"-MOVED 1 h:1\r\n", PLOCK_MOVED, false},
+        {"-CLUSTERDOWN x\r\n", PLOCK_CLUSTERDOWN, false},
+        {"-BUSY x\r\n", PLOCK_BUSY, false},
         {FAKE_REFUSED, PLOCK_REFUSED, false},
-        {"-NOPERM x\r\n", PLOCK_NOPERM, true}, /* the script may have come as far as its second key */
+        /* the script may have come as far as its second key */
+        {"-NOPERM x\r\n", PLOCK_NOPERM, true},
         {"-ERR x\r\n", PLOCK_SERVER, true},
         {"-nonsense", PLOCK_SILENT, true},
         {"?\r\n", PLOCK_PROTOCOL, true},
@@ -89,7 +100,9 @@ static void whether_it_is_undone_depends_on_what_was_answered(void) {
         CHECK(!plock_lease_valid(lease));
         (void)token_of(0, 1, token);
         end();
-        if (!test_check((releases_of(token) > 0) == ANSWERS[i].undone, ANSWERS[i].answer, __FILE__, __LINE__)) continue;
+        if (!test_check((releases_of(token) > 0) == ANSWERS[i].undone, ANSWERS[i].answer, __FILE__,
+                        __LINE__))
+            continue;
     }
 }
 
@@ -105,7 +118,8 @@ static void nothing_is_undone_that_never_left(void) {
     CHECK_INT(fake_commands_like("EVALSHA"), 0);
 }
 
-/* A process that was stopped, a machine that slept: the answer is there, and what it grants is over. */
+/* A process that was stopped, a machine that slept: the answer is there, and what it grants is
+ * over. */
 static void an_answer_that_comes_too_late_grants_nothing(void) {
     static const plock_ns DELAYS[] = {PLOCK_SECOND - 12 * PLOCK_MILLISECOND, 5 * PLOCK_SECOND};
     for (unsigned i = 0; i < 2; i++) {
@@ -167,7 +181,8 @@ static void a_connection_found_closed_is_replaced_without_a_word(void) {
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_OK);
     (void)token_of(0, 3, token);
     end();
-    CHECK_INT(releases_of(token), 1); /* the request may have been carried out before the connection closed */
+    /* the request may have been carried out before the connection closed */
+    CHECK_INT(releases_of(token), 1);
 }
 
 static void it_is_replaced_only_once(void) {
@@ -235,7 +250,9 @@ static void an_acquire_that_is_given_up_is_undone(void) {
 static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(
+                     lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(interest.fd, -1);

@@ -1,4 +1,5 @@
-/* Patience: waiting for a lock that is held, trying again where the store failed, and when it ends. */
+/* Patience: waiting for a lock that is held, trying again where the store failed, and when it ends.
+ */
 #include "fake_native.h"
 #include "test.h"
 
@@ -19,9 +20,7 @@ static void begin(const char *url) {
     began = plock_now();
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 static void answer_always(fake_peer *peer, const char *answer) {
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
@@ -42,7 +41,8 @@ static void begin_in_line(const char *(*says)(const char *command, unsigned nth)
 }
 
 static void patience_ends_exactly(void) {
-    static const plock_ns WAITS[] = {PLOCK_MILLISECOND, 7 * PLOCK_MILLISECOND, 33333333, 100 * PLOCK_MILLISECOND};
+    static const plock_ns WAITS[] = {PLOCK_MILLISECOND, 7 * PLOCK_MILLISECOND, 33333333,
+                                     100 * PLOCK_MILLISECOND};
     for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++) {
         begin_in_line(fake_refuses, WAITS[i]);
         CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
@@ -87,15 +87,18 @@ static void who_is_leaving_can_be_given_up(void) {
         begin_in_line(never_lets_go, PLOCK_SECOND);
         fake_clock_pass(PLOCK_SECOND);
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-        if (frees) plock_lease_free(lease), lease = NULL;
-        else plock_lease_cancel(lease);
+        if (frees)
+            plock_lease_free(lease), lease = NULL;
+        else
+            plock_lease_cancel(lease);
         fake_await("EVALSHA leave", 1);
         end();
     }
 }
 
 /* Neither his thread nor the native one wakes up before there is something to see. */
-/* Its holder will tell. But the server may forget that somebody waits, so one look in a second it is. */
+/* Its holder will tell. But the server may forget that somebody waits, so one look in a second it
+ * is. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
@@ -147,7 +150,9 @@ static void who_finds_no_connection_at_last_was_refused_all_the_same(void) {
     plock_turn turn = {0};
     plock_interest interest;
     begin_in_line(fake_refuses, 3 * PLOCK_SECOND);
-    while (count < CONNECTIONS_MAX && !plock__pool_take(&store->pool, &held[count], &turn, &interest)) count++;
+    while (count < CONNECTIONS_MAX &&
+           !plock__pool_take(&store->pool, &held[count], &turn, &interest))
+        count++;
     plock__pool_leave(&store->pool, &turn);
     plock_status status = PLOCK_AGAIN;
     for (unsigned i = 0; i < 40 && (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED); i++) {
@@ -157,22 +162,27 @@ static void who_finds_no_connection_at_last_was_refused_all_the_same(void) {
     CHECK_STATUS(status, PLOCK_TIMED_OUT);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
     while (count-- > 0) {
-        if (held[count]) plock__pool_give(&store->pool, held[count], true);
-        else plock__pool_give_room(&store->pool);
+        if (held[count])
+            plock__pool_give(&store->pool, held[count], true);
+        else
+            plock__pool_give_room(&store->pool);
     }
     end();
 }
 
 static const char *claim_in_silence(const char *command, unsigned nth) {
-    return nth >= 2 && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_SILENCE : fake_refuses(command, nth);
+    return nth >= 2 && !strncmp(command, "EVALSHA acquire", 15) ? FAKE_SILENCE
+                                                                : fake_refuses(command, nth);
 }
 
-/* Else it would be granted to somebody who has gone, on another connection, and kept for its whole time. */
+/* Else it would be granted to somebody who has gone, on another connection, and kept for its whole
+ * time. */
 static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
     char value[FAKE_COMMAND_ROOM], undo[FAKE_COMMAND_ROOM];
     for (int gone = 0; gone < 2; gone++) {
         begin_in_line(claim_in_silence, 10 * PLOCK_SECOND);
-        (void)snprintf(undo, sizeof undo, "EVAL leave 2 k plock:1:{k}:queue %.36s 1", fake_value(1, value));
+        (void)snprintf(undo, sizeof undo, "EVAL leave 2 k plock:1:{k}:queue %.36s 1",
+                       fake_value(1, value));
         fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
         if (gone) plock_lease_cancel(lease);
@@ -204,9 +214,12 @@ static const char *say_time_left(const char *command, unsigned nth) {
 
 /* Where none is said it is looked at in a second. */
 static void any_time_left_is_understood(void) {
-    static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1), FAKE_PLACE(-2, 0, FAKE_TICKET, 1),
-                                       FAKE_PLACE(9223372036854775807, 0, FAKE_TICKET, 1), FAKE_PLACE(-9223372036854775808, 0, FAKE_TICKET, 1),
-                                       FAKE_PLACE(2147483647, 2147483647, FAKE_TICKET, 1), FAKE_PLACE(2147483646, 2147483647, FAKE_TICKET, 1)};
+    static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(-2, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(9223372036854775807, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(-9223372036854775808, 0, FAKE_TICKET, 1),
+                                       FAKE_PLACE(2147483647, 2147483647, FAKE_TICKET, 1),
+                                       FAKE_PLACE(2147483646, 2147483647, FAKE_TICKET, 1)};
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
         time_left = LEFT[i];
         begin_in_line(say_time_left, 10 * PLOCK_SECOND);
@@ -217,14 +230,16 @@ static void any_time_left_is_understood(void) {
     }
 }
 
-/* A holder of the older implementation, for one: it is looked at as often as if there were no queue. */
+/* A holder of the older implementation, for one: it is looked at as often as if there were no
+ * queue. */
 static void a_holder_who_will_not_tell_is_looked_at_again_and_again(void) {
     begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
     for (unsigned i = 0; i < 8; i++) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
     }
-    CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN); /* his own thread has slept on */
+    /* his own thread has slept on */
+    CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
 
@@ -264,7 +279,9 @@ static void each_failed_attempt_is_told_and_another_follows(void) {
     fake_peers[0].connect_failure = PLOCK_CONNECT;
     fake_peers[1].answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
     fake_peers[1].obliging = true;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(
+                     lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN); /* a pause comes first */
@@ -278,7 +295,10 @@ static void each_failed_attempt_is_told_and_another_follows(void) {
 }
 
 static void what_does_not_pass_ends_it_at_once(void) {
-    static const struct { const char *answer; plock_status status; } ANSWERS[] = {
+    static const struct {
+        const char *answer;
+        plock_status status;
+    } ANSWERS[] = {
         {"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", PLOCK_NOPERM},
         {"-NOAUTH Authentication required.\r\n", PLOCK_NOAUTH},
         {"-MOVED 3999 127.0.0.1:6381\r\n", PLOCK_MOVED},
@@ -300,8 +320,13 @@ static void what_does_not_pass_ends_it_at_once(void) {
 
 static void who_insists_tries_until_the_end_all_the_same(void) {
     begin("redis://h");
-    for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .insists = true}), PLOCK_OK);
+    for (unsigned p = 0; p < FAKE_PEERS; p++)
+        fake_peers[p].answers[0] =
+            "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                     .wait = PLOCK_SECOND,
+                                                                     .insists = true}),
+                 PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_WRONGPASS);
@@ -346,7 +371,9 @@ static void the_first_attempt_always_has_its_time(void) {
 }
 
 static void no_server_makes_a_call_last_beyond_its_budget(void) {
-    static const plock_ns WAITS[] = {200 * PLOCK_MILLISECOND, 500 * PLOCK_MILLISECOND, 510 * PLOCK_MILLISECOND, 777 * PLOCK_MILLISECOND, 2 * PLOCK_SECOND};
+    static const plock_ns WAITS[] = {200 * PLOCK_MILLISECOND, 500 * PLOCK_MILLISECOND,
+                                     510 * PLOCK_MILLISECOND, 777 * PLOCK_MILLISECOND,
+                                     2 * PLOCK_SECOND};
     static const plock_ns GRACE = 50 * PLOCK_MILLISECOND;
     for (unsigned i = 0; i < sizeof WAITS / sizeof *WAITS; i++)
         for (int opening = 0; opening < 2; opening++) {
@@ -361,7 +388,8 @@ static void no_server_makes_a_call_last_beyond_its_budget(void) {
 
 /* --- a server that cannot be reached at all --- */
 
-static const plock_ns LONG = 300 * PLOCK_SECOND, GIVES_UP = PLOCK_SECOND, ROUND = 50 * PLOCK_MILLISECOND;
+static const plock_ns LONG = 300 * PLOCK_SECOND, GIVES_UP = PLOCK_SECOND,
+                      ROUND = 50 * PLOCK_MILLISECOND;
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
 static void refuse_connections_from(unsigned first) {
@@ -369,8 +397,12 @@ static void refuse_connections_from(unsigned first) {
 }
 
 static void a_server_that_refuses_connections_ends_it_long_before_patience(void) {
-    static const struct { const char *url; plock_ns gives_up; } STORES[] = {
-        {"redis://h", PLOCK_SECOND}, {"redis://h?unavailable_timeout=0.3", 300 * PLOCK_MILLISECOND},
+    static const struct {
+        const char *url;
+        plock_ns gives_up;
+    } STORES[] = {
+        {"redis://h", PLOCK_SECOND},
+        {"redis://h?unavailable_timeout=0.3", 300 * PLOCK_MILLISECOND},
         {"redis://h?unavailable_timeout=0.01", 200 * PLOCK_MILLISECOND}}; /* attempt_timeout */
     for (unsigned i = 0; i < sizeof STORES / sizeof *STORES; i++) {
         begin(STORES[i].url);
@@ -399,7 +431,8 @@ static void a_shorter_outage_is_ridden_out(void) {
     plock_status status = PLOCK_AGAIN;
     begin("redis://h");
     refuse_connections_from(0);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = LONG, .wait = LONG}),
+                 PLOCK_OK);
     while (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED) {
         status = plock_lease_step(lease, &interest);
         if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
@@ -418,7 +451,8 @@ static void who_endures_or_insists_tries_until_the_end(void) {
     for (int insists = 0; insists < 2; insists++) {
         begin("redis://h");
         refuse_connections_from(0);
-        const plock_acquire_options patience = {.ttl = LONG, .wait = 5 * PLOCK_SECOND, .endures = !insists, .insists = insists};
+        const plock_acquire_options patience = {
+            .ttl = LONG, .wait = 5 * PLOCK_SECOND, .endures = !insists, .insists = insists};
         CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
         CHECK_INT(plock_now(), began + 5 * PLOCK_SECOND);
@@ -476,7 +510,8 @@ static void who_stands_in_line_rides_out_a_shorter_outage(void) {
     go_away();
     CHECK_STATUS(pass_in_line(GIVES_UP / 2), PLOCK_AGAIN);
     CHECK(fake_connections() > before);
-    for (unsigned p = fake_connections(); p < FAKE_PEERS; p++) fake_peers[p].connect_failure = PLOCK_OK;
+    for (unsigned p = fake_connections(); p < FAKE_PEERS; p++)
+        fake_peers[p].connect_failure = PLOCK_OK;
     CHECK_STATUS(pass_in_line(3 * GIVES_UP), PLOCK_AGAIN); /* and stands there as before */
     CHECK(fake_channel_is_open());
     end();
@@ -490,7 +525,10 @@ static void an_operation_can_be_hurried(void) {
         plock_interest interest;
         fake_peers[0].silent_greeting = opening;
         for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-        CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+        CHECK_STATUS(
+            plock_lease_acquire(
+                lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}),
+            PLOCK_OK);
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         plock_lease_hurry(lease, began + 20 * PLOCK_MILLISECOND);
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
@@ -505,7 +543,9 @@ static void a_pause_can_be_hurried(void) {
     begin("redis://h");
     plock_interest interest;
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                     .wait = 10 * PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND); /* it does not become longer again */
@@ -519,7 +559,8 @@ static void so_can_waiting_in_line(void) {
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND);
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-    CHECK(plock_now() >= began + PLOCK_MILLISECOND && plock_now() <= began + PLOCK_MILLISECOND + PARTING_SPAN);
+    CHECK(plock_now() >= began + PLOCK_MILLISECOND &&
+          plock_now() <= began + PLOCK_MILLISECOND + PARTING_SPAN);
     end();
 }
 

@@ -13,7 +13,8 @@ static const plock_ns LONG = 60 * PLOCK_SECOND;
 
 static void a_key_is_held_by_one_at_a_time(void) {
     plock_local *store = local_open();
-    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k"), *other = local_lease(store, "l");
+    plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k"),
+                *other = local_lease(store, "l");
     CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(two, LONG, 0), PLOCK_REFUSED);
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
@@ -42,18 +43,23 @@ static void a_lease_says_what_it_is(void) {
     plock_lease *lease = local_lease(store, "k");
     const plock_ns before = plock_now();
     const int64_t began = wall_us();
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = 10 * PLOCK_SECOND, .label = "why", .label_length = 3}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = 10 * PLOCK_SECOND,
+                                                                        .label = "why",
+                                                                        .label_length = 3}),
+                 PLOCK_OK);
     size_t length;
     CHECK(!memcmp(plock_lease_key(lease, &length), "k", 1) && length == 1);
     (void)plock_lease_owner(lease, &length);
     CHECK_INT(length, PLOCK_TOKEN_LENGTH);
     CHECK_INT(plock_lease_ttl(lease), 10 * PLOCK_SECOND);
-    CHECK(plock_lease_acquired_at(lease) >= before && plock_lease_acquired_at(lease) <= plock_now());
+    CHECK(plock_lease_acquired_at(lease) >= before &&
+          plock_lease_acquired_at(lease) <= plock_now());
     CHECK_INT(plock_lease_valid_until(lease) - plock_lease_acquired_at(lease), 10 * PLOCK_SECOND);
     plock_local_person person;
     plock_interest interest;
     plock_error error;
-    CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &interest, &error), PLOCK_OK);
+    CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &interest, &error),
+                 PLOCK_OK);
     CHECK_INT(length, 1);
     CHECK(!person.waits && person.pid == getpid() && person.fence == plock_lease_fence(lease));
     CHECK(person.label_length == 3 && !memcmp(person.label, "why", 3));
@@ -84,10 +90,13 @@ static void it_can_be_extended_and_shortened(void) {
     CHECK_STATUS(local_acquire(one, PLOCK_SECOND, 0), PLOCK_OK);
     CHECK_STATUS(local_extend(one, LONG), PLOCK_OK);
     CHECK(plock_lease_valid_until(one) > plock_now() + LONG - 5 * PLOCK_SECOND);
-    CHECK_STATUS(plock_local_lease_acquire(two, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_local_lease_acquire(two, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+        PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
-    CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK); /* who waits looks earlier, too */
+    /* who waits looks earlier, too */
+    CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);
     plock_lease_free(two);
@@ -128,8 +137,13 @@ static void owners_can_be_brought(void) {
     memset(name, 'o', sizeof name);
     for (size_t length = 1; length <= sizeof name; length += 43) {
         plock_lease *one = local_lease(store, "k"), *two = local_lease(store, "k");
-        CHECK_STATUS(local_acquire_as(one, &(plock_local_acquire_options){.ttl = LONG, .owner = name, .owner_length = length}), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_release_owned(two, name, length + 1 > sizeof name ? 1 : length + 1), PLOCK_OK);
+        CHECK_STATUS(local_acquire_as(one, &(plock_local_acquire_options){.ttl = LONG,
+                                                                          .owner = name,
+                                                                          .owner_length = length}),
+                     PLOCK_OK);
+        CHECK_STATUS(
+            plock_local_lease_release_owned(two, name, length + 1 > sizeof name ? 1 : length + 1),
+            PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_local_lease_release_owned(two, name, length), PLOCK_OK);
         CHECK_STATUS(local_finish(two), PLOCK_OK);
@@ -173,12 +187,15 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
             CHECK_STATUS(local_acquire(leases[i], LONG, 0), i < KEYS ? PLOCK_OK : PLOCK_STORE_FULL);
         }
         CHECK_HAS(plock_lease_error(leases[KEYS])->message, "600 keys");
-        if (round == 1) { /* those whose time is over make room, though nobody has asked for them */
+        /* those whose time is over make room, though nobody has asked for them */
+        if (round == 1) {
             unsigned rounds = 0;
-            for (int i = 0; i < KEYS; i++) CHECK_STATUS(local_extend(leases[i], PLOCK_TTL_MIN), PLOCK_OK);
+            for (int i = 0; i < KEYS; i++)
+                CHECK_STATUS(local_extend(leases[i], PLOCK_TTL_MIN), PLOCK_OK);
             while (plock_lease_valid(leases[KEYS - 1]) && test_patient(&rounds)) continue;
             plock_status status = PLOCK_STORE_FULL;
-            while (status == PLOCK_STORE_FULL && test_patient(&rounds)) status = local_acquire(leases[KEYS], LONG, 0);
+            while (status == PLOCK_STORE_FULL && test_patient(&rounds))
+                status = local_acquire(leases[KEYS], LONG, 0);
             CHECK_STATUS(status, PLOCK_OK);
         }
         for (int i = 0; i <= KEYS; i++) plock_lease_free(leases[i]);
@@ -204,11 +221,13 @@ static void what_is_held_is_listed_once(void) {
     while (length) {
         plock_interest interest;
         plock_error error;
-        CHECK_STATUS(plock_local_next_key(store, &cursor, name, &length, &interest, &error), PLOCK_OK);
+        CHECK_STATUS(plock_local_next_key(store, &cursor, name, &length, &interest, &error),
+                     PLOCK_OK);
         int number = -1;
         if (!length) break;
         name[length] = 0;
-        CHECK(sscanf(name, "key %d", &number) == 1 && number >= 0 && number < KEYS && number % 2 == 1 && !seen[number]);
+        CHECK(sscanf(name, "key %d", &number) == 1 && number >= 0 && number < KEYS &&
+              number % 2 == 1 && !seen[number]);
         if (number >= 0 && number < KEYS) seen[number] = true;
         found++;
     }
@@ -258,7 +277,8 @@ static void it_can_be_adopted_for_another_time(void) {
         CHECK_STATUS(local_acquire(one, LONG, 0), PLOCK_OK);
         size_t length;
         const char *owner = plock_lease_owner(one, &length);
-        plock_local_acquire_options terms = {.owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
+        plock_local_acquire_options terms = {
+            .owner = "heir", .owner_length = 4, .ttl = PLOCK_TTL_MAX + 1};
         CHECK_STATUS(plock_lease_leave(one), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
         CHECK_STATUS(plock_local_lease_adopt(two, owner, length, &terms), PLOCK_MISUSE);
@@ -337,10 +357,14 @@ static bool works_without_one(unsigned long n) {
     (void)plock__fail_allocation(n);
     plock_status status = plock_local_open(&store, local_path(), 0, &error);
     if (!status) status = plock_local_lease_new(&one, store, "k", 1);
-    if (!status) status = local_acquire_as(one, &(plock_local_acquire_options){.ttl = LONG, .watched = true, .owner = "me", .owner_length = 2});
+    if (!status)
+        status = local_acquire_as(
+            one, &(plock_local_acquire_options){
+                     .ttl = LONG, .watched = true, .owner = "me", .owner_length = 2});
     if (!status) status = plock_local_lease_new(&two, store, "k", 1);
     const plock_status second = status ? status : local_acquire(two, LONG, 5 * PLOCK_MILLISECOND);
-    CHECK(second == PLOCK_TIMED_OUT || second == PLOCK_NO_MEMORY || second == PLOCK_DESCRIPTORS || second == PLOCK_DISCONNECTED);
+    CHECK(second == PLOCK_TIMED_OUT || second == PLOCK_NO_MEMORY || second == PLOCK_DESCRIPTORS ||
+          second == PLOCK_DISCONNECTED);
     plock_lease_free(two);
     plock_lease_free(one);
     plock_local_close(store);
@@ -352,7 +376,8 @@ static bool works_without_one(unsigned long n) {
 
 static void each_allocation_may_fail_once(void) {
     unsigned long n = 1;
-    for (int through = 0; through < 8 && n < 100; n++) through = works_without_one(n) ? through + 1 : 0;
+    for (int through = 0; through < 8 && n < 100; n++)
+        through = works_without_one(n) ? through + 1 : 0;
     CHECK(n > 8 && n < 100);
     plock_local *store = local_open();
     CHECK_INT(local_holders(store, "k"), 0);
@@ -377,7 +402,9 @@ static void several_find_room_where_something_is_over(void) {
     plock_interest interest;
     plock_error error;
     size_t refused;
-    CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error), PLOCK_OK);
+    CHECK_STATUS(plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG},
+                                         &refused, &interest, &error),
+                 PLOCK_OK);
     for (int i = 0; i < 2; i++) plock_lease_free(leases[i]);
     CHECK_INT(local_holders(store, "one"), 0);
     plock_local_close(store);

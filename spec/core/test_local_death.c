@@ -1,4 +1,5 @@
-/* The embedded store: processes that die, at every step of whatever they do, and those who wait for what they held. */
+/* The embedded store: processes that die, at every step of whatever they do, and those who wait for
+ * what they held. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -11,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Under TSan each child takes a second to end; and what happens in other processes is not for it to see. */
+/* Under TSan each child takes a second to end; and what happens in other processes is not for it to
+ * see. */
 enum { STRIDE = TEST_TSAN ? 23 : 1 };
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 5 * PLOCK_SECOND;
@@ -84,7 +86,8 @@ static void a_dead_holders_lock_passes_on_at_once(void) {
         (void)local_status_of(holder);
         plock_local_close(s->store);
     }
-    if (!TEST_TSAN) CHECK(best < AT_ONCE); /* the best of some rounds: the machine may be busy with something else */
+    /* the best of some rounds: the machine may be busy with something else */
+    if (!TEST_TSAN) CHECK(best < AT_ONCE);
 }
 
 static void whoever_comes_after_its_death_has_it_without_waiting(void) {
@@ -105,10 +108,14 @@ static void whoever_comes_after_its_death_has_it_without_waiting(void) {
 static void hold_at_least(void *context) {
     scene *s = context;
     plock_lease *lease = local_lease(s->store, "k");
-    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){
+                                    .ttl = LONG, .at_least = 150 * PLOCK_MILLISECOND}))
+        _exit(1);
     atomic_store(&s->at, plock_lease_acquired_at(lease));
     plock_lease *left = local_lease(s->store, "left");
-    if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_lease_leave(left) || local_finish(left)) _exit(1);
+    if (local_acquire(left, 150 * PLOCK_MILLISECOND, 0) || plock_lease_leave(left) ||
+        local_finish(left))
+        _exit(1);
 }
 
 static void what_is_meant_to_outlive_its_process_does(void) {
@@ -153,7 +160,8 @@ static void adopt_and_die(void *context) {
     bequest *b = context;
     plock_lease *lease = local_lease(b->s->store, "k");
     (void)plock__local_die_at(b->s->fault);
-    if (plock_local_lease_adopt(lease, b->owner, sizeof b->owner, &b->terms) || local_finish(lease)) _exit(1);
+    if (plock_local_lease_adopt(lease, b->owner, sizeof b->owner, &b->terms) || local_finish(lease))
+        _exit(1);
     b->s->fault = plock__local_die_at(0);
     (void)raise(SIGKILL);
 }
@@ -167,11 +175,14 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
     for (const char *mode = "-rws"; *mode; mode++) {
-        plock_local_acquire_options terms = {.ttl = LONG, .mode = *mode == '-' ? 0 : *mode, .limit = *mode == 's' ? 3 : *mode == 'w'};
+        plock_local_acquire_options terms = {.ttl = LONG,
+                                             .mode = *mode == '-' ? 0 : *mode,
+                                             .limit = *mode == 's' ? 3 : *mode == 'w'};
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        CHECK_INT(local_holders(b.s->store, "k"), 0); /* without at_least it is the adopter's, and ends with him */
+        /* without at_least it is the adopter's, and ends with him */
+        CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
         check_killed(local_child(adopt_and_die, &b));
@@ -183,7 +194,8 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
 
 static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
     static const plock_ns SPAN = 150 * PLOCK_MILLISECOND;
-    static const int SPANS[][3] = {{1, 0, 1}, {1, 2, 2}, {2, 1, 2}, {0, 1, 1}}; /* the first holder's, the adopter's, what counts */
+    /* the first holder's, the adopter's, what counts */
+    static const int SPANS[][3] = {{1, 0, 1}, {1, 2, 2}, {2, 1, 2}, {0, 1, 1}};
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
     for (size_t i = 0; i < sizeof SPANS / sizeof *SPANS; i++) {
@@ -210,7 +222,8 @@ static void nor_does_a_short_span_end_it_before(void) {
     for (size_t i = 0; i < sizeof TERMS / sizeof *TERMS; i++) {
         bequeath(&b, &TERMS[i][0]);
         plock_lease *lease = local_lease(b.s->store, "k");
-        CHECK_STATUS(plock_local_lease_adopt(lease, b.owner, sizeof b.owner, &TERMS[i][1]), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_adopt(lease, b.owner, sizeof b.owner, &TERMS[i][1]),
+                     PLOCK_OK);
         CHECK_STATUS(local_finish(lease), PLOCK_OK);
         CHECK(plock_lease_valid_until(lease) >= atomic_load(&b.s->at) + LONG);
         CHECK(plock_lease_valid_until(lease) <= plock_now() + LONG);
@@ -242,7 +255,8 @@ static bool is_told_of_ends(int fd) {
     char path[64], name[64];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const ssize_t length = readlink(path, name, sizeof name);
-    return length > 0 && (size_t)length < sizeof name && memmem(name, (size_t)length, "inotify", strlen("inotify"));
+    return length > 0 && (size_t)length < sizeof name &&
+           memmem(name, (size_t)length, "inotify", strlen("inotify"));
 }
 
 /* The kernel closes descriptors from the highest down, and that one's last takes it long. */
@@ -351,7 +365,8 @@ static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
     size_t refused;
     leases[0] = local_lease(store, "k");
     leases[1] = local_lease(store, "second");
-    return plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error);
+    return plock_local_acquire_all(leases, 2, &(plock_local_acquire_options){.ttl = LONG}, &refused,
+                                   &interest, &error);
 }
 
 /* Everything that changes the file, with the key that the others of the test wait for. */
@@ -369,9 +384,13 @@ static void do_everything(plock_local *store) {
     plock_lease_free(pair[0]);
     plock_lease_free(pair[1]);
     plock_lease *writer = local_lease(store, "shared"), *reader = local_lease(store, "shared");
-    if (local_acquire_as(writer, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'w'})) _exit(1);
+    if (local_acquire_as(writer,
+                         &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'w'}))
+        _exit(1);
     if (plock_lease_downgrade(writer) || local_finish(writer)) _exit(1);
-    if (local_acquire_as(reader, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'r'})) _exit(1);
+    if (local_acquire_as(reader,
+                         &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'r'}))
+        _exit(1);
     (void)local_break(store, "shared");
     plock_lease_free(writer);
     plock_lease_free(reader);
@@ -395,10 +414,12 @@ static void count_faults(void *context) {
 
 /* The key in the hands of nobody, and its table whole? */
 static void check_usable(plock_local *store, int64_t *fence) {
-    plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"), *own = local_lease(store, "of its own");
+    plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"),
+                *own = local_lease(store, "of its own");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK); /* it may have been kept for a moment */
+    /* it may have been kept for a moment */
+    CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK);
     CHECK(plock_lease_fence(lease) > *fence);
     *fence = plock_lease_fence(own);
     plock_lease_free(lease);
@@ -453,7 +474,8 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder, whom nobody tells, does not look; so who waits must have been called before anything was changed. */
+/* The holder, whom nobody tells, does not look; so who waits must have been called before anything
+ * was changed. */
 static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -474,7 +496,8 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
             (void)local_status_of(waiter);
         } else {
             CHECK_INT(local_status_of(waiter), 0);
-            CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND); /* it would look by itself after half a second */
+            /* it would look by itself after half a second */
+            CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND);
         }
         plock_lease_free(held);
         plock_local_close(s->store);
@@ -499,7 +522,8 @@ static void keep_both_and_die_somewhere(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* Who dies before he has all has none, even where they were to outlive him; and who has all, has them. */
+/* Who dies before he has all has none, even where they were to outlive him; and who has all, has
+ * them. */
 static void what_is_to_outlive_its_process_does_so_only_together(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -518,7 +542,8 @@ static void what_is_to_outlive_its_process_does_so_only_together(void) {
     (void)unlink(local_path());
 }
 
-/* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's is its last. */
+/* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's
+ * is its last. */
 static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
     scene *s = new_scene();
     s->store = local_open();

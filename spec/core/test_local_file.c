@@ -1,4 +1,5 @@
-/* The embedded store's file: which one is taken, which is refused, which is made anew, and what harm done to it comes to. */
+/* The embedded store's file: which one is taken, which is refused, which is made anew, and what
+ * harm done to it comes to. */
 #include "local_support.h"
 
 #include "local/local_map.h"
@@ -103,7 +104,11 @@ static void a_network_file_system_is_refused_with_its_name(void) {
     static const struct {
         long magic;
         const char *name;
-    } REMOTE[] = {{0x6969, "NFS"}, {0x517b, "SMB"}, {(long)0xff534d42, "CIFS"}, {0x01021997, "9P"}, {0x65735546, "FUSE"}};
+    } REMOTE[] = {{0x6969, "NFS"},
+                  {0x517b, "SMB"},
+                  {(long)0xff534d42, "CIFS"},
+                  {0x01021997, "9P"},
+                  {0x65735546, "FUSE"}};
 #ifdef __linux__
     for (size_t i = 0; i < sizeof REMOTE / sizeof *REMOTE; i++) {
         plock__local_pretend_file_system(REMOTE[i].magic);
@@ -180,34 +185,28 @@ static void retitle(void (*change)(plock__local_title *)) {
     CHECK(fd >= 0 && pread(fd, &title, sizeof title, 0) == (ssize_t)sizeof title);
     change(&title);
     uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < offsetof(plock__local_title, check); i++) sum = (sum ^ ((unsigned char *)&title)[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < offsetof(plock__local_title, check); i++)
+        sum = (sum ^ ((unsigned char *)&title)[i]) * UINT64_C(1099511628211);
     title.check = sum;
     CHECK(pwrite(fd, &title, sizeof title, 0) == (ssize_t)sizeof title);
     (void)close(fd);
 }
 
-static void boot_before(plock__local_title *title) {
-    memcpy(title->boot, "before", 6);
-}
+static void boot_before(plock__local_title *title) { memcpy(title->boot, "before", 6); }
 
-static void of_no_boot(plock__local_title *title) {
-    memset(title->boot, 0, sizeof title->boot);
-}
+static void of_no_boot(plock__local_title *title) { memset(title->boot, 0, sizeof title->boot); }
 
-static void older(plock__local_title *title) {
-    title->layout = 0;
-}
+static void older(plock__local_title *title) { title->layout = 0; }
 
-static void of_another_clock(plock__local_title *title) {
-    title->clock ^= 1;
-}
+static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
 /* What was left in it by a process that is gone: a lease that outlives it, or one that does not. */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "left");
-    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = at_least})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = at_least}))
+        _exit(1);
 }
 
 static void leave(plock_ns at_least) {
@@ -231,7 +230,8 @@ static int64_t fence_now(plock_local *store) {
 
 static void seen(plock_ns at) {
     const int fd = open(local_path(), O_RDWR);
-    CHECK(fd >= 0 && pwrite(fd, &at, sizeof at, offsetof(plock__local_header, seen_at)) == (ssize_t)sizeof at);
+    CHECK(fd >= 0 &&
+          pwrite(fd, &at, sizeof at, offsetof(plock__local_header, seen_at)) == (ssize_t)sizeof at);
     (void)close(fd);
 }
 
@@ -287,7 +287,8 @@ static void fences_grow_across_a_new_file(void) {
     const int64_t ahead = fence_now(store) + 1000000000; /* the wall clock was wrong then */
     plock_local_close(store);
     const int fd = open(local_path(), O_RDWR);
-    CHECK(pwrite(fd, &ahead, sizeof ahead, offsetof(plock__local_header, fence)) == (ssize_t)sizeof ahead);
+    CHECK(pwrite(fd, &ahead, sizeof ahead, offsetof(plock__local_header, fence)) ==
+          (ssize_t)sizeof ahead);
     (void)close(fd);
     retitle(boot_before);
     store = local_open();
@@ -348,7 +349,8 @@ static void only_open(void *context) {
     const int *ready = context;
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
-    if (local_acquire(lease, LONG, 0) || local_release(lease) || write(ready[1], "", 1) != 1) _exit(1);
+    if (local_acquire(lease, LONG, 0) || local_release(lease) || write(ready[1], "", 1) != 1)
+        _exit(1);
     for (;;) (void)pause();
 }
 
@@ -362,10 +364,12 @@ static void harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open(
         CHECK(read(ready[0], &byte, 1) == 1);
         const int fd = open(local_path(), O_RDWR);
         CHECK(i ? pwrite(fd, "nonsense", 8, 0) == 8
-                : pwrite(fd, &(uint32_t){1}, sizeof(uint32_t), offsetof(plock__local_header, damaged)) == sizeof(uint32_t));
+                : pwrite(fd, &(uint32_t){1}, sizeof(uint32_t),
+                         offsetof(plock__local_header, damaged)) == sizeof(uint32_t));
         (void)close(fd);
         plock_local *store = local_open();
-        CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "", i ? "written over" : "damaged");
+        CHECK_HAS(plock_local_remade(store) ? plock_local_remade(store) : "",
+                  i ? "written over" : "damaged");
         plock_local_close(store);
         CHECK(kill(other, SIGKILL) == 0);
         (void)local_status_of(other);
@@ -406,7 +410,10 @@ static void write_little(void *context) {
     plock_error error = {.status = PLOCK_OK};
     const struct rlimit most = {.rlim_cur = 4096, .rlim_max = 4096};
     if (setrlimit(RLIMIT_FSIZE, &most)) _exit(1);
-    _exit(plock_local_open(&store, local_path(), 0, &error) == PLOCK_STORE_FULL && strstr(error.message, "ulimit -f") ? 0 : 2);
+    _exit(plock_local_open(&store, local_path(), 0, &error) == PLOCK_STORE_FULL &&
+                  strstr(error.message, "ulimit -f")
+              ? 0
+              : 2);
 }
 
 static void who_may_write_small_files_only_is_told_so(void) {
@@ -427,7 +434,8 @@ static void have_no_locks(unsigned code) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const struct sock_fprog filter = {.len = sizeof steps / sizeof *steps, .filter = steps};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
 static void open_without_locks(void *context) {
@@ -435,7 +443,9 @@ static void open_without_locks(void *context) {
     plock_error error;
     have_no_locks(*code);
     if (open_at(local_path(), &error) != PLOCK_CONNECT) _exit(1);
-    _exit(strstr(error.message, "locking a place") && strstr(error.message, strerror((int)*code)) ? 0 : 2);
+    _exit(strstr(error.message, "locking a place") && strstr(error.message, strerror((int)*code))
+              ? 0
+              : 2);
 }
 
 static void a_lock_that_cannot_be_had_is_told_as_what_it_is(void) {
@@ -453,7 +463,8 @@ static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     CHECK(unlink(local_path()) == 0);
     (void)usleep(LOOKED_AT);
     plock_lease *other = local_lease(store, "l");
-    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED); /* not while something is held in the one that is gone */
+    /* not while something is held in the one that is gone */
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED);
     CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
     plock_lease_free(lease);
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
@@ -533,7 +544,8 @@ static void scribble(size_t offset, const void *bytes, size_t length) {
 }
 
 static void a_record_that_is_in_use_is_not_given_to_another(void) {
-    static const size_t FREE_ONES[] = {offsetof(plock__local_header, keys_free), offsetof(plock__local_header, claims_free)};
+    static const size_t FREE_ONES[] = {offsetof(plock__local_header, keys_free),
+                                       offsetof(plock__local_header, claims_free)};
     for (int i = 0; i < 2; i++) {
         (void)unlink(local_path());
         plock_local *store = local_open();
@@ -585,7 +597,8 @@ static void use(plock_local *store, unsigned round) {
     plock_lease_free(lease);
 }
 
-/* Whatever is written to it, nothing crashes and nothing goes round in circles: a call ends, in one way or another. */
+/* Whatever is written to it, nothing crashes and nothing goes round in circles: a call ends, in one
+ * way or another. */
 static void scribbling_ends_in_an_error_at_worst(void) {
     enum { ROUNDS = 150, MARKS = 12, LIVE = 40 };
     for (unsigned seed = 1; seed <= (TEST_TSAN ? 10 : 100); seed++) {
@@ -602,18 +615,22 @@ static void scribbling_ends_in_an_error_at_worst(void) {
         struct stat found;
         const int fd = open(local_path(), O_RDWR);
         CHECK(fd >= 0 && fstat(fd, &found) == 0);
-        const bool spares_header = seed % 4; /* else it is hit, too: the lock, counts, heads of lists */
-        const off_t from = spares_header ? PLOCK__LOCAL_PAGE + 64 * PLOCK__LOCAL_PROCESSES : (off_t)offsetof(plock__local_header, outlives_until);
+        /* else it is hit, too: the lock, counts, heads of lists */
+        const bool spares_header = seed % 4;
+        const off_t from = spares_header ? PLOCK__LOCAL_PAGE + 64 * PLOCK__LOCAL_PROCESSES
+                                         : (off_t)offsetof(plock__local_header, outlives_until);
         for (unsigned round = 0; round < ROUNDS; round++) {
             for (int mark = 0; mark < MARKS; mark++) {
-                const unsigned char bytes[4] = {(unsigned char)rand(), (unsigned char)rand(), (unsigned char)rand(), (unsigned char)rand()};
+                const unsigned char bytes[4] = {(unsigned char)rand(), (unsigned char)rand(),
+                                                (unsigned char)rand(), (unsigned char)rand()};
                 const off_t room = spares_header ? found.st_size - from - 4 : 256;
                 CHECK(pwrite(fd, bytes, (size_t)(1 + rand() % 4), from + rand() % room) > 0);
             }
             use(store, round);
             plock_error error;
             plock_interest interest;
-            if (plock_local_break(store, "k", 1, &interest, &error) == PLOCK_PROTOCOL || round > 60) break;
+            if (plock_local_break(store, "k", 1, &interest, &error) == PLOCK_PROTOCOL || round > 60)
+                break;
         }
         (void)close(fd);
         for (int i = 0; i < LIVE; i++) plock_lease_free(held[i]);

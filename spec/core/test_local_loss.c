@@ -1,4 +1,5 @@
-/* The embedded store: its file is not what it was any more. Whatever became of it, every lease in it is lost, and says so. */
+/* The embedded store: its file is not what it was any more. Whatever became of it, every lease in
+ * it is lost, and says so. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -17,12 +18,10 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* Anonymous memory takes the place of the pages of a file that is lost while others may be using them. TSan takes that for a write of theirs;
- * that whoever was inside finds out is tested here. */
+/* Anonymous memory takes the place of the pages of a file that is lost while others may be using
+ * them. TSan takes that for a write of theirs; that whoever was inside finds out is tested here. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
-const char *__tsan_default_suppressions(void) {
-    return "race:plock__local_lose";
-}
+const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
@@ -39,12 +38,14 @@ static int remove_entry(const char *name, const struct stat *found, int kind, st
 
 static void clear(void) {
     const char *const all[] = {folder, aside};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) (void)nftw(all[i], remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        (void)nftw(all[i], remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static void copy_over(void) {
     char bytes[4096];
-    const int in = open(path, O_RDONLY), out = open(aside, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+    const int in = open(path, O_RDONLY),
+              out = open(aside, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
     ssize_t got;
     while ((got = read(in, bytes, sizeof bytes)) > 0) CHECK(write(out, bytes, (size_t)got) == got);
     (void)close(in);
@@ -60,34 +61,22 @@ static void write_over(size_t offset, const void *bytes, size_t length) {
 
 /* --- what may become of a file --- */
 
-static void is_removed(void) {
-    CHECK(unlink(path) == 0);
-}
+static void is_removed(void) { CHECK(unlink(path) == 0); }
 
-static void is_renamed(void) {
-    CHECK(rename(path, aside) == 0);
-}
+static void is_renamed(void) { CHECK(rename(path, aside) == 0); }
 
-static void its_folder_is_renamed(void) {
-    CHECK(rename(folder, aside) == 0);
-}
+static void its_folder_is_renamed(void) { CHECK(rename(folder, aside) == 0); }
 
 static void its_folder_is_removed_but_for_a_link(void) {
     CHECK(link(path, aside) == 0);
     (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void a_copy_takes_its_place(void) {
-    copy_over();
-}
+static void a_copy_takes_its_place(void) { copy_over(); }
 
-static void is_truncated(void) {
-    CHECK(truncate(path, 0) == 0);
-}
+static void is_truncated(void) { CHECK(truncate(path, 0) == 0); }
 
-static void its_title_is_written_over(void) {
-    write_over(0, "nonsense", 8);
-}
+static void its_title_is_written_over(void) { write_over(0, "nonsense", 8); }
 
 static void is_marked_as_damaged(void) {
     write_over(offsetof(plock__local_header, damaged), &(uint32_t){1}, sizeof(uint32_t));
@@ -130,13 +119,15 @@ enum { FATES_COUNT = sizeof FATES / sizeof *FATES };
 static plock_local *open_there(void) {
     plock_local *store = NULL;
     plock_error error = {.status = PLOCK_OK};
-    if (!CHECK_STATUS(plock_local_open(&store, path, 0, &error), PLOCK_OK)) fprintf(stderr, "%s\n", error.message);
+    if (!CHECK_STATUS(plock_local_open(&store, path, 0, &error), PLOCK_OK))
+        fprintf(stderr, "%s\n", error.message);
     return store;
 }
 
 /* --- what is known of a lease by then --- */
 
-/* Looks by the path, long after the folder has changed; as long as it does not change again, a look does without the path. */
+/* Looks by the path, long after the folder has changed; as long as it does not change again, a look
+ * does without the path. */
 static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
@@ -148,7 +139,8 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
     for (int i = 0; i < FATES_COUNT; i++) {
         clear();
         plock_local *store = open_there();
-        plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "l"), *unasked = local_lease(store, "m"), *left = local_lease(store, "n");
+        plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "l"),
+                    *unasked = local_lease(store, "m"), *left = local_lease(store, "n");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(unasked, LONG, 0), PLOCK_OK);
         CHECK_STATUS(local_acquire(left, LONG, 0), PLOCK_OK);
@@ -161,7 +153,8 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
         CHECK(!plock_lease_valid(lease));
         CHECK_STATUS(plock_lease_downgrade(left), PLOCK_MISUSE); /* it is none that could be */
         const plock_status acquired = local_acquire(other, LONG, 0);
-        CHECK(acquired == PLOCK_DISCONNECTED || acquired == PLOCK_PROTOCOL); /* not while something is held in the one before */
+        /* not while something is held in the one before */
+        CHECK(acquired == PLOCK_DISCONNECTED || acquired == PLOCK_PROTOCOL);
         CHECK_HAS(plock_lease_error(other)->message, FATES[i].told);
         CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
         CHECK(plock_lease_lost(lease));
@@ -186,7 +179,8 @@ static void every_method_says_that_it_is_lost(void) {
 static plock_local *open_deep(void) {
     char within[700], deep[800];
     clear();
-    CHECK(snprintf(within, sizeof within, "%s/within", folder) > 0 && snprintf(deep, sizeof deep, "%s/locks", within) > 0);
+    CHECK(snprintf(within, sizeof within, "%s/within", folder) > 0 &&
+          snprintf(deep, sizeof deep, "%s/locks", within) > 0);
     CHECK(mkdir(folder, S_IRWXU) == 0 && mkdir(within, S_IRWXU) == 0);
     plock_local *store = NULL;
     plock_error error = {.status = PLOCK_OK};
@@ -210,7 +204,8 @@ static void the_folder_of_its_folder_is_renamed(void) {
     clear();
 }
 
-/* Within one tick of the file system's clock, so that the time of its last change need not move (before Linux 6.13 it does not). */
+/* Within one tick of the file system's clock, so that the time of its last change need not move
+ * (before Linux 6.13 it does not). */
 static void one_change_of_the_folder_follows_another_at_once(void) {
     char other[700];
     CHECK(snprintf(other, sizeof other, "%s/other", folder) > 0);
@@ -259,9 +254,11 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
+            /* who reads what is cut off just then is ended by the kernel */
+            (void)usleep(LOOKED_AT);
             FATES[i].comes();
-            if (!CHECK(loss_is_told(plock_lease_id(lease)))) fprintf(stderr, "fate %d, terms %zu\n", i, terms);
+            if (!CHECK(loss_is_told(plock_lease_id(lease))))
+                fprintf(stderr, "fate %d, terms %zu\n", i, terms);
             CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
             plock_lease_free(lease);
             plock_local_close(store);
@@ -271,18 +268,14 @@ static void it_is_told_within_a_second(void) {
 
 /* --- who has let go --- */
 
-static void is_released(plock_lease *lease) {
-    CHECK_STATUS(local_release(lease), PLOCK_OK);
-}
+static void is_released(plock_lease *lease) { CHECK_STATUS(local_release(lease), PLOCK_OK); }
 
 static void is_left(plock_lease *lease) {
     CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
 }
 
-static void is_let_go_of(plock_lease *lease) {
-    plock_lease_let_go(lease, 0);
-}
+static void is_let_go_of(plock_lease *lease) { plock_lease_let_go(lease, 0); }
 
 static void is_released_and_cancelled(plock_lease *lease) {
     CHECK_STATUS(plock_lease_release(lease, 0), PLOCK_OK);
@@ -293,7 +286,8 @@ static void is_released_and_cancelled(plock_lease *lease) {
 static plock_status acquire_soon(plock_lease *lease) {
     unsigned rounds = 0;
     plock_status status;
-    while ((status = local_acquire(lease, LONG, 0)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
+    while ((status = local_acquire(lease, LONG, 0)) == PLOCK_PROTOCOL && test_patient(&rounds))
+        continue;
     return status;
 }
 
@@ -304,10 +298,12 @@ static void who_has_let_go_is_not_refused(void) {
         {.ttl = 3600 * PLOCK_SECOND, .watched = true},
         {.ttl = 3600 * PLOCK_SECOND, .renews = true, .automatic = true},
     };
-    static void (*const ENDS[])(plock_lease *lease) = {is_released, is_let_go_of, is_released_and_cancelled, is_left};
+    static void (*const ENDS[])(plock_lease * lease) = {is_released, is_let_go_of,
+                                                        is_released_and_cancelled, is_left};
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
-        const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1; /* what is left is kept in a file that is damaged */
+        /* what is left is kept in a file that is damaged */
+        const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1;
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_interest interest;
         clear();
@@ -319,7 +315,9 @@ static void who_has_let_go_is_not_refused(void) {
                 CHECK_STATUS(local_acquire_as(leases[terms][end], &TERMS[terms]), PLOCK_OK);
             }
         waiting = local_lease(store, "k00");
-        CHECK_STATUS(plock_local_lease_acquire(waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_acquire(
+                         waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                     PLOCK_OK);
         CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
         (void)usleep(300000); /* those that are left alone at first are watched by now */
         plock_lease_cancel(waiting);
@@ -329,7 +327,8 @@ static void who_has_let_go_is_not_refused(void) {
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
         plock_lease *lease = local_lease(store, "k");
-        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK)) fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
+        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK))
+            fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
         plock_lease_free(lease);
         plock_lease_free(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
@@ -345,7 +344,8 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
     for (int deep = 0; deep < 2; deep++) {
         clear();
         plock_local *store = deep ? open_deep() : open_there();
-        plock_lease *asked = local_lease(store, "k"), *released = local_lease(store, "l"), *extended = local_lease(store, "m");
+        plock_lease *asked = local_lease(store, "k"), *released = local_lease(store, "l"),
+                    *extended = local_lease(store, "m");
         plock_lease *const leases[] = {asked, released, extended};
         for (int i = 0; i < 3; i++) CHECK_STATUS(local_acquire(leases[i], LONG, 0), PLOCK_OK);
         const char *const moved = deep ? folder : path;
@@ -357,7 +357,8 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
         CHECK_STATUS(local_extend(extended, LONG), PLOCK_NOT_OWNER);
         for (int i = 0; i < 3; i++) plock_lease_free(leases[i]);
         plock_lease *lease = local_lease(store, "k");
-        CHECK_STATUS(local_acquire(lease, LONG, PLOCK_SECOND), PLOCK_OK); /* as soon as the native thread has let go, too */
+        /* as soon as the native thread has let go, too */
+        CHECK_STATUS(local_acquire(lease, LONG, PLOCK_SECOND), PLOCK_OK);
         plock_lease_free(lease);
         plock_local_close(store);
     }
@@ -376,7 +377,9 @@ static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(v
         clear();
         plock_local *store = open_there();
         plock_lease *lease = local_lease(store, "k");
-        CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .renews = renews}), PLOCK_OK);
+        CHECK_STATUS(
+            local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .renews = renews}),
+            PLOCK_OK);
         (void)usleep(LOOKED_AT);
         is_renamed();
         (void)usleep(LOOKED_AT);
@@ -399,7 +402,11 @@ static void who_waits_does_so_in_the_file_that_is_there(void) {
             plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
             plock_interest interest;
             CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-            CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .watched = watched}), PLOCK_OK);
+            CHECK_STATUS(
+                plock_local_lease_acquire(
+                    second,
+                    &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .watched = watched}),
+                PLOCK_OK);
             CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
@@ -531,10 +538,13 @@ static void put_back_in_a_moment(void *unused) {
 static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     for (int back = 0; back < 2; back++) {
         plock_local *store = open_deep();
-        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "l");
+        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"),
+                    *third = local_lease(store, "l");
         plock_interest interest;
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-        CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_acquire(
+                         second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                     PLOCK_OK);
         CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
         const plock_ns moved_at = plock_now();
         its_folder_is_renamed();
@@ -549,7 +559,8 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
         } else {
             CHECK_STATUS(served, PLOCK_DISCONNECTED);
             CHECK_HAS(plock_lease_error(second)->message, "No such file or directory");
-            CHECK(plock_now() - moved_at > PLOCK_SECOND && plock_now() - moved_at < 3 * PLOCK_SECOND);
+            CHECK(plock_now() - moved_at > PLOCK_SECOND &&
+                  plock_now() - moved_at < 3 * PLOCK_SECOND);
             CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_DISCONNECTED); /* at once */
         }
         plock_lease_free(first);
@@ -577,7 +588,8 @@ struct visitor {
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
     plock_lease *lease = local_lease(open_there(), "k");
-    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true}))
+        _exit(1);
     if (signal(SIGUSR1, move_away_and_back) == SIG_ERR) _exit(2);
     (void)plock__local_signal_at(v->point);
     const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_lease_lost(lease);
@@ -607,8 +619,8 @@ static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) 
 
 /* --- what is found out at the section --- */
 
-/* The look at the path is not due for long, the one at the size is: whatever becomes of the file is found out where somebody enters the section, and not
- * before. */
+/* The look at the path is not due for long, the one at the size is: whatever becomes of the file is
+ * found out where somebody enters the section, and not before. */
 static void is_seen_at_the_section(plock_local *store) {
     plock__local_map *map = store->map;
     atomic_store(&map->checked_at, plock_after(plock_now(), LONG));
@@ -657,7 +669,8 @@ static plock_status releases_for_another(struct retry *e) {
     return by_lease(e, plock_local_lease_release_owned(e->leases[0], "him", 3));
 }
 
-static plock_status repeated(struct retry *e, plock_status (*step)(struct retry *e, plock_interest *interest)) {
+static plock_status repeated(struct retry *e,
+                             plock_status (*step)(struct retry *e, plock_interest *interest)) {
     plock_interest interest;
     plock_status status;
     do status = step(e, &interest);
@@ -681,21 +694,13 @@ static plock_status end_of_all(struct retry *e, plock_interest *interest) {
     return plock_local_break(e->store, "k", 1, interest, &e->error);
 }
 
-static plock_status acquires_both(struct retry *e) {
-    return repeated(e, both);
-}
+static plock_status acquires_both(struct retry *e) { return repeated(e, both); }
 
-static plock_status examines(struct retry *e) {
-    return repeated(e, people);
-}
+static plock_status examines(struct retry *e) { return repeated(e, people); }
 
-static plock_status lists(struct retry *e) {
-    return repeated(e, keys);
-}
+static plock_status lists(struct retry *e) { return repeated(e, keys); }
 
-static plock_status breaks(struct retry *e) {
-    return repeated(e, end_of_all);
-}
+static plock_status breaks(struct retry *e) { return repeated(e, end_of_all); }
 
 static const struct kind {
     plock_status (*does)(struct retry *e);
@@ -720,7 +725,9 @@ static const struct kind {
 enum { KINDS_COUNT = sizeof KINDS / sizeof *KINDS };
 
 static struct retry retry_to(plock_local *store, const struct kind *kind) {
-    return (struct retry){.store = store, .leases = {local_lease(store, "k"), local_lease(store, "l")}, .terms = kind->terms};
+    return (struct retry){.store = store,
+                          .leases = {local_lease(store, "k"), local_lease(store, "l")},
+                          .terms = kind->terms};
 }
 
 static void is_done(const struct retry *e) {
@@ -749,7 +756,8 @@ static void who_has_nothing_in_the_file_begins_afresh(void) {
             is_seen_at_the_section(store);
             SEEN_INSIDE[i].comes();
             const plock_status status = KINDS[kind].does(&e);
-            if (!CHECK_STATUS(status, KINDS[kind].in_a_new_file)) fprintf(stderr, "fate %d, kind %d: %s\n", i, kind, e.error.message);
+            if (!CHECK_STATUS(status, KINDS[kind].in_a_new_file))
+                fprintf(stderr, "fate %d, kind %d: %s\n", i, kind, e.error.message);
             CHECK_INT(e.count + e.length, 0);
             holds_what_it_says(&e, KINDS[kind].held);
             is_done(&e);
@@ -766,7 +774,8 @@ static plock_status does_soon(const struct kind *kind, struct retry *e) {
     return status;
 }
 
-/* Else two of this process would be inside: one who does not know yet that he has lost what he has in the old file, and one in the new. */
+/* Else two of this process would be inside: one who does not know yet that he has lost what he has
+ * in the old file, and one in the new. */
 static void who_has_something_in_the_file_is_refused_another(void) {
     for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
@@ -779,9 +788,11 @@ static void who_has_something_in_the_file_is_refused_another(void) {
             is_seen_at_the_section(store);
             SEEN_INSIDE[i].comes();
             const plock_status status = KINDS[kind].does(&e);
-            if (!CHECK(status == PLOCK_DISCONNECTED || status == PLOCK_PROTOCOL)) fprintf(stderr, "fate %d, kind %d: %d\n", i, kind, status);
+            if (!CHECK(status == PLOCK_DISCONNECTED || status == PLOCK_PROTOCOL))
+                fprintf(stderr, "fate %d, kind %d: %d\n", i, kind, status);
             CHECK_HAS(e.error.message, SEEN_INSIDE[i].told);
-            for (int number = 0; number < 2; number++) CHECK(!plock_lease_held(e.leases[number]) && !plock_lease_valid(e.leases[number]));
+            for (int number = 0; number < 2; number++)
+                CHECK(!plock_lease_held(e.leases[number]) && !plock_lease_valid(e.leases[number]));
             CHECK(plock_lease_lost(lease));
             CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
             plock_lease_free(lease);
@@ -796,7 +807,8 @@ static void who_has_something_in_the_file_is_refused_another(void) {
 
 /* He was refused in the file that is lost, and not yet in the one that is there. */
 static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
-    for (int i = 0; i < 2; i++) /* one that is harmed may be needed by others, as far as can be told */
+    for (int i = 0; i < 2;
+         i++) /* one that is harmed may be needed by others, as far as can be told */
         for (int watched = 0; watched < 2; watched++) {
             struct behind behind;
             wait_behind_a_holder(&behind, watched);
@@ -829,7 +841,8 @@ static void one_that_is_removed_while_it_is_opened_is_made_anew(void) {
         (void)usleep(LOOKED_AT);
         plock_local_close(open_there());
         plock__local_before(PLOCK__TAKES_PLACE, is_removed_long_after_it_was_looked_at);
-        if (!CHECK_STATUS(KINDS[kind].does(&e), KINDS[kind].in_a_new_file)) fprintf(stderr, "kind %d: %s\n", kind, e.error.message);
+        if (!CHECK_STATUS(KINDS[kind].does(&e), KINDS[kind].in_a_new_file))
+            fprintf(stderr, "kind %d: %s\n", kind, e.error.message);
         holds_what_it_says(&e, KINDS[kind].held);
         is_done(&e);
         plock_local_close(store);
@@ -845,7 +858,8 @@ static void is_removed_and_missed(int unused) {
     plock__local_lose(visited, PLOCK__LOCAL_MISSING);
 }
 
-/* At each step of it; another thread of the process finds that out, and the pages are exchanged. Returns whether there is such a step. */
+/* At each step of it; another thread of the process finds that out, and the pages are exchanged.
+ * Returns whether there is such a step. */
 static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kind *kind) {
     clear();
     plock_local *store = open_there();
@@ -854,7 +868,8 @@ static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kin
     (void)plock__local_signal_at(point);
     const plock_status status = kind->does(&e);
     const bool reached = plock__local_signal_at(0) >= point;
-    if (!CHECK_STATUS(status, kind->in_a_new_file)) fprintf(stderr, "kind %d, point %lu: %s\n", (int)(kind - KINDS), point, e.error.message);
+    if (!CHECK_STATUS(status, kind->in_a_new_file))
+        fprintf(stderr, "kind %d, point %lu: %s\n", (int)(kind - KINDS), point, e.error.message);
     CHECK_INT(plock__local_lost(visited), reached);
     holds_what_it_says(&e, kind->held);
     is_done(&e);
@@ -867,7 +882,8 @@ static void who_is_inside_when_the_file_is_lost_begins_afresh(void) {
     CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         unsigned long point = 1;
-        if (KINDS[kind].terms.watched) continue; /* the native thread's steps would count, too, and it may take one when all is over */
+        /* the native thread's steps would count, too, and it may take one when all is over */
+        if (KINDS[kind].terms.watched) continue;
         while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
         CHECK(point > 1);
     }

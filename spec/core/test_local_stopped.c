@@ -156,7 +156,8 @@ static void many_stopped_waiters_cost_no_more(void) {
 /* Its turn was over before its patience. */
 static void its_patience_ends_as_that_of_others(void) {
     scene *s = new_scene();
-    s->terms = (plock_local_acquire_options){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
+    s->terms =
+        (plock_local_acquire_options){.ttl = 2 * PLOCK_SECOND, .wait = 1500 * PLOCK_MILLISECOND};
     plock_lease *first = local_lease(s->store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
     const pid_t stopped = stopped_waiter(s);

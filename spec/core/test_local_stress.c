@@ -1,5 +1,6 @@
-/* The embedded store: several processes at work on some keys, killed at any moment and replaced. What they do is checked as they do it:
- * nobody is inside beside another one, fences grow, and nobody waits in vain. */
+/* The embedded store: several processes at work on some keys, killed at any moment and replaced.
+ * What they do is checked as they do it: nobody is inside beside another one, fences grow, and
+ * nobody waits in vain. */
 #include "local_support.h"
 
 #include <signal.h>
@@ -18,12 +19,14 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, RUNS_FOR = (TEST_TSAN ? 1 : 3) *
 static struct wake {
     plock_local *store;
     plock_ns ends;
-    _Atomic int owner[KEYS];              /* the life that is inside, + 1 */
+    _Atomic int owner[KEYS]; /* the life that is inside, + 1 */
     _Atomic int64_t fence[KEYS + 2];
-    _Atomic int permits, readers, writer; /* inside; those who die there are never counted out again, so … */
-    _Atomic int doomed[LIVES_MAX];        /* … they are known: life by life, what they may have left behind */
+    /* inside; those who die there are never counted out again, so … */
+    _Atomic int permits, readers, writer;
+    /* … they are known: life by life, what they may have left behind */
+    _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs;
-} *stage;
+} * stage;
 
 static void wrong(const char *what, int life) {
     atomic_fetch_add(&stage->wrongs, 1);
@@ -51,23 +54,27 @@ static void alone(int key, int life) {
     plock_lease_free(lease);
 }
 
-/* Where some die inside, the counters are too high: only too many that live would be wrong, and that is what holders() tells. */
+/* Where some die inside, the counters are too high: only too many that live would be wrong, and
+ * that is what holders() tells. */
 static void together(int life, bool writes) {
     plock_lease *lease = local_lease(stage->store, "shared");
-    const plock_local_acquire_options terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = writes ? 'w' : 'r'};
+    const plock_local_acquire_options terms = {
+        .ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = writes ? 'w' : 'r'};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "shared");
     if (writes && holders != 1) wrong("a writer is not alone", life);
     if (!writes && (holders < 1 || holders > WORKERS)) wrong("readers that cannot be", life);
-    if (writes && plock_lease_downgrade(lease) == PLOCK_OK && local_finish(lease)) wrong("a writer cannot read", life);
+    if (writes && plock_lease_downgrade(lease) == PLOCK_OK && local_finish(lease))
+        wrong("a writer cannot read", life);
     atomic_fetch_add(&stage->sections, 1);
     plock_lease_free(lease);
 }
 
 static void one_of_some(int life) {
     plock_lease *lease = local_lease(stage->store, "permits");
-    const plock_local_acquire_options terms = {.ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = 's', .limit = PERMITS};
+    const plock_local_acquire_options terms = {
+        .ttl = LONG, .wait = 30 * PLOCK_SECOND, .mode = 's', .limit = PERMITS};
     const plock_status status = local_acquire_as(lease, &terms);
     if (status) wrong(plock_status_name(status), life);
     const int holders = local_holders(stage->store, "permits");
@@ -87,16 +94,20 @@ static void all_of_them(int life) {
         leases[key] = local_lease(stage->store, name);
     }
     plock_status status;
-    do status = plock_local_acquire_all(leases, KEYS, &(plock_local_acquire_options){.ttl = LONG}, &refused, &interest, &error);
+    do
+        status = plock_local_acquire_all(leases, KEYS, &(plock_local_acquire_options){.ttl = LONG},
+                                         &refused, &interest, &error);
     while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     if (status != PLOCK_OK && status != PLOCK_REFUSED) wrong(plock_status_name(status), life);
     for (int key = 0; key < KEYS && status == PLOCK_OK; key++) {
         const int before = atomic_exchange(&stage->owner[key], life + 1);
-        if (before && !atomic_load(&stage->doomed[before - 1])) wrong("two are inside, of whom one has all", life);
+        if (before && !atomic_load(&stage->doomed[before - 1]))
+            wrong("two are inside, of whom one has all", life);
         grow(key, plock_lease_fence(leases[key]), life);
     }
     for (int key = 0; key < KEYS; key++) {
-        if (status == PLOCK_OK && atomic_exchange(&stage->owner[key], 0) != life + 1) wrong("another one was inside beside all", life);
+        if (status == PLOCK_OK && atomic_exchange(&stage->owner[key], 0) != life + 1)
+            wrong("another one was inside beside all", life);
         plock_lease_free(leases[key]);
     }
 }
@@ -106,10 +117,14 @@ static void work(void *context) {
     srand((unsigned)life);
     while (plock_now() < stage->ends) {
         const int what = rand() % 10;
-        if (what < 5) alone(rand() % KEYS, life);
-        else if (what < 7) together(life, what == 5);
-        else if (what < 9) one_of_some(life);
-        else all_of_them(life);
+        if (what < 5)
+            alone(rand() % KEYS, life);
+        else if (what < 7)
+            together(life, what == 5);
+        else if (what < 9)
+            one_of_some(life);
+        else
+            all_of_them(life);
     }
 }
 

@@ -28,11 +28,12 @@ static struct {
     _Atomic plock_ns freed_at[KEYS], troubled_at, stopped_at;
     _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs, overlaps, losses, refusals, bus_errors;
-} *stage;
+} * stage;
 
 static void wrong(const char *what, int life) {
     atomic_fetch_add(&stage->wrongs, 1);
-    fprintf(stderr, "life %d, %.3f s after the last trouble: %s\n", life, (double)(plock_now() - atomic_load(&stage->troubled_at)) / PLOCK_SECOND, what);
+    fprintf(stderr, "life %d, %.3f s after the last trouble: %s\n", life,
+            (double)(plock_now() - atomic_load(&stage->troubled_at)) / PLOCK_SECOND, what);
 }
 
 static bool troubled(plock_ns since) {
@@ -40,17 +41,18 @@ static bool troubled(plock_ns since) {
     return plock_now() - at < A_SECOND + 200 * PLOCK_MILLISECOND || since < at;
 }
 
-static plock_ns latest(plock_ns a, plock_ns b) {
-    return a > b ? a : b;
-}
+static plock_ns latest(plock_ns a, plock_ns b) { return a > b ? a : b; }
 
 /* When everything was well, and the key free, and he there. */
 static void check_wait(int key, plock_ns began, int life) {
-    const plock_ns since = latest(latest(began, atomic_load(&stage->freed_at[key])), latest(atomic_load(&stage->troubled_at), atomic_load(&stage->stopped_at)));
+    const plock_ns since =
+        latest(latest(began, atomic_load(&stage->freed_at[key])),
+               latest(atomic_load(&stage->troubled_at), atomic_load(&stage->stopped_at)));
     const plock_ns waited = plock_now() - since;
     if (waited < A_SECOND) return;
     char words[80];
-    (void)snprintf(words, sizeof words, "a free key was waited for for %.3f s", (double)waited / PLOCK_SECOND);
+    (void)snprintf(words, sizeof words, "a free key was waited for for %.3f s",
+                   (double)waited / PLOCK_SECOND);
     wrong(words, life);
 }
 
@@ -63,8 +65,10 @@ static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
     const bool valid = plock_lease_valid(lease);
     int own = life + 1;
     const bool left = atomic_compare_exchange_strong(&stage->owner[key], &own, 0);
-    if (left) atomic_store(&stage->freed_at[key], plock_now());
-    else if (valid && !troubled(began)) wrong("another one was inside", life);
+    if (left)
+        atomic_store(&stage->freed_at[key], plock_now());
+    else if (valid && !troubled(began))
+        wrong("another one was inside", life);
     atomic_fetch_add(&stage->sections, 1);
     const plock_status released = local_release(lease);
     if (released == PLOCK_OK) return;
@@ -123,7 +127,9 @@ static void work(void *context) {
             continue;
         }
         plock_lease *lease = local_lease(store, name);
-        const plock_status status = local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .watched = life % 2, .renews = life % 4 == 3});
+        const plock_status status = local_acquire_as(
+            lease, &(plock_local_acquire_options){
+                       .ttl = LONG, .wait = LONG, .watched = life % 2, .renews = life % 4 == 3});
         if (status == PLOCK_OK) {
             check_wait(key, began, life);
             be_inside(lease, key, life, began);
@@ -140,7 +146,8 @@ static void work(void *context) {
 
 static void copy(const char *from, const char *to) {
     char bytes[4096];
-    const int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
+    const int in = open(from, O_RDONLY),
+              out = open(to, O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
     ssize_t got;
     while ((got = read(in, bytes, sizeof bytes)) > 0) CHECK(write(out, bytes, (size_t)got) == got);
     (void)close(in);
@@ -151,7 +158,8 @@ static void make_trouble(int fate) {
     char aside[600];
     (void)snprintf(aside, sizeof aside, "%s.aside", local_path());
     (void)unlink(aside);
-    atomic_store(&stage->troubled_at, plock_now()); /* and again when it is done: it is noticed at once */
+    /* and again when it is done: it is noticed at once */
+    atomic_store(&stage->troubled_at, plock_now());
     switch (fate) {
     case 0: (void)rename(local_path(), aside); break;
     case 1: (void)(link(local_path(), aside) == 0 && unlink(local_path())); break;
@@ -169,9 +177,7 @@ static struct {
     int life;
 } workers[WORKERS];
 
-static pid_t start(int i) {
-    return local_child(work, &workers[i].life);
-}
+static pid_t start(int i) { return local_child(work, &workers[i].life); }
 
 static void begin(int i, int life) {
     workers[i].life = life;
@@ -181,7 +187,8 @@ static void begin(int i, int life) {
 static void bury(int i, int next) {
     atomic_store(&stage->doomed[workers[i].life], 1);
     for (int key = 0; key < KEYS; key++)
-        if (atomic_load(&stage->owner[key]) == workers[i].life + 1) atomic_store(&stage->freed_at[key], plock_now());
+        if (atomic_load(&stage->owner[key]) == workers[i].life + 1)
+            atomic_store(&stage->freed_at[key], plock_now());
     begin(i, next);
 }
 
@@ -211,7 +218,8 @@ static void check_end(int status) {
 static int replace_those_who_died(int next) {
     for (int i = 0; i < WORKERS; i++) {
         int status;
-        if (!workers[i].pid || waitpid(workers[i].pid, &status, WNOHANG) != workers[i].pid) continue;
+        if (!workers[i].pid || waitpid(workers[i].pid, &status, WNOHANG) != workers[i].pid)
+            continue;
         check_end(status);
         workers[i].pid = 0;
         if (plock_now() < stage->ends) bury(i, next++);
@@ -234,8 +242,10 @@ static void they_go_on_whatever_happens(void) {
     while (plock_now() < stage->ends && next < LIVES_MAX - WORKERS) {
         (void)usleep((useconds_t)(rand() % 20000));
         next = replace_those_who_died(next);
-        if (rand() % 3 == 0) end(rand() % WORKERS, next++);
-        else if (rand() % 100 == 0) stop_for_a_while(rand() % WORKERS);
+        if (rand() % 3 == 0)
+            end(rand() % WORKERS, next++);
+        else if (rand() % 100 == 0)
+            stop_for_a_while(rand() % WORKERS);
         if (plock_now() < trouble_at) continue;
         make_trouble(fate++ % FATES);
         trouble_at = plock_now() + 2 * A_SECOND + rand() % 1000 * PLOCK_MILLISECOND;
@@ -245,8 +255,11 @@ static void they_go_on_whatever_happens(void) {
     }
     CHECK_INT(stage->wrongs, 0);
     CHECK(stage->sections > 100 && stage->losses > 0);
-    fprintf(stderr, "%ld sections, %d lives, %d troubles; in the second after one: %ld overlaps, %ld losses, %ld refusals, %ld ended by the kernel\n",
-            stage->sections, next, fate, stage->overlaps, stage->losses, stage->refusals, stage->bus_errors);
+    fprintf(stderr,
+            "%ld sections, %d lives, %d troubles; in the second after one: %ld overlaps, %ld "
+            "losses, %ld refusals, %ld ended by the kernel\n",
+            stage->sections, next, fate, stage->overlaps, stage->losses, stage->refusals,
+            stage->bus_errors);
 }
 
 int main(void) {

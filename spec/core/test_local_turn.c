@@ -14,11 +14,10 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, BRIEF = 30 * PLOCK_MILLISECOND;
 
-static void nap(plock_ns span) {
-    (void)usleep((useconds_t)(span / 1000));
-}
+static void nap(plock_ns span) { (void)usleep((useconds_t)(span / 1000)); }
 
-/* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts. */
+/* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts.
+ */
 static plock_lease *late(plock_local *store, plock_local_acquire_options terms) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     plock_interest interest;
@@ -34,11 +33,15 @@ static plock_lease *late(plock_local *store, plock_local_acquire_options terms) 
 static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
     plock_local *store = local_open();
     for (int watched = 0; watched < 2; watched++) {
-        plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = LONG, .watched = watched}), *other = local_lease(store, "k");
+        plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF,
+                                                                     .wait = LONG,
+                                                                     .watched = watched}),
+                    *other = local_lease(store, "k");
         plock_interest interest;
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
         CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
-        for (int rounds = 0; rounds < 3; rounds++) CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
+        for (int rounds = 0; rounds < 3; rounds++)
+            CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
         CHECK(!plock_lease_valid(one) && plock_lease_valid(other));
         CHECK_INT(local_waiters(store, "k"), 1); /* he stands in line again */
         CHECK_STATUS(local_release(other), PLOCK_OK);
@@ -63,7 +66,8 @@ static void he_has_it_anew_where_nobody_came_meanwhile(void) {
 
 static void his_patience_is_not_longer_for_that(void) {
     plock_local *store = local_open();
-    plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = BRIEF}), *other = local_lease(store, "k");
+    plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = BRIEF}),
+                *other = local_lease(store, "k");
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_finish(one), PLOCK_TIMED_OUT);
     CHECK_INT(local_waiters(store, "k"), 0);
@@ -88,11 +92,13 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* The lease is released by then, and has no place in the file any more; or it waits again, at another one. */
+/* The lease is released by then, and has no place in the file any more; or it waits again, at
+ * another one. */
 static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
-        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *third = local_lease(store, "k");
+        plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"),
+                    *third = local_lease(store, "k");
         const plock_local_acquire_options terms = {.ttl = LONG, .wait = LONG};
         plock_interest interest;
         atomic_store(&moment, BEFORE);
@@ -130,7 +136,9 @@ static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
     plock_interest interest;
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(
+                     second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     nap(150 * PLOCK_MILLISECOND);
@@ -161,7 +169,9 @@ static void and_finds_out_by_himself(void) {
     while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
     plock_lease *lease = local_lease(store, "k");
     plock_interest interest;
-    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+        PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);
     const plock_ns removed = plock_now();
@@ -196,7 +206,8 @@ static void hold_and_share(void *context) {
     for (;;) (void)pause();
 }
 
-/* He is a zombie, which a watchdog keeps alive for others: who waits does not ask about him again and again. */
+/* He is a zombie, which a watchdog keeps alive for others: who waits does not ask about him again
+ * and again. */
 static void waiting_for_a_zombie_costs_no_time(void) {
     struct {
         plock_local *store;
@@ -214,8 +225,11 @@ static void waiting_for_a_zombie_costs_no_time(void) {
     (void)getrusage(RUSAGE_SELF, &before);
     CHECK_STATUS(local_acquire(lease, LONG, 500 * PLOCK_MILLISECOND), PLOCK_TIMED_OUT);
     (void)getrusage(RUSAGE_SELF, &after);
-    const long spent = (after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
-                       (after.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_utime.tv_usec - before.ru_stime.tv_usec);
+    const long spent = (after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec -
+                        before.ru_stime.tv_sec) *
+                           1000000 +
+                       (after.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_utime.tv_usec -
+                        before.ru_stime.tv_usec);
     CHECK(spent < (TEST_TSAN ? 400000 : 100000));
     CHECK(kill((pid_t)atomic_load(&scene->other), SIGKILL) == 0);
     CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
@@ -224,15 +238,15 @@ static void waiting_for_a_zombie_costs_no_time(void) {
     plock_local_close(scene->store);
 }
 
-static void note_that_it_looks(void) {
-    atomic_store(&moment, LOOKS);
-}
+static void note_that_it_looks(void) { atomic_store(&moment, LOOKS); }
 
 static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed(void) {
     plock_interest interest;
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k");
-    CHECK_STATUS(local_acquire_as(first, &(plock_local_acquire_options){.ttl = LONG, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(
+        local_acquire_as(first, &(plock_local_acquire_options){.ttl = LONG, .watched = true}),
+        PLOCK_OK);
     atomic_store(&moment, BEFORE);
     plock__local_before(PLOCK__IS_FREED, await_program);
     plock_lease_free(first);
@@ -242,7 +256,9 @@ static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_f
     first = local_lease(store, "k");
     plock_lease *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(
+                     second, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
     plock__local_has_to_look(plock__local_lease(second));

@@ -1,4 +1,5 @@
-/* The embedded store: what the native thread does for leases that are held, and processes that stop where they should not. */
+/* The embedded store: what the native thread does for leases that are held, and processes that stop
+ * where they should not. */
 #include "local_support.h"
 
 #include "local/local_map.h"
@@ -40,7 +41,9 @@ static void a_lease_is_renewed_until_it_is_released(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     plock_notice_renewals(true);
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(
+        local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}),
+        PLOCK_OK);
     const plock_ns end = plock_lease_valid_until(lease);
     unsigned rounds = 0;
     while (plock_now() < end + 2 * SHORT && test_patient(&rounds)) continue;
@@ -63,12 +66,15 @@ static void hold_until_told(void *context) {
     const struct holder *holder = context;
     char byte;
     plock_lease *lease = local_lease(local_open(), "k");
-    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = holder->renews})) _exit(1);
+    if (local_acquire_as(lease,
+                         &(plock_local_acquire_options){.ttl = SHORT, .renews = holder->renews}))
+        _exit(1);
     if (write(holder->ready[1], "", 1) != 1 || read(holder->go[0], &byte, 1) != 1) _exit(2);
     _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
 
-/* As with flock(1): whoever is stopped for a while is not dead. Where the time was asked for, it is over. */
+/* As with flock(1): whoever is stopped for a while is not dead. Where the time was asked for, it is
+ * over. */
 static void time_alone_ends_only_what_is_not_renewed(void) {
     for (int renews = 0; renews < 2; renews++) {
         struct holder holder = {.renews = renews};
@@ -96,7 +102,9 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
-    CHECK_STATUS(local_acquire_as(left, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(
+        local_acquire_as(left, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}),
+        PLOCK_OK);
     CHECK_STATUS(plock_lease_leave(left), PLOCK_OK);
     CHECK_STATUS(local_finish(left), PLOCK_OK);
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_REFUSED);
@@ -110,7 +118,10 @@ static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_han
 static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
-    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true, .max_hold = 2 * SHORT}), PLOCK_OK);
+    CHECK_STATUS(local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT,
+                                                                        .renews = true,
+                                                                        .max_hold = 2 * SHORT}),
+                 PLOCK_OK);
     const plock_ns began = plock_lease_acquired_at(lease);
     CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
     CHECK(plock_lease_lost(lease) && plock_now() >= began + 2 * SHORT);
@@ -122,7 +133,9 @@ static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
 static void a_loss_is_told_and_only_to_who_wants_to_hear(void) {
     plock_local *store = local_open();
     plock_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
-    CHECK_STATUS(local_acquire_as(watched, &(plock_local_acquire_options){.ttl = LONG, .watched = true}), PLOCK_OK);
+    CHECK_STATUS(
+        local_acquire_as(watched, &(plock_local_acquire_options){.ttl = LONG, .watched = true}),
+        PLOCK_OK);
     CHECK_STATUS(local_acquire(plain, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_break(store, "l"), PLOCK_OK);
     CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
@@ -149,12 +162,16 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = 3 * SHORT, .wait = LONG, .renews = true}), PLOCK_OK);
+    CHECK_STATUS(
+        plock_local_lease_acquire(
+            second, &(plock_local_acquire_options){.ttl = 3 * SHORT, .wait = LONG, .renews = true}),
+        PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
-    const plock_ns later = plock_now() + 9 * SHORT; /* its own thread does not come round to it meanwhile */
+    /* its own thread does not come round to it meanwhile */
+    const plock_ns later = plock_now() + 9 * SHORT;
     while (plock_now() < later && test_patient(&rounds)) continue;
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_OK);
     CHECK(plock_lease_valid(second));
@@ -188,7 +205,8 @@ static bool await_stage(scene *s, int stage) {
 static void hold_until_lost(void *context) {
     scene *s = context;
     plock_lease *lease = local_lease(s->store, "k");
-    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true})) _exit(1);
+    if (local_acquire_as(lease, &(plock_local_acquire_options){.ttl = LONG, .watched = true}))
+        _exit(1);
     atomic_store(&s->stage, 1);
     if (!noticed(PLOCK_LOST, plock_lease_id(lease))) _exit(2);
     plock_lease_free(lease);
@@ -203,7 +221,8 @@ static void break_it(void *context) {
     s->point = plock__local_stop_at(0);
 }
 
-/* Whoever breaks it, or lets in who waits, may be stopped at any step of that, and goes on a moment later: nobody sleeps on. */
+/* Whoever breaks it, or lets in who waits, may be stopped at any step of that, and goes on a moment
+ * later: nobody sleeps on. */
 static void it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at(void) {
     unsigned long points = 0;
     for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
@@ -273,7 +292,8 @@ static void who_waits_is_let_in_whatever_step_the_holder_is_stopped_at(void) {
     CHECK(points > 5);
 }
 
-/* One that does not go on is in everybody's way; nobody waits for it longer than his call may take, and what it is is said. */
+/* One that does not go on is in everybody's way; nobody waits for it longer than his call may take,
+ * and what it is is said. */
 static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -327,7 +347,8 @@ static void go_on(scene *s, pid_t stopped, pid_t holder) {
     atomic_store(&s->stage, 0);
 }
 
-/* Somebody was before him, so it is his patience that is over, not the store that cannot be used. */
+/* Somebody was before him, so it is his patience that is over, not the store that cannot be used.
+ */
 static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -337,7 +358,9 @@ static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     CHECK(await_stage(s, 1));
     const pid_t stopped = will_stop_inside(s);
     CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
-    CHECK_STATUS(plock_local_lease_acquire(second, &(plock_local_acquire_options){.ttl = LONG, .wait = 2 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(
+                     second, &(plock_local_acquire_options){.ttl = LONG, .wait = 2 * PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     stops_inside(s, stopped);
     plock_lease_hurry(second, plock_now());
@@ -346,7 +369,8 @@ static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     CHECK(plock_now() - asked < PLOCK_SECOND);
     go_on(s, stopped, holder);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK); /* nothing is left of the other one */
+    /* nothing is left of the other one */
+    CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK);
     plock_lease_free(first);
     plock_lease_free(second);
     plock_local_close(s->store);
@@ -366,7 +390,8 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     CHECK_STATUS(local_release(lease), PLOCK_SILENT);
     go_on(s, stopped, holder);
     unsigned rounds = 0;
-    while (plock_local_lease_acquire(lease, &watched) == PLOCK_MISUSE && test_patient(&rounds)) continue;
+    while (plock_local_lease_acquire(lease, &watched) == PLOCK_MISUSE && test_patient(&rounds))
+        continue;
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
     CHECK_STATUS(local_break(s->store, "l"), PLOCK_OK);
     CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
@@ -385,7 +410,8 @@ static void each_question_has_a_patience_of_its_own(void) {
         const pid_t holder = local_child(hold_until_lost, s);
         CHECK(await_stage(s, 1));
         const pid_t stopped = stop_inside(s);
-        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error), PLOCK_AGAIN);
+        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error),
+                     PLOCK_AGAIN);
         CHECK(kill(stopped, SIGCONT) == 0);
         CHECK_INT(local_status_of(stopped), 0);
         CHECK_INT(local_status_of(holder), 0);
@@ -406,7 +432,9 @@ static void *open_and_close(void *unused) {
 }
 
 static void threads_may_open_and_close_it_at_once(void) {
-    pthread_t threads[2]; /* more of them would be in one another's way for longer than one may wait for the folder, under TSan */
+    /* more of them would be in one another's way for longer than one may wait for the folder, under
+     * TSan */
+    pthread_t threads[2];
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
     for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     plock_local *store = local_open();
@@ -441,7 +469,9 @@ static void wait_for_two(void *context) {
         while (local_holders(both[i].store, both[i].key) < 1)
             if (!test_patient(&rounds)) _exit(4);
         leases[i] = local_lease(both[i].store, both[i].key);
-        if (plock_local_lease_acquire(leases[i], &(plock_local_acquire_options){.ttl = LONG, .wait = LONG})) _exit(1);
+        if (plock_local_lease_acquire(leases[i],
+                                      &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}))
+            _exit(1);
         /* As soon as it waits for both it may be let in, even before this step returns. */
         waits[i] = plock_lease_step(leases[i], &interest);
         if (waits[i] != PLOCK_AGAIN && (i == 0 || waits[i])) _exit(2);

@@ -92,7 +92,8 @@ static void each_says_what_happened_to_which_lease(void) {
     end();
 }
 
-/* However late somebody comes: none is dropped. There are no more than leases, but for renewals, which only a listener asks for. */
+/* However late somebody comes: none is dropped. There are no more than leases, but for renewals,
+ * which only a listener asks for. */
 static void they_wait_for_whoever_comes(void) {
     enum { MANY = 20000 };
     uint64_t id = 0;
@@ -225,7 +226,8 @@ static void threads_that_begin_to_listen_at_once_get_the_same(void) {
     pthread_t threads[THREADS];
     int descriptors[THREADS];
     begin();
-    for (unsigned i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, get_descriptor, &descriptors[i]) == 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, get_descriptor, &descriptors[i]) == 0);
     for (unsigned i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     for (unsigned i = 0; i < THREADS; i++) CHECK_INT(descriptors[i], plock_notice_descriptor());
     end();
@@ -272,7 +274,8 @@ static void listen_in_child(void *context) {
     CHECK(plock__live_allocations() <= inherited + 1); /* at most a waker */
     if (parents < 0) return;
     struct pollfd polled = {.fd = parents, .events = POLLIN};
-    CHECK(parents == plock_notice_descriptor() || poll(&polled, 1, 0) == 1); /* which is closed here, or another's by now */
+    /* which is closed here, or another's by now */
+    CHECK(parents == plock_notice_descriptor() || poll(&polled, 1, 0) == 1);
     CHECK(parents == plock_notice_descriptor() || (polled.revents & POLLNVAL));
 }
 

@@ -1,4 +1,5 @@
-/* Every allocation of the engine fails once: the result is a clean one, the next attempt works, nothing leaks. */
+/* Every allocation of the engine fails once: the result is a clean one, the next attempt works,
+ * nothing leaks. */
 #include "scenarios.h"
 #include "test.h"
 

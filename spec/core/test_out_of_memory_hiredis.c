@@ -1,4 +1,5 @@
-/* Every allocation of hiredis fails once, too: its reader and its formatter use malloc, which is replaced here. */
+/* Every allocation of hiredis fails once, too: its reader and its formatter use malloc, which is
+ * replaced here. */
 #include "scenarios.h"
 #include "test.h"
 
@@ -24,9 +25,13 @@ void *__libc_malloc(size_t size) MAYBE;
 void *__libc_calloc(size_t count, size_t size) MAYBE;
 void *__libc_realloc(void *memory, size_t size) MAYBE;
 
-/* The first calls, of the program and of each thread, come from the sanitizers themselves, which are not ready to watch them. */
-#if defined(__clang__) && __has_attribute(disable_sanitizer_instrumentation) /* for TSan clang wants the stronger word */
-#define UNWATCHED __attribute__((no_sanitize("address", "undefined"), disable_sanitizer_instrumentation))
+/* The first calls, of the program and of each thread, come from the sanitizers themselves, which
+ * are not ready to watch them. */
+#if defined(__clang__) &&                                                                          \
+    __has_attribute(                                                                               \
+        disable_sanitizer_instrumentation) /* for TSan clang wants the stronger word */
+#define UNWATCHED                                                                                  \
+    __attribute__((no_sanitize("address", "undefined"), disable_sanitizer_instrumentation))
 #else
 #define UNWATCHED __attribute__((no_sanitize("address", "thread", "undefined")))
 #endif
@@ -49,7 +54,8 @@ UNWATCHED static void *library_of(const void *address) {
 
 /* Only what hiredis asks for, by the address that the call returns to. */
 UNWATCHED static bool fails(const void *caller) {
-    return library_of(caller) == library && atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);
+    return library_of(caller) == library &&
+           atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);
 }
 
 REPLACEMENT void *malloc(size_t size) {
@@ -64,10 +70,12 @@ REPLACEMENT void *calloc(size_t count, size_t size) {
 
 REPLACEMENT void *realloc(void *memory, size_t size) {
     if (armed && fails(__builtin_return_address(0))) return NULL;
-    return __interceptor_realloc ? __interceptor_realloc(memory, size) : __libc_realloc(memory, size);
+    return __interceptor_realloc ? __interceptor_realloc(memory, size)
+                                 : __libc_realloc(memory, size);
 }
 
-/* Valgrind puts its own in the place of ours, and a hiredis that is linked in statically cannot be told from the rest. */
+/* Valgrind puts its own in the place of ours, and a hiredis that is linked in statically cannot be
+ * told from the rest. */
 static bool can_be_starved(void) {
     library = library_of((const void *)(uintptr_t)redisReaderCreateWithFunctions);
     if (!library || library == library_of(&library)) return false;

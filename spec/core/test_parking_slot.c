@@ -1,4 +1,5 @@
-/* Sleeping at a word that processes share: what wakes, and how it is where the system has no such thing. */
+/* Sleeping at a word that processes share: what wakes, and how it is where the system has no such
+ * thing. */
 #include "local_support.h"
 
 #include "runtime/parking_slot.h"
@@ -27,12 +28,15 @@ static bed *new_bed(void) {
 }
 
 static plock__parking_slot parking_slot_in(bed *b, plock_waker *waker) {
-    return (plock__parking_slot){.word = &b->word, .value = STILL, .asleep = &b->asleep, .waker = waker};
+    return (plock__parking_slot){
+        .word = &b->word, .value = STILL, .asleep = &b->asleep, .waker = waker};
 }
 
-static plock_status sleep_there(const plock__parking_slot *parking_slot, plock_waker *interrupt, plock_ns span) {
+static plock_status sleep_there(const plock__parking_slot *parking_slot, plock_waker *interrupt,
+                                plock_ns span) {
     const plock_ns deadline = plock_now() + span;
-    const plock_interest interest = {.fd = -1, .waker = parking_slot->waker, .deadline = deadline, .parking_slot = parking_slot};
+    const plock_interest interest = {
+        .fd = -1, .waker = parking_slot->waker, .deadline = deadline, .parking_slot = parking_slot};
     return plock_await(&interest, interrupt);
 }
 
@@ -57,7 +61,8 @@ static void another_process_wakes_him(void) {
     const plock__parking_slot parking_slot = parking_slot_in(b, waker);
     const pid_t other = local_child(change_it, b);
     const plock_ns began = plock_now();
-    while (atomic_load(&b->word) == STILL && plock_now() - began < 10 * PLOCK_SECOND) CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK);
+    while (atomic_load(&b->word) == STILL && plock_now() - began < 10 * PLOCK_SECOND)
+        CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK);
     CHECK(plock_now() - began < 10 * PLOCK_SECOND);
     CHECK_INT(local_status_of(other), 0);
     CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK); /* it has changed already */
@@ -96,10 +101,13 @@ static void a_waker_and_an_interrupt_wake_him_and_are_told_apart(void) {
         waking r = {b, wakers[interrupts]};
         CHECK(pthread_create(&thread, NULL, wake, &r) == 0);
         const plock_ns began = plock_now();
-        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
+        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG),
+                     interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
         CHECK(plock_now() - began < 10 * PLOCK_SECOND);
         CHECK(pthread_join(thread, NULL) == 0);
-        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG), interrupts ? PLOCK_INTERRUPTED : PLOCK_OK); /* until it is cleared */
+        /* until it is cleared */
+        CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG),
+                     interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
         CHECK(plock_waker_clear(r.waker));
         for (int i = 0; i < 2; i++) plock_waker_give(wakers[i]);
     }

@@ -42,9 +42,7 @@ static plock_connection *get(void) {
     return connection;
 }
 
-static void give(plock_connection *connection) {
-    plock__pool_give(&store->pool, connection, true);
-}
+static void give(plock_connection *connection) { plock__pool_give(&store->pool, connection, true); }
 
 static void check_queues(plock_turn *turn) {
     plock_connection *connection;
@@ -54,9 +52,7 @@ static void check_queues(plock_turn *turn) {
     CHECK(interest.waker == turn->waker);
 }
 
-static bool woken(const plock_turn *turn) {
-    return plock__waker_woken(turn->waker);
-}
+static bool woken(const plock_turn *turn) { return plock__waker_woken(turn->waker); }
 
 static void check_served(plock_turn *turn, const plock_connection *expected) {
     plock_connection *connection;
@@ -136,7 +132,8 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     end();
 }
 
-/* A second answer that came along with the first would be taken for the answer to the next command. */
+/* A second answer that came along with the first would be taken for the answer to the next command.
+ */
 static void a_connection_with_bytes_that_nobody_asked_for_is_closed(void) {
     begin(1);
     plock_connection *connection = get();
@@ -316,12 +313,17 @@ static void who_gives_up_leaves_the_others_in_their_order(void) {
             if (served) plock__pool_give(&store->pool, connection, !closed);
             plock__pool_leave(&store->pool, served ? &first : &second);
             if (!served) plock__pool_give(&store->pool, connection, !closed);
-            check_served(served ? &second : &first, closed ? NULL : connection); /* it was handed on */
-            if (closed) plock__pool_give_room(&store->pool);
-            else give(connection);
+            /* it was handed on */
+            check_served(served ? &second : &first, closed ? NULL : connection);
+            if (closed)
+                plock__pool_give_room(&store->pool);
+            else
+                give(connection);
             check_served(&third, closed ? NULL : connection);
-            if (closed) plock__pool_give_room(&store->pool);
-            else give(connection);
+            if (closed)
+                plock__pool_give_room(&store->pool);
+            else
+                give(connection);
             CHECK_INT(store->pool.waiting, 0);
             CHECK_INT(store->pool.open, closed ? 0 : 1);
             end();
@@ -338,7 +340,8 @@ static void without_memory_for_a_waker_the_place_is_kept_and_looked_at_often(voi
     (void)plock__fail_allocation(0);
     CHECK(turn.waits && !turn.waker);
     CHECK_INT(interest.fd, -1);
-    CHECK(interest.deadline > plock_now() && interest.deadline <= plock_now() + 10 * PLOCK_MILLISECOND);
+    CHECK(interest.deadline > plock_now() &&
+          interest.deadline <= plock_now() + 10 * PLOCK_MILLISECOND);
     check_queues(&late);
     give(connection);
     CHECK_STATUS(take(&got, &turn), PLOCK_OK);

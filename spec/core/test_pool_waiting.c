@@ -12,13 +12,9 @@
 
 static plock_store *store;
 
-static void begin(const char *url) {
-    store = fake_store(url);
-}
+static void begin(const char *url) { store = fake_store(url); }
 
-static void end(void) {
-    fake_end(NULL, store);
-}
+static void end(void) { fake_end(NULL, store); }
 
 /* Waits in poll, as a real caller does, until it has a connection; NULL after 10 s. */
 static plock_connection *take_and_wait(atomic_int *waiting) {
@@ -32,7 +28,8 @@ static plock_connection *take_and_wait(atomic_int *waiting) {
         if (status != PLOCK_AGAIN) {
             if (status || connection) return connection;
             if (plock__store_connect(store, &connection, &error)) return NULL;
-            return plock__connection_open(connection, deadline, &interest, &error) ? NULL : connection;
+            return plock__connection_open(connection, deadline, &interest, &error) ? NULL
+                                                                                   : connection;
         }
         atomic_fetch_add(waiting, 1);
         if (plock_now() >= deadline) {
@@ -81,7 +78,8 @@ static void each_that_comes_back_wakes_somebody(void) {
         CHECK(pthread_create(&waiters[i].thread, NULL, wait_in_thread, &waiters[i]) == 0);
     }
     check_waiting(HELD);
-    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, held[i], i != 1); /* one of them is of no more use */
+    /* one of them is of no more use */
+    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, held[i], i != 1);
     for (int i = 0; i < HELD; i++) {
         CHECK(pthread_join(waiters[i].thread, NULL) == 0);
         CHECK(waiters[i].got != NULL);
@@ -102,7 +100,9 @@ static void *use_often(void *argument) {
         plock_connection *connection = take_and_wait(w->waiting);
         if (!CHECK(connection != NULL)) break;
         const int now = atomic_fetch_add(&in_use, 1) + 1;
-        for (int seen = atomic_load(&most); now > seen && !atomic_compare_exchange_weak(&most, &seen, now);) continue;
+        for (int seen = atomic_load(&most);
+             now > seen && !atomic_compare_exchange_weak(&most, &seen, now);)
+            continue;
         if (i % 16 == 0) (void)poll(NULL, 0, 0); /* let others in between */
         atomic_fetch_sub(&in_use, 1);
         plock__pool_give(&store->pool, connection, true);
@@ -134,12 +134,15 @@ static void waiting_ends_at_the_deadline(void) {
     plock_lease *lease;
     CHECK_STATUS(plock_lease_new(&lease, store, "k", 1), PLOCK_OK);
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
-    CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: every connection of the pool was busy");
+    CHECK_HAS(plock_lease_error(lease)->message,
+              "redis://h:6379: every connection of the pool was busy");
     CHECK_INT(store->pool.waiting, 0);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(store->pool.waiting, 1);

@@ -37,9 +37,11 @@ static void each_thread_has_a_number_of_its_own(void) {
     char other[128], own[128];
     pthread_t thread;
     (void)copy_identity(own);
-    CHECK(pthread_create(&thread, NULL, copy_identity, other) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, copy_identity, other) == 0 &&
+          pthread_join(thread, NULL) == 0);
     CHECK(strcmp(own, other) != 0);
-    CHECK_INT(strrchr(own, ' ') - own, strrchr(other, ' ') - other); /* the same host and pid before it */
+    /* the same host and pid before it */
+    CHECK_INT(strrchr(own, ' ') - own, strrchr(other, ' ') - other);
     CHECK(!strncmp(own, other, (size_t)(strrchr(own, ' ') - own)));
 }
 
@@ -108,7 +110,8 @@ static void take_in_child(void *context) {
     plock__leave();
 }
 
-/* Whatever another thread does in the moment of the fork: in the child the lock is free, and what it guards is whole. */
+/* Whatever another thread does in the moment of the fork: in the child the lock is free, and what
+ * it guards is whole. */
 static void a_fork_waits_for_whoever_holds_the_lock(void) {
     enum { FORKS = 40 };
     pthread_t thread;
@@ -125,14 +128,17 @@ static void *read_mask(void *argument) {
     return NULL;
 }
 
-/* A signal that is delivered to a thread of the engine would run the host program's handler where it expects none. */
+/* A signal that is delivered to a thread of the engine would run the host program's handler where
+ * it expects none. */
 static void a_native_thread_takes_no_signals(void) {
-    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGCHLD, SIGUSR1, SIGUSR2, SIGPIPE, SIGVTALRM};
+    static const int SIGNALS[] = {SIGINT,  SIGTERM, SIGHUP,  SIGALRM,  SIGCHLD,
+                                  SIGUSR1, SIGUSR2, SIGPIPE, SIGVTALRM};
     sigset_t mask;
     pthread_t thread;
     CHECK_INT(plock__start_thread(&thread, read_mask, &mask), 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    for (unsigned i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) CHECK_INT(sigismember(&mask, SIGNALS[i]), 1);
+    for (unsigned i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++)
+        CHECK_INT(sigismember(&mask, SIGNALS[i]), 1);
 }
 
 static void starting_one_leaves_the_callers_signals_as_they_were(void) {

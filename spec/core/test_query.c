@@ -10,8 +10,9 @@
 #include <string.h>
 
 #define TEXT(bytes, length) "$" #length "\r\n" bytes "\r\n"
-#define STATUS_OF_TWO                                                                                                              \
-    "*8\r\n" TEXT("me", 2) ":2500\r\n" TEXT("1700000000000001 1:2 h 3 4 - - me", 33) ":2\r\n" TEXT("1700000000000002", 16)          \
+#define STATUS_OF_TWO                                                                              \
+    "*8\r\n" TEXT("me", 2) ":2500\r\n" TEXT("1700000000000001 1:2 h 3 4 - - me",                   \
+                                            33) ":2\r\n" TEXT("1700000000000002", 16)              \
         TEXT("h 5 6 - - a", 11) TEXT("1700000000000003", 16) TEXT("", 0)
 
 static plock_store *store;
@@ -26,9 +27,7 @@ static void begin_at(const char *url, const char *key) {
     began = plock_now();
 }
 
-static void begin(void) {
-    begin_at("redis://h", "k");
-}
+static void begin(void) { begin_at("redis://h", "k"); }
 
 static void end(void) {
     plock_query_free(query);
@@ -39,7 +38,8 @@ static void end(void) {
 /* As far as it goes, with the clock of the fake. */
 static plock_status finish(void) {
     plock_status status;
-    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
+    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN)
+        (void)fake_wait(NULL, &interest);
     return status;
 }
 
@@ -47,7 +47,8 @@ static void check_text(size_t part, const char *expected) {
     char copy[FAKE_COMMAND_ROOM] = "(no text)";
     size_t length = 0;
     const char *text = plock_query_text(query, part, &length);
-    if (text && CHECK(length < sizeof copy)) (void)snprintf(copy, sizeof copy, "%.*s", (int)length, text);
+    if (text && CHECK(length < sizeof copy))
+        (void)snprintf(copy, sizeof copy, "%.*s", (int)length, text);
     CHECK_TEXT(copy, expected);
     CHECK_INT(plock_query_number(query, part), 0);
 }
@@ -66,7 +67,8 @@ static void status_tells_who_holds_and_who_waits(void) {
     plock_query_status(query, 0);
     CHECK_INT(fake_connections(), 0); /* the step asks */
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA status 3 k plock:1:{k}:fence plock:1:{k}:queue 0 24");
+    CHECK_TEXT(fake_peers[0].commands[1],
+               "EVALSHA status 3 k plock:1:{k}:fence plock:1:{k}:queue 0 24");
     CHECK_INT(plock_query_parts(query), 8);
     check_text(0, "me");
     check_number(1, 2500);
@@ -81,7 +83,10 @@ static void status_tells_who_holds_and_who_waits(void) {
 }
 
 static void it_tells_page_by_page(void) {
-    static const struct { int64_t first; const char *sent; } PAGES[] = {{24, "24"}, {48, "48"}, {1234567890123456789, "1234567890123456789"}};
+    static const struct {
+        int64_t first;
+        const char *sent;
+    } PAGES[] = {{24, "24"}, {48, "48"}, {1234567890123456789, "1234567890123456789"}};
     char word[FAKE_COMMAND_ROOM];
     begin();
     for (unsigned i = 0; i < 3; i++) {
@@ -121,7 +126,8 @@ static void break_tells_whether_it_was_held(void) {
         CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_query_parts(query), 1);
         check_number(0, i);
-        CHECK_TEXT(fake_peers[0].commands[1 + i], "EVALSHA break 3 k plock:1:{k}:fence plock:1:{k}:queue");
+        CHECK_TEXT(fake_peers[0].commands[1 + i],
+                   "EVALSHA break 3 k plock:1:{k}:fence plock:1:{k}:queue");
     }
     end();
 }
@@ -162,8 +168,12 @@ static void of_a_shared_one_it_asks_the_same(void) {
     plock_query_break(shared);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
     CHECK_INT(plock_query_number(shared, 0), 1);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
-    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 3600000");
+    CHECK_TEXT(
+        fake_peers[0].commands[1],
+        "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
+    CHECK_TEXT(
+        fake_peers[0].commands[2],
+        "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 3600000");
     plock_query_free(shared);
     end();
 }
@@ -239,9 +249,14 @@ static void a_script_that_is_not_known_is_loaded(void) {
 /* --- failures --- */
 
 static void what_does_not_pass_is_told_at_once(void) {
-    static const struct { const char *said; plock_status status; } ERRORS[] = {
-        {"-NOPERM this user has no permissions to run the 'zrange' command\r\n", PLOCK_NOPERM}, {"-NOAUTH x\r\n", PLOCK_NOAUTH},
-        {"-MOVED 1 h:1\r\n", PLOCK_MOVED}, {"-ERR x\r\n", PLOCK_SERVER}};
+    static const struct {
+        const char *said;
+        plock_status status;
+    } ERRORS[] = {
+        {"-NOPERM this user has no permissions to run the 'zrange' command\r\n", PLOCK_NOPERM},
+        {"-NOAUTH x\r\n", PLOCK_NOAUTH},
+        {"-MOVED 1 h:1\r\n", PLOCK_MOVED},
+        {"-ERR x\r\n", PLOCK_SERVER}};
     for (unsigned i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
         begin();
         fake_peers[0].answers[0] = ERRORS[i].said;

@@ -1,4 +1,5 @@
-/* Queries where things are not as they should be: answers of a hostile server, calls that make no sense, a fork in between. */
+/* Queries where things are not as they should be: answers of a hostile server, calls that make no
+ * sense, a fork in between. */
 #include "fake.h"
 #include "test.h"
 
@@ -23,9 +24,7 @@ static void begin_at(const char *url) {
     CHECK_STATUS(plock_query_new(&other, store, "other", 5, false), PLOCK_OK);
 }
 
-static void begin(void) {
-    begin_at("redis://h");
-}
+static void begin(void) { begin_at("redis://h"); }
 
 static void end(void) {
     plock_query_free(query);
@@ -36,7 +35,8 @@ static void end(void) {
 
 static plock_status finish(void) {
     plock_status status;
-    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
+    while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN)
+        (void)fake_wait(NULL, &interest);
     return status;
 }
 
@@ -54,9 +54,18 @@ static void give_it_back(void) {
 /* --- answers --- */
 
 static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(void) {
-    static const char *const ANSWERS[] = {
-        "*2\r\n*1\r\n:1\r\n:2\r\n", "*1\r\n*0\r\n", "*3\r\n:1\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n", /* arrays in arrays */
-        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "*257\r\n", "*2147483647\r\n", "*-2\r\n", "$20000\r\n", "$2147483647\r\n", "?\r\n", "hello\r\n"};
+    static const char *const ANSWERS[] = {/* arrays in arrays */
+                                          "*2\r\n*1\r\n:1\r\n:2\r\n",
+                                          "*1\r\n*0\r\n",
+                                          "*3\r\n:1\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n",
+                                          "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+                                          "*257\r\n",
+                                          "*2147483647\r\n",
+                                          "*-2\r\n",
+                                          "$20000\r\n",
+                                          "$2147483647\r\n",
+                                          "?\r\n",
+                                          "hello\r\n"};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         size_t length;
         begin();
@@ -74,8 +83,14 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
 
 /* Whoever reads it finds that it is none of what he looks for. */
 static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
-    static const struct { const char *said; size_t parts; } ANSWERS[] = {
-        {"$-1\r\n", 1}, {"*-1\r\n", 1}, {"+OK\r\n", 1}, {"*0\r\n", 0}, {"*3\r\n$-1\r\n+OK\r\n-ERR inside\r\n", 3}};
+    static const struct {
+        const char *said;
+        size_t parts;
+    } ANSWERS[] = {{"$-1\r\n", 1},
+                   {"*-1\r\n", 1},
+                   {"+OK\r\n", 1},
+                   {"*0\r\n", 0},
+                   {"*3\r\n$-1\r\n+OK\r\n-ERR inside\r\n", 3}};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         size_t length;
         begin();
@@ -111,7 +126,8 @@ static void the_longest_answer_is_kept_whole(void) {
     for (int more = 0; more < 2; more++) {
         size_t length = (size_t)snprintf(answer, sizeof answer, "*%d\r\n", PARTS + more);
         for (int i = 0; i < PARTS + more; i++)
-            length += (size_t)snprintf(answer + length, sizeof answer - length, "$%d\r\n%0*d\r\n", PART, PART, i);
+            length += (size_t)snprintf(answer + length, sizeof answer - length, "$%d\r\n%0*d\r\n",
+                                       PART, PART, i);
         CHECK(length < sizeof answer);
         begin();
         fake_peers[0].answers[0] = answer;
@@ -154,7 +170,10 @@ static void an_answer_may_come_byte_by_byte(void) {
     fake_peers[0].answers[0] = "*2\r\n$3\r\nabc\r\n:7\r\n";
     plock_query_status(query, 0);
     plock_status status;
-    for (unsigned steps = 0; (status = plock_query_step(query, &interest)) == PLOCK_AGAIN && CHECK(steps < 1000); steps++) continue;
+    for (unsigned steps = 0;
+         (status = plock_query_step(query, &interest)) == PLOCK_AGAIN && CHECK(steps < 1000);
+         steps++)
+        continue;
     CHECK_STATUS(status, PLOCK_OK);
     CHECK_INT(plock_query_number(query, 1), 7);
     end();
@@ -222,13 +241,14 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
         if (state % STATES == OPENING) fake_peers[0].connect_again = 5;
         if (state % STATES == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
         plock_query_status(query, 0);
-        if (state % STATES != NOT_STEPPED) CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
+        if (state % STATES != NOT_STEPPED)
+            CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         if (cancels) {
             plock_query_cancel(query);
             CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
             CHECK_INT(plock_query_parts(query), 0);
             fake_peers[0].obliging = true; /* where that connection could be kept */
-            plock_query_break(query); /* and it can ask again */
+            plock_query_break(query);      /* and it can ask again */
             CHECK_STATUS(finish(), PLOCK_OK);
             plock_query_cancel(query); /* which takes nothing from what was answered */
             CHECK_INT(plock_query_number(query, 0), 1);
@@ -289,8 +309,10 @@ static void a_question_does_not_go_on_in_a_child(void) {
         CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         test_in_child(go_on_in_child, NULL);
         test_in_child(free_in_child, NULL);
-        if (waits) give_it_back();
-        else fake_say(&fake_peers[0], ":1\r\n", 4);
+        if (waits)
+            give_it_back();
+        else
+            fake_say(&fake_peers[0], ":1\r\n", 4);
         CHECK_STATUS(finish(), PLOCK_OK); /* the parent has noticed nothing */
         end();
     }

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, '+"…"' status, 'e"…"' error, 'a2' array. */
+/* The values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, '+"…"' status, 'e"…"' error,
+ * 'a2' array. */
 static const char *shown(const plock_value *values, char *text, size_t size) {
     size_t used = 0, left = 1;
     *text = 0;
@@ -17,9 +18,15 @@ static const char *shown(const plock_value *values, char *text, size_t size) {
         switch (value->type) {
         case PLOCK__NIL: n = snprintf(to, room, " n"); break;
         case PLOCK__INTEGER: n = snprintf(to, room, " i%lld", (long long)value->integer); break;
-        case PLOCK__STRING: n = snprintf(to, room, " s\"%.*s\"", (int)value->length, value->text); break;
-        case PLOCK__DONE: n = snprintf(to, room, " +\"%.*s\"", (int)value->length, value->text); break;
-        case PLOCK__ERROR: n = snprintf(to, room, " e\"%.*s\"", (int)value->length, value->text); break;
+        case PLOCK__STRING:
+            n = snprintf(to, room, " s\"%.*s\"", (int)value->length, value->text);
+            break;
+        case PLOCK__DONE:
+            n = snprintf(to, room, " +\"%.*s\"", (int)value->length, value->text);
+            break;
+        case PLOCK__ERROR:
+            n = snprintf(to, room, " e\"%.*s\"", (int)value->length, value->text);
+            break;
         case PLOCK__ARRAY:
             n = snprintf(to, room, " a%zu", value->length);
             left += value->length;
@@ -30,7 +37,9 @@ static const char *shown(const plock_value *values, char *text, size_t size) {
     return text + (*text == ' ');
 }
 
-static const struct sample { const char *bytes, *shown; } SAMPLES[] = {
+static const struct sample {
+    const char *bytes, *shown;
+} SAMPLES[] = {
     {"+OK\r\n", "+\"OK\""},
     {"+\r\n", "+\"\""},
     {"-ERR no\r\n", "e\"ERR no\""},
@@ -56,7 +65,8 @@ static void check_next(plock_reader *reader, const char *expected) {
     const plock_value *values;
     plock_error error = {PLOCK_OK, ""};
     char text[512];
-    if (CHECK_STATUS(plock__reader_next(reader, &values, &error), PLOCK_OK)) CHECK_TEXT(shown(values, text, sizeof text), expected);
+    if (CHECK_STATUS(plock__reader_next(reader, &values, &error), PLOCK_OK))
+        CHECK_TEXT(shown(values, text, sizeof text), expected);
 }
 
 static void check_needs_more(plock_reader *reader) {
@@ -130,8 +140,9 @@ static void a_reader_never_wears_out(void) {
     for (int i = 0; i < REPLIES; i++) {
         const plock_value *values;
         plock_error error;
-        whole = whole && !plock__reader_feed(reader, bytes, (size_t)head + 1002, &error) && !plock__reader_next(reader, &values, &error) &&
-                values->type == PLOCK__STRING && values->length == 1000 && values->text[0] == 'y' && values->text[999] == 'x';
+        whole = whole && !plock__reader_feed(reader, bytes, (size_t)head + 1002, &error) &&
+                !plock__reader_next(reader, &values, &error) && values->type == PLOCK__STRING &&
+                values->length == 1000 && values->text[0] == 'y' && values->text[999] == 'x';
     }
     CHECK(whole);
     plock__reader_free(reader);
@@ -165,9 +176,16 @@ static void a_string_may_hold_any_byte(void) {
 }
 
 static void elements_are_found_by_place_and_type(void) {
-    const plock_value flat[] = {{.type = PLOCK__ARRAY, .length = 2}, {.type = PLOCK__INTEGER, .integer = 1}, {.type = PLOCK__STRING, .length = 1, .text = "a"}};
-    const plock_value deep[] = {{.type = PLOCK__ARRAY, .length = 2}, {.type = PLOCK__INTEGER, .integer = 1}, {.type = PLOCK__ARRAY, .length = 0}};
-    const plock_value first_deep[] = {{.type = PLOCK__ARRAY, .length = 2}, {.type = PLOCK__ARRAY, .length = 1}, {.type = PLOCK__INTEGER}, {.type = PLOCK__INTEGER}};
+    const plock_value flat[] = {{.type = PLOCK__ARRAY, .length = 2},
+                                {.type = PLOCK__INTEGER, .integer = 1},
+                                {.type = PLOCK__STRING, .length = 1, .text = "a"}};
+    const plock_value deep[] = {{.type = PLOCK__ARRAY, .length = 2},
+                                {.type = PLOCK__INTEGER, .integer = 1},
+                                {.type = PLOCK__ARRAY, .length = 0}};
+    const plock_value first_deep[] = {{.type = PLOCK__ARRAY, .length = 2},
+                                      {.type = PLOCK__ARRAY, .length = 1},
+                                      {.type = PLOCK__INTEGER},
+                                      {.type = PLOCK__INTEGER}};
     CHECK(plock__element(flat, 0, PLOCK__INTEGER) == &flat[1]);
     CHECK(plock__element(flat, 1, PLOCK__STRING) == &flat[2]);
     CHECK(plock__element(flat, 1, PLOCK__INTEGER) == NULL);
@@ -175,7 +193,8 @@ static void elements_are_found_by_place_and_type(void) {
     CHECK(plock__element(&flat[1], 0, PLOCK__INTEGER) == NULL); /* no array */
     CHECK(plock__element(deep, 0, PLOCK__INTEGER) == &deep[1]);
     CHECK(plock__element(deep, 1, PLOCK__ARRAY) == NULL);
-    CHECK(plock__element(first_deep, 1, PLOCK__INTEGER) == NULL); /* its place in the list is not its place in the array */
+    /* its place in the list is not its place in the array */
+    CHECK(plock__element(first_deep, 1, PLOCK__INTEGER) == NULL);
 }
 
 int main(void) {

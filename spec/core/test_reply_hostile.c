@@ -16,7 +16,8 @@ static plock_status fate(const char *bytes, size_t length, size_t piece, plock_e
     plock_status status = PLOCK_AGAIN;
     for (size_t at = 0; at < length && status == PLOCK_AGAIN; at += piece) {
         const plock_value *values;
-        status = plock__reader_feed(reader, bytes + at, length - at < piece ? length - at : piece, error);
+        status = plock__reader_feed(reader, bytes + at, length - at < piece ? length - at : piece,
+                                    error);
         do {
             if (!status) status = plock__reader_next(reader, &values, error);
         } while (!status);
@@ -28,7 +29,8 @@ static plock_status fate(const char *bytes, size_t length, size_t piece, plock_e
 static void check_refused(const char *bytes, size_t length) {
     for (size_t piece = 1; piece <= 4096; piece *= 8) {
         plock_error error = {PLOCK_OK, ""};
-        if (!CHECK_STATUS(fate(bytes, length, piece, &error), PLOCK_PROTOCOL)) CHECK_TEXT(bytes, "refused");
+        if (!CHECK_STATUS(fate(bytes, length, piece, &error), PLOCK_PROTOCOL))
+            CHECK_TEXT(bytes, "refused");
         CHECK_STATUS(error.status, PLOCK_PROTOCOL);
         CHECK_HAS(error.message, "answer");
     }
@@ -36,14 +38,28 @@ static void check_refused(const char *bytes, size_t length) {
 
 static void what_announces_too_much_is_refused_at_once(void) {
     static const char *const HEADERS[] = {
-        "*2147483647\r\n", "*257\r\n", "*-5\r\n", "*-2147483648\r\n", "*2\r\n:1\r\n*2147483647\r\n", "*1\r\n*-5\r\n",
-        "$1073741824\r\n", "$1073741824", "$2147483647\r\n", "$9223372036854775807\r\n", "$99999999999999999999999999\r\n", "$16385\r\n", "$163850",
-        "*2\r\n:1\r\n$1073741824\r\n", "*2\r\n$3\r\nabc\r\n$536870912\r\n",
+        "*2147483647\r\n",
+        "*257\r\n",
+        "*-5\r\n",
+        "*-2147483648\r\n",
+        "*2\r\n:1\r\n*2147483647\r\n",
+        "*1\r\n*-5\r\n",
+        "$1073741824\r\n",
+        "$1073741824",
+        "$2147483647\r\n",
+        "$9223372036854775807\r\n",
+        "$99999999999999999999999999\r\n",
+        "$16385\r\n",
+        "$163850",
+        "*2\r\n:1\r\n$1073741824\r\n",
+        "*2\r\n$3\r\nabc\r\n$536870912\r\n",
     };
-    for (unsigned i = 0; i < sizeof HEADERS / sizeof *HEADERS; i++) check_refused(HEADERS[i], strlen(HEADERS[i]));
+    for (unsigned i = 0; i < sizeof HEADERS / sizeof *HEADERS; i++)
+        check_refused(HEADERS[i], strlen(HEADERS[i]));
 }
 
-/* The reader has thrown away what it has read of a long reply: that must not hide the announcement from us. */
+/* The reader has thrown away what it has read of a long reply: that must not hide the announcement
+ * from us. */
 static void a_long_beginning_does_not_hide_an_announcement(void) {
     char bytes[2048] = "*2\r\n$1200\r\n";
     const size_t head = strlen(bytes);
@@ -53,13 +69,29 @@ static void a_long_beginning_does_not_hide_an_announcement(void) {
 }
 
 static void what_is_not_the_protocol_is_refused(void) {
-    static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n", "\r\n", "\x15\x03\x01\x02", "OK\r\n", "*1\r\nx\r\n", "?", "=3\r\n", "=7\r\ntxt:abc\r\n", "%1\r\n:1\r\n:2\r\n",
-                                         "~1\r\n:1\r\n", ">1\r\n:1\r\n", ",1.5\r\n", "#t\r\n", "(1\r\n", "*1\r\n=3", "!5\r\nerror\r\n"};
-    for (unsigned i = 0; i < sizeof GARBAGE / sizeof *GARBAGE; i++) check_refused(GARBAGE[i], strlen(GARBAGE[i]));
+    static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n",
+                                          "\r\n",
+                                          "\x15\x03\x01\x02",
+                                          "OK\r\n",
+                                          "*1\r\nx\r\n",
+                                          "?",
+                                          "=3\r\n",
+                                          "=7\r\ntxt:abc\r\n",
+                                          "%1\r\n:1\r\n:2\r\n",
+                                          "~1\r\n:1\r\n",
+                                          ">1\r\n:1\r\n",
+                                          ",1.5\r\n",
+                                          "#t\r\n",
+                                          "(1\r\n",
+                                          "*1\r\n=3",
+                                          "!5\r\nerror\r\n"};
+    for (unsigned i = 0; i < sizeof GARBAGE / sizeof *GARBAGE; i++)
+        check_refused(GARBAGE[i], strlen(GARBAGE[i]));
     check_refused("\0\0\0\0", 4);
 }
 
-/* Which of these the reader takes for nil and which it refuses differs between versions of hiredis; none is a value. */
+/* Which of these the reader takes for nil and which it refuses differs between versions of hiredis;
+ * none is a value. */
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
     for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
@@ -68,7 +100,8 @@ static void a_length_that_is_none_gives_no_value(void) {
         plock_error error;
         CHECK_STATUS(plock__reader_feed(reader, LENGTHS[i], strlen(LENGTHS[i]), &error), PLOCK_OK);
         const plock_status status = plock__reader_next(reader, &values, &error);
-        CHECK(status == PLOCK_PROTOCOL || (status == PLOCK_OK && (values->type == PLOCK__NIL || values->length == 0)));
+        CHECK(status == PLOCK_PROTOCOL ||
+              (status == PLOCK_OK && (values->type == PLOCK__NIL || values->length == 0)));
         plock__reader_free(reader);
     }
 }
@@ -78,7 +111,8 @@ static void arrays_nest_only_so_deep(void) {
     for (int depth = 0; depth < PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
     strcat(bytes, ":1\r\n");
     plock_error error;
-    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN); /* read, and more awaited */
+    /* read, and more awaited */
+    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN);
     *bytes = 0;
     for (int depth = 0; depth <= PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
     strcat(bytes, ":1\r\n");
@@ -150,9 +184,7 @@ static void refuse_in_little_memory(void *context) {
     CHECK((after.ru_maxrss - before.ru_maxrss) * 1024L < SPARE_BYTES);
 }
 
-static void a_hostile_reply_costs_no_memory(void) {
-    test_in_child(refuse_in_little_memory, NULL);
-}
+static void a_hostile_reply_costs_no_memory(void) { test_in_child(refuse_in_little_memory, NULL); }
 
 int main(void) {
     RUN(what_announces_too_much_is_refused_at_once);

@@ -23,7 +23,8 @@
 static int gate[2]; /* a pipe: whoever finds a byte in it may go on */
 static atomic_int asked, failure;
 
-static int slow_service(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+static int slow_service(const char *host, const char *port, const struct addrinfo *hints,
+                        struct addrinfo **list) {
     char byte;
     (void)host;
     atomic_fetch_add(&asked, 1);
@@ -74,8 +75,8 @@ static void check_found(const char *expected) {
     char host[NI_MAXHOST] = "", port[16] = "", text[NI_MAXHOST + 24];
     const plock_address *address = &found.list[0];
     if (!CHECK(found.count > 0)) return;
-    (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, host, sizeof host, port, sizeof port,
-                      NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, host,
+                      sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     (void)snprintf(text, sizeof text, "%s %s", host, port);
     CHECK_TEXT(text, expected);
 }
@@ -83,8 +84,12 @@ static void check_found(const char *expected) {
 /* --- answers --- */
 
 static void an_address_needs_no_name_service(void) {
-    static const struct { const char *host, *address; } LITERALS[] = {
-        {"127.0.0.1", "127.0.0.1 6379"}, {"10.255.0.1", "10.255.0.1 6379"}, {"::1", "::1 6379"}, {"2001:db8::7", "2001:db8::7 6379"}};
+    static const struct {
+        const char *host, *address;
+    } LITERALS[] = {{"127.0.0.1", "127.0.0.1 6379"},
+                    {"10.255.0.1", "10.255.0.1 6379"},
+                    {"::1", "::1 6379"},
+                    {"2001:db8::7", "2001:db8::7 6379"}};
     for (unsigned i = 0; i < sizeof LITERALS / sizeof *LITERALS; i++) {
         plock_lookup *lookup = NULL;
         begin(LITERALS[i].host);
@@ -109,7 +114,8 @@ static void a_name_is_looked_up_by_another_thread(void) {
     CHECK(lookup == NULL);
     check_found("127.0.0.1 6379");
     CHECK_INT(atomic_load(&asked), 1);
-    CHECK(step(&lookup) == PLOCK_AGAIN); /* an answer is not kept: the address may point elsewhere now */
+    /* an answer is not kept: the address may point elsewhere now */
+    CHECK(step(&lookup) == PLOCK_AGAIN);
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), 2);
@@ -175,10 +181,12 @@ static void many_that_ask_at_once_start_one_thread(void) {
         pthread_t threads[THREADS];
         begin("store.example");
         CHECK(pthread_barrier_init(&barrier, NULL, THREADS + 1) == 0);
-        for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, ask_at_once, NULL) == 0);
+        for (int i = 0; i < THREADS; i++)
+            CHECK(pthread_create(&threads[i], NULL, ask_at_once, NULL) == 0);
         (void)pthread_barrier_wait(&barrier);
         (void)pthread_barrier_wait(&barrier);
-        open_gate(THREADS); /* as many as could have been started, so that a second one is counted and not waited for */
+        /* as many as could have been started, so that a second one is counted and not waited for */
+        open_gate(THREADS);
         for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
         CHECK_INT(atomic_load(&asked), 1);
         CHECK(pthread_barrier_destroy(&barrier) == 0);
@@ -218,20 +226,23 @@ static void a_lookup_may_outlive_its_store(void) {
     end();
 }
 
-/* As a caller sees it: the name takes too long, the lease is told at its deadline, and the thread goes on alone. */
+/* As a caller sees it: the name takes too long, the lease is told at its deadline, and the thread
+ * goes on alone. */
 static void a_slow_name_does_not_make_a_call_late(void) {
     plock_config *config;
     plock_store *store;
     begin("unused.example");
     fake_clock_start();
-    CHECK_STATUS(plock_config_new(&config, "redis://store.example?connect_timeout=0.1", &error), PLOCK_OK);
+    CHECK_STATUS(plock_config_new(&config, "redis://store.example?connect_timeout=0.1", &error),
+                 PLOCK_OK);
     CHECK_STATUS(plock_store_open(&store, config, &error), PLOCK_OK);
     plock_lease *lease = fake_lease(store);
     for (int i = 0; i < 3; i++) {
         const plock_ns before = plock_now();
         CHECK_STATUS(fake_acquire(lease, 0), PLOCK_RESOLVE);
         CHECK_INT(plock_now() - before, 100 * PLOCK_MILLISECOND);
-        CHECK_HAS(plock_lease_error(lease)->message, "the host name store.example could not be resolved in time");
+        CHECK_HAS(plock_lease_error(lease)->message,
+                  "the host name store.example could not be resolved in time");
     }
     for (unsigned rounds = 0; atomic_load(&asked) < 1 && test_patient(&rounds);) continue;
     CHECK_INT(atomic_load(&asked), 1); /* three calls, one thread */
@@ -258,7 +269,8 @@ static void without_memory_nothing_is_started(void) {
             end();
             break;
         }
-        CHECK_STATUS(status, n == 4 ? PLOCK_RESOLVE : PLOCK_NO_MEMORY); /* the waker's lack is the system's */
+        /* the waker's lack is the system's */
+        CHECK_STATUS(status, n == 4 ? PLOCK_RESOLVE : PLOCK_NO_MEMORY);
         CHECK(lookup == NULL);
         CHECK_INT(atomic_load(&asked), 0);
         end();
@@ -288,7 +300,8 @@ static void ask_in_child(void *context) {
     (void)context;
     CHECK(pipe(gate) == 0); /* the parent's thread reads from the other one */
     const int before = atomic_load(&asked);
-    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* the parent's thread is not here to answer: it is asked anew */
+    /* the parent's thread is not here to answer: it is asked anew */
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), before + 1);
@@ -318,7 +331,9 @@ int main(void) {
     RUN(a_slow_name_does_not_make_a_call_late);
     RUN(without_memory_nothing_is_started);
     RUN(without_a_descriptor_it_is_told);
-    if (TEST_TSAN) test_skip("a lookup in a child", "the sanitizer does not allow it");
-    else RUN(a_child_does_not_wait_for_its_parents_thread);
+    if (TEST_TSAN)
+        test_skip("a lookup in a child", "the sanitizer does not allow it");
+    else
+        RUN(a_child_does_not_wait_for_its_parents_thread);
     return test_end("resolver");
 }

@@ -7,8 +7,12 @@
 
 #include <string.h>
 
-static const plock_request RELEASE = {.script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
-static const plock_request EXTEND = {.script = PLOCK__EXTEND, .keys = 1, .arguments = 2, .texts = {{"k", 1}, {"me", 2}, {"3000", 4}}};
+static const plock_request RELEASE = {
+    .script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
+static const plock_request EXTEND = {.script = PLOCK__EXTEND,
+                                     .keys = 1,
+                                     .arguments = 2,
+                                     .texts = {{"k", 1}, {"me", 2}, {"3000", 4}}};
 static const char RELEASED[] = "EVALSHA release 2 k q me";
 
 static plock_store *store;
@@ -51,7 +55,10 @@ static void end(void) {
 /* --- answers --- */
 
 static void an_answer_is_its_end(void) {
-    static const struct { const char *said; plock_status of_release, of_extend; } ANSWERS[] = {
+    static const struct {
+        const char *said;
+        plock_status of_release, of_extend;
+    } ANSWERS[] = {
         {":1\r\n", PLOCK_OK, PLOCK_OK},
         {":0\r\n", PLOCK_NOT_OWNER, PLOCK_NOT_OWNER},
         {":2\r\n", PLOCK_OK, PLOCK_PROTOCOL}, /* handed over, which an extension never is */
@@ -64,17 +71,24 @@ static void an_answer_is_its_end(void) {
         for (int extends = 0; extends < 2; extends++) {
             begin(extends ? &EXTEND : &RELEASE, PLOCK_SECOND, true);
             fake_peers[0].answers[0] = ANSWERS[i].said;
-            test_status(step(), extends ? ANSWERS[i].of_extend : ANSWERS[i].of_release, ANSWERS[i].said, __FILE__, __LINE__);
+            test_status(step(), extends ? ANSWERS[i].of_extend : ANSWERS[i].of_release,
+                        ANSWERS[i].said, __FILE__, __LINE__);
             CHECK_INT(plock_now(), began);
             CHECK_INT(retry.doubt, error.status == PLOCK_PROTOCOL);
             end();
         }
 }
 
-/* The server has done a part of the work, and is asked for the rest at once. That it is then not ours any more is no loss. */
+/* The server has done a part of the work, and is asked for the rest at once. That it is then not
+ * ours any more is no loss. */
 static void what_is_unfinished_is_asked_for_again(void) {
-    static const struct { const char *last; plock_status status; } ENDS[] = {
-        {":1\r\n", PLOCK_OK}, {":2\r\n", PLOCK_OK}, {":0\r\n", PLOCK_OK}, {"-NOPERM x\r\n", PLOCK_NOPERM}};
+    static const struct {
+        const char *last;
+        plock_status status;
+    } ENDS[] = {{":1\r\n", PLOCK_OK},
+                {":2\r\n", PLOCK_OK},
+                {":0\r\n", PLOCK_OK},
+                {"-NOPERM x\r\n", PLOCK_NOPERM}};
     for (unsigned i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
         begin(&RELEASE, PLOCK_SECOND, true);
         fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":3\r\n";
@@ -91,8 +105,14 @@ static void what_is_unfinished_is_asked_for_again(void) {
 }
 
 static void what_does_not_pass_is_its_end_too(void) {
-    static const struct { const char *said; plock_status status; bool doubt; } ERRORS[] = {
-        {"-NOPERM x\r\n", PLOCK_NOPERM, true}, {"-NOAUTH x\r\n", PLOCK_NOAUTH, false}, {"-MOVED 1 h:1\r\n", PLOCK_MOVED, false}, {"-ERR x\r\n", PLOCK_SERVER, true}};
+    static const struct {
+        const char *said;
+        plock_status status;
+        bool doubt;
+    } ERRORS[] = {{"-NOPERM x\r\n", PLOCK_NOPERM, true},
+                  {"-NOAUTH x\r\n", PLOCK_NOAUTH, false},
+                  {"-MOVED 1 h:1\r\n", PLOCK_MOVED, false},
+                  {"-ERR x\r\n", PLOCK_SERVER, true}};
     for (unsigned i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
         begin(&RELEASE, PLOCK_SECOND, true);
         fake_peers[0].answers[0] = ERRORS[i].said;

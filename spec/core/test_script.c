@@ -1,4 +1,5 @@
-/* The scripts inside the library are those in core/scripts, and carry the names that Redis gives them. */
+/* The scripts inside the library are those in core/scripts, and carry the names that Redis gives
+ * them. */
 #include "test.h"
 
 #include "redis/script.h"
@@ -40,7 +41,8 @@ static const char *const FILES[PLOCK__SCRIPTS] = {
 };
 #undef FILE_OF
 
-/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `-- include NAME` that file beneath its folder. */
+/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `--
+ * include NAME` that file beneath its folder. */
 static size_t read_stripped(const char *name, char *text, size_t room) {
     static const char INCLUDE[] = "-- include ";
     char path[1024], line[512];
@@ -54,7 +56,8 @@ static size_t read_stripped(const char *name, char *text, size_t room) {
             char part[256];
             const char *named = start + sizeof INCLUDE - 1;
             const char *slash = strrchr(name, '/');
-            (void)snprintf(part, sizeof part, "%.*s%.*s.lua", slash ? (int)(slash + 1 - name) : 0, name, (int)strcspn(named, "\n"), named);
+            (void)snprintf(part, sizeof part, "%.*s%.*s.lua", slash ? (int)(slash + 1 - name) : 0,
+                           name, (int)strcspn(named, "\n"), named);
             length += read_stripped(part, text + length, room - length);
             continue;
         }
@@ -87,11 +90,13 @@ static void each_script_is_named_by_the_sha1_of_its_text(void) {
         char expected[2 * EVP_MAX_MD_SIZE + 1], actual[PLOCK__SHA1_HEX + 1] = "";
         unsigned length = 0;
         CHECK(EVP_Digest(script->text, script->length, digest, &length, EVP_sha1(), NULL) == 1);
-        for (unsigned i = 0; i < length; i++) (void)snprintf(expected + 2 * i, 3, "%02x", digest[i]);
+        for (unsigned i = 0; i < length; i++)
+            (void)snprintf(expected + 2 * i, 3, "%02x", digest[i]);
         memcpy(actual, script->sha1, PLOCK__SHA1_HEX);
         CHECK_TEXT(actual, expected);
         for (int other = 0; other < id; other++)
-            CHECK(memcmp(script->sha1, plock__script((plock_script_id)other)->sha1, PLOCK__SHA1_HEX) != 0);
+            CHECK(memcmp(script->sha1, plock__script((plock_script_id)other)->sha1,
+                         PLOCK__SHA1_HEX) != 0);
     }
 }
 
@@ -104,8 +109,10 @@ static void all_threads_see_the_same_script(void) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     const plock_script *seen[THREADS];
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, get_script, (void *)&seen[i]) == 0);
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0 && seen[i] == plock__script(PLOCK__ACQUIRE));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, get_script, (void *)&seen[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0 && seen[i] == plock__script(PLOCK__ACQUIRE));
 }
 
 /* --- the embedding itself --- */
@@ -122,7 +129,8 @@ static void put(const char *name, const char *text) {
 /* Embeds one file; true where awk was content. What it printed is in output. */
 static bool embed(const char *name, char *output, size_t room) {
     char command[2048];
-    (void)snprintf(command, sizeof command, "${AWK:-awk} -f '%s/embed.awk' '%s/%s' 2>&1", PLOCK_SCRIPTS, folder, name);
+    (void)snprintf(command, sizeof command, "${AWK:-awk} -f '%s/embed.awk' '%s/%s' 2>&1",
+                   PLOCK_SCRIPTS, folder, name);
     FILE *pipe = popen(command, "r");
     if (!CHECK(pipe != NULL)) return false;
     output[fread(output, 1, room - 1, pipe)] = 0;
@@ -133,7 +141,8 @@ static void quotes_and_backslashes_survive(void) {
     char output[4096];
     put("q.lua", "-- a comment\n\n  return \"a\\n?\?=\" -- kept\n");
     CHECK(embed("q.lua", output, sizeof output));
-    CHECK_HAS(output, "static const char plock_script_q[] =\n  \"return \\\"a\\\\n\\?\\?=\\\" -- kept\\n\"\n  ;\n");
+    CHECK_HAS(output, "static const char plock_script_q[] =\n  \"return \\\"a\\\\n\\?\\?=\\\" -- "
+                      "kept\\n\"\n  ;\n");
 }
 
 static void one_script_can_include_another(void) {
@@ -160,7 +169,8 @@ static void what_cannot_be_embedded_is_refused_by_name(void) {
 }
 
 static void remove_folder(void) {
-    static const char *const NAMES[] = {"q.lua", "inner.lua", "outer.lua", "Bad-name.lua", "long.lua", "circle.lua"};
+    static const char *const NAMES[] = {"q.lua",        "inner.lua", "outer.lua",
+                                        "Bad-name.lua", "long.lua",  "circle.lua"};
     char path[256];
     for (unsigned i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, NAMES[i]);

@@ -17,14 +17,10 @@ static void begin(const char *share) {
     CHECK_STATUS(plock_lease_share(lease, share), PLOCK_OK);
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 /* The last command of the first connection. */
-static const char *last(void) {
-    return fake_peers[0].commands[fake_peers[0].command_count - 1];
-}
+static const char *last(void) { return fake_peers[0].commands[fake_peers[0].command_count - 1]; }
 
 static const char *own(char value[FAKE_COMMAND_ROOM]) {
     size_t length;
@@ -37,7 +33,8 @@ static const char *own(char value[FAKE_COMMAND_ROOM]) {
 
 static void a_share_is_one_of_three_kinds(void) {
     static const char *const GOOD[] = {"r", "w", "s1", "s3", "s65535"};
-    static const char *const BAD[] = {"", "x", "R", "rr", "w1", "s", "s0", "s01", "s-1", "s 3", "s3 ", "s1234567", "s3x", "3"};
+    static const char *const BAD[] = {"",    "x",   "R",   "rr",  "w1",       "s",   "s0",
+                                      "s01", "s-1", "s 3", "s3 ", "s1234567", "s3x", "3"};
     fake_clock_start();
     store = fake_store("redis://h");
     lease = fake_lease(store);
@@ -46,14 +43,16 @@ static void a_share_is_one_of_three_kinds(void) {
         CHECK_STATUS(plock_lease_share(lease, GOOD[i]), PLOCK_OK);
         CHECK_TEXT(plock_lease_shares(lease), GOOD[i]);
     }
-    for (unsigned i = 0; i < sizeof BAD / sizeof *BAD; i++) CHECK_STATUS(plock_lease_share(lease, BAD[i]), PLOCK_MISUSE);
+    for (unsigned i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        CHECK_STATUS(plock_lease_share(lease, BAD[i]), PLOCK_MISUSE);
     CHECK_TEXT(plock_lease_shares(lease), "s65535");
     end();
 }
 
 static void a_share_is_chosen_before_it_is_asked_for(void) {
     begin("r");
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_STATUS(plock_lease_share(lease, "w"), PLOCK_MISUSE);
@@ -79,16 +78,21 @@ static void each_operation_has_its_script(void) {
         CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
         CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
         (void)own(value);
-        (void)snprintf(expected, sizeof expected, "EVALSHA shared_acquire 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3000 ", value);
+        (void)snprintf(expected, sizeof expected,
+                       "EVALSHA shared_acquire 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3000 ",
+                       value);
         CHECK_HAS(last(), expected);
         CHECK_TEXT(fake_word(last(), 15, word), SHARES[i]);
         CHECK_TEXT(fake_word(last(), 16, word), "");
         CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-        (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 1000 3600000", value);
+        (void)snprintf(expected, sizeof expected,
+                       "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 1000 3600000", value);
         CHECK_TEXT(last(), expected);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
-        (void)snprintf(expected, sizeof expected, "EVALSHA shared_release 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000", value);
+        (void)snprintf(
+            expected, sizeof expected,
+            "EVALSHA shared_release 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000", value);
         CHECK_TEXT(last(), expected);
         end();
     }
@@ -108,7 +112,8 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
 static void what_was_given_up_is_taken_back(void) {
     begin("r");
     fake_peers[0].answers[0] = FAKE_SILENCE;
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     end();
@@ -126,9 +131,12 @@ static void a_writer_becomes_a_reader(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     const plock_ns until = plock_lease_valid_until(lease);
     CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
-    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE); /* one at a time */
+    /* one at a time */
+    CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    (void)snprintf(expected, sizeof expected, "EVALSHA shared_downgrade 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000", own(value));
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA shared_downgrade 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000",
+                   own(value));
     CHECK_TEXT(last(), expected);
     CHECK_TEXT(plock_lease_shares(lease), "r");
     CHECK(plock_lease_valid(lease));
@@ -176,11 +184,14 @@ static const char *refuses_first(const char *command, unsigned nth) {
 }
 
 static void wait_in_line(plock_lease *who) {
-    CHECK_STATUS(plock_lease_acquire(who, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND, .wait = 100 * PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(who, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND,
+                                                                   .wait = 100 * PLOCK_SECOND}),
+                 PLOCK_OK);
     fake_carry_on(who);
 }
 
-static void begin_natively(const char *(*says)(const char *command, unsigned nth), const char *share) {
+static void begin_natively(const char *(*says)(const char *command, unsigned nth),
+                           const char *share) {
     fake_clock_start();
     store = fake_native_store(says);
     lease = fake_lease(store);
@@ -229,11 +240,14 @@ static void a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock(void) {
     fake_await("EVALSHA shared_acquire", 2);
     CHECK(fake_publish("+ stranger some key"));
     fake_await("EVALSHA shared_leave", 1);
-    CHECK_TEXT(fake_command("EVALSHA shared_leave", 0, command), "EVALSHA shared_leave 3 some key plock:1:{some key}:fence plock:1:{some key}:queue stranger 0 3600000");
+    CHECK_TEXT(fake_command("EVALSHA shared_leave", 0, command),
+               "EVALSHA shared_leave 3 some key plock:1:{some key}:fence plock:1:{some key}:queue "
+               "stranger 0 3600000");
     end();
 }
 
-/* Of two that wait here one is let in; the server says that the place of a third, elsewhere, is free in 400 ms if nobody says so before. */
+/* Of two that wait here one is let in; the server says that the place of a third, elsewhere, is
+ * free in 400 ms if nobody says so before. */
 static void who_waits_behind_looks_when_anybodys_time_is_over(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -270,7 +284,8 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     return *fake_word(command, 16, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
-/* Of two that wait here one is let in, and nobody waited then; the other was refused after that, and heard of it before. */
+/* Of two that wait here one is let in, and nobody waited then; the other was refused after that,
+ * and heard of it before. */
 static void who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_in(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -297,7 +312,8 @@ static void who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_
     end();
 }
 
-/* Two wait; one is to look in 400 ms, because one who waits before him keeps him out, the other not before a second has passed. */
+/* Two wait; one is to look in 400 ms, because one who waits before him keeps him out, the other not
+ * before a second has passed. */
 static void who_is_refused_for_longer_does_not_put_off_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");
@@ -313,7 +329,8 @@ static void who_is_refused_for_longer_does_not_put_off_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    fake_await("EVALSHA shared_acquire", 5); /* he was let in without being called, so the next one makes sure of his place */
+    /* he was let in without being called, so the next one makes sure of his place */
+    fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);
     end();

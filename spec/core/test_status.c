@@ -43,22 +43,33 @@ static void a_number_that_is_no_status_is_harmless(void) {
 }
 
 static void what_may_pass_by_itself_is_tried_again(void) {
-    static const plock_status PASSES[] = {PLOCK_REFUSED, PLOCK_RESOLVE, PLOCK_CONNECT, PLOCK_DISCONNECTED, PLOCK_SILENT, PLOCK_SATURATED,
-                                          PLOCK_DESCRIPTORS, PLOCK_LOADING, PLOCK_READONLY, PLOCK_MASTERDOWN, PLOCK_OOM, PLOCK_CLUSTERDOWN,
-                                          PLOCK_BUSY, PLOCK_FORKED};
-    static const plock_status STAYS[] = {PLOCK_OK, PLOCK_MISUSE, PLOCK_BAD_CONFIG, PLOCK_NOAUTH, PLOCK_WRONGPASS, PLOCK_NOPERM, PLOCK_MOVED,
-                                         PLOCK_PROTOCOL, PLOCK_TLS_VERIFY, PLOCK_NOT_OWNER, PLOCK_TIMED_OUT, PLOCK_NO_MEMORY};
-    for (unsigned i = 0; i < sizeof PASSES / sizeof *PASSES; i++) CHECK(plock_status_retries(PASSES[i]));
-    for (unsigned i = 0; i < sizeof STAYS / sizeof *STAYS; i++) CHECK(!plock_status_retries(STAYS[i]));
+    static const plock_status PASSES[] = {
+        PLOCK_REFUSED,   PLOCK_RESOLVE,     PLOCK_CONNECT, PLOCK_DISCONNECTED, PLOCK_SILENT,
+        PLOCK_SATURATED, PLOCK_DESCRIPTORS, PLOCK_LOADING, PLOCK_READONLY,     PLOCK_MASTERDOWN,
+        PLOCK_OOM,       PLOCK_CLUSTERDOWN, PLOCK_BUSY,    PLOCK_FORKED};
+    static const plock_status STAYS[] = {PLOCK_OK,        PLOCK_MISUSE,    PLOCK_BAD_CONFIG,
+                                         PLOCK_NOAUTH,    PLOCK_WRONGPASS, PLOCK_NOPERM,
+                                         PLOCK_MOVED,     PLOCK_PROTOCOL,  PLOCK_TLS_VERIFY,
+                                         PLOCK_NOT_OWNER, PLOCK_TIMED_OUT, PLOCK_NO_MEMORY};
+    for (unsigned i = 0; i < sizeof PASSES / sizeof *PASSES; i++)
+        CHECK(plock_status_retries(PASSES[i]));
+    for (unsigned i = 0; i < sizeof STAYS / sizeof *STAYS; i++)
+        CHECK(!plock_status_retries(STAYS[i]));
 }
 
-/* A connection on which a reply may still come, or whose server is not the right one, must not be used again. */
+/* A connection on which a reply may still come, or whose server is not the right one, must not be
+ * used again. */
 static void a_connection_in_an_unknown_state_is_dropped(void) {
-    static const plock_status DROPPED[] = {PLOCK_SILENT, PLOCK_DISCONNECTED, PLOCK_PROTOCOL, PLOCK_READONLY, PLOCK_MASTERDOWN, PLOCK_NOAUTH,
-                                           PLOCK_WRONGPASS, PLOCK_FORKED, PLOCK_NO_MEMORY, PLOCK_CONNECT, PLOCK_TLS, PLOCK_TLS_VERIFY};
-    static const plock_status KEPT[] = {PLOCK_OK, PLOCK_REFUSED, PLOCK_NOT_OWNER, PLOCK_OOM, PLOCK_LOADING, PLOCK_NOPERM, PLOCK_BUSY};
-    for (unsigned i = 0; i < sizeof DROPPED / sizeof *DROPPED; i++) CHECK(!plock_status_keeps_connection(DROPPED[i]));
-    for (unsigned i = 0; i < sizeof KEPT / sizeof *KEPT; i++) CHECK(plock_status_keeps_connection(KEPT[i]));
+    static const plock_status DROPPED[] = {PLOCK_SILENT,    PLOCK_DISCONNECTED, PLOCK_PROTOCOL,
+                                           PLOCK_READONLY,  PLOCK_MASTERDOWN,   PLOCK_NOAUTH,
+                                           PLOCK_WRONGPASS, PLOCK_FORKED,       PLOCK_NO_MEMORY,
+                                           PLOCK_CONNECT,   PLOCK_TLS,          PLOCK_TLS_VERIFY};
+    static const plock_status KEPT[] = {PLOCK_OK,      PLOCK_REFUSED, PLOCK_NOT_OWNER, PLOCK_OOM,
+                                        PLOCK_LOADING, PLOCK_NOPERM,  PLOCK_BUSY};
+    for (unsigned i = 0; i < sizeof DROPPED / sizeof *DROPPED; i++)
+        CHECK(!plock_status_keeps_connection(DROPPED[i]));
+    for (unsigned i = 0; i < sizeof KEPT / sizeof *KEPT; i++)
+        CHECK(plock_status_keeps_connection(KEPT[i]));
 }
 
 static void each_kind_says_what_a_caller_can_do(void) {
@@ -89,11 +100,13 @@ static void failures_are_put_into_words_that_fit(void) {
 
 static void the_system_running_out_of_something_has_its_own_status(void) {
     plock_error error;
-    CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ECONNREFUSED), PLOCK_CONNECT);
+    CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ECONNREFUSED),
+                 PLOCK_CONNECT);
     CHECK_TEXT(error.message, "connecting: Connection refused");
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", EMFILE), PLOCK_DESCRIPTORS);
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENFILE), PLOCK_DESCRIPTORS);
-    CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENOMEM), PLOCK_CONNECT); /* the kernel's lack, which passes */
+    /* the kernel's lack, which passes */
+    CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENOMEM), PLOCK_CONNECT);
 }
 
 int main(void) {

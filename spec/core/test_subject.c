@@ -1,4 +1,5 @@
-/* What a request is about: the names beside a lock's key, the records of owners, and copies that stand by themselves. */
+/* What a request is about: the names beside a lock's key, the records of owners, and copies that
+ * stand by themselves. */
 #include "fake.h"
 #include "test.h"
 
@@ -15,7 +16,8 @@ static bool is(plock_text text, const char *bytes, size_t length) {
 }
 
 static char *make(plock_subject *subject, const char *key, size_t length) {
-    char *room = plock__allocate(plock__names_room(length)); /* not a byte more: the sanitizer sees whether it is enough */
+    /* not a byte more: the sanitizer sees whether it is enough */
+    char *room = plock__allocate(plock__names_room(length));
     if (!room) abort();
     *subject = (plock_subject){0};
     plock__subject_name(subject, room, plock__text(key, length), 60 * PLOCK_SECOND);
@@ -39,7 +41,8 @@ static void a_key_may_be_long_and_hold_any_byte(void) {
     for (size_t length = 1; length <= LENGTH; length += 1 + length / 3) {
         char *room = make(&subject, key, length);
         CHECK(is(subject.key, key, length));
-        CHECK(!memcmp(subject.companion.bytes + 9, key, length) && !memcmp(subject.queue.bytes + 9, key, length));
+        CHECK(!memcmp(subject.companion.bytes + 9, key, length) &&
+              !memcmp(subject.queue.bytes + 9, key, length));
         CHECK_INT(subject.companion.length, length + 16);
         CHECK_INT(subject.queue.length, length + 16);
         plock__free(room);
@@ -77,7 +80,8 @@ static void a_copy_stands_by_itself(void) {
     static const plock_encoding ENCODINGS[] = {PLOCK_PLAIN, PLOCK_MARSHAL};
     for (unsigned i = 0; i < 2; i++) {
         plock_subject subject, copy = {0};
-        char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)), value[64], record[FAKE_COMMAND_ROOM];
+        char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)),
+             value[64], record[FAKE_COMMAND_ROOM];
         CHECK_STATUS(plock__owner_renew(&subject.owner, ENCODINGS[i]), PLOCK_OK);
         const size_t length = subject.owner.value.length, written = subject.owner.record.length;
         memcpy(value, subject.owner.value.bytes, length);
@@ -96,7 +100,8 @@ static void a_copy_stands_by_itself(void) {
 
 static void so_does_that_of_an_owner_who_was_brought(void) {
     plock_subject subject, copy = {0};
-    char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)), record[FAKE_COMMAND_ROOM];
+    char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)),
+         record[FAKE_COMMAND_ROOM];
     CHECK_STATUS(plock__owner_bring(&subject.owner, plock__text("me", 2)), PLOCK_OK);
     plock__owner_number(&subject.owner);
     const size_t written = subject.owner.record.length;
@@ -132,7 +137,9 @@ static void check_request(const plock_request *request, const char *expected) {
     char words[FAKE_COMMAND_ROOM] = "";
     for (unsigned i = 0; i < request->keys + request->arguments; i++) {
         const size_t used = strlen(words);
-        (void)snprintf(words + used, sizeof words - used, "%s%s%.*s", i ? " " : "", i == request->keys ? "| " : "", (int)request->texts[i].length, request->texts[i].bytes);
+        (void)snprintf(words + used, sizeof words - used, "%s%s%.*s", i ? " " : "",
+                       i == request->keys ? "| " : "", (int)request->texts[i].length,
+                       request->texts[i].bytes);
     }
     CHECK_TEXT(words, expected);
 }
@@ -144,9 +151,13 @@ static void requests_say_what_the_scripts_expect(void) {
     subject.owner.value = plock__text("me", 2);
     subject.owner.record = plock__text("h 1 2 c l me", 12);
     request = plock__queue_request(&subject, 3 * PLOCK_SECOND, 0, 0);
-    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 0 0");
-    request = plock__queue_request(&subject, 3 * PLOCK_SECOND, 1700000000000100, 80 * PLOCK_MILLISECOND);
-    check_request(&request, "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 1700000000000100 80");
+    check_request(&request,
+                  "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 0 0");
+    request =
+        plock__queue_request(&subject, 3 * PLOCK_SECOND, 1700000000000100, 80 * PLOCK_MILLISECOND);
+    check_request(
+        &request,
+        "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 1700000000000100 80");
     request = plock__release_request(&subject, 0, 0);
     check_request(&request, "k plock:1:{k}:queue | me");
     request = plock__release_request(&subject, 5 * PLOCK_MILLISECOND, 0);

@@ -13,7 +13,8 @@
 
 static void a_token_is_a_uuid_of_version_4(void) {
     enum { TOKENS = 1000 };
-    static const char PATTERN[] = "hhhhhhhh-hhhh-4hhh-vhhh-hhhhhhhhhhhh"; /* h: a digit, v: 8, 9, a or b */
+    /* h: a digit, v: 8, 9, a or b */
+    static const char PATTERN[] = "hhhhhhhh-hhhh-4hhh-vhhh-hhhhhhhhhhhh";
     for (int i = 0; i < TOKENS; i++) {
         char token[PLOCK_TOKEN_LENGTH + 1];
         token[PLOCK_TOKEN_LENGTH] = '!';
@@ -22,26 +23,29 @@ static void a_token_is_a_uuid_of_version_4(void) {
         bool fits = true;
         for (int at = 0; at < PLOCK_TOKEN_LENGTH; at++) {
             const char wanted = PATTERN[at];
-            fits = fits && (wanted == 'h' ? strchr("0123456789abcdef", token[at]) != NULL : wanted == 'v' ? strchr("89ab", token[at]) != NULL : token[at] == wanted);
+            fits = fits && (wanted == 'h'   ? strchr("0123456789abcdef", token[at]) != NULL
+                            : wanted == 'v' ? strchr("89ab", token[at]) != NULL
+                                            : token[at] == wanted);
         }
         CHECK(fits);
     }
 }
 
-static int compare(const void *a, const void *b) {
-    return memcmp(a, b, PLOCK_TOKEN_LENGTH);
-}
+static int compare(const void *a, const void *b) { return memcmp(a, b, PLOCK_TOKEN_LENGTH); }
 
 static unsigned count_repeated(char *tokens, size_t count) {
     unsigned repeated = 0;
     qsort(tokens, count, PLOCK_TOKEN_LENGTH, compare);
-    for (size_t i = 1; i < count; i++) repeated += !compare(tokens + i * PLOCK_TOKEN_LENGTH, tokens + (i - 1) * PLOCK_TOKEN_LENGTH);
+    for (size_t i = 1; i < count; i++)
+        repeated +=
+            !compare(tokens + i * PLOCK_TOKEN_LENGTH, tokens + (i - 1) * PLOCK_TOKEN_LENGTH);
     return repeated;
 }
 
 static bool draw(char *tokens, size_t count) {
     bool drawn = true;
-    for (size_t i = 0; i < count; i++) drawn = !plock_token(tokens + i * PLOCK_TOKEN_LENGTH) && drawn;
+    for (size_t i = 0; i < count; i++)
+        drawn = !plock_token(tokens + i * PLOCK_TOKEN_LENGTH) && drawn;
     return drawn;
 }
 
@@ -65,7 +69,8 @@ static void threads_draw_different_tokens(void) {
     enum { THREADS = 4 };
     static char tokens[THREADS][DRAWN * PLOCK_TOKEN_LENGTH];
     pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, draw_some, tokens[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, draw_some, tokens[i]) == 0);
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK_INT(count_repeated(tokens[0], (size_t)THREADS * DRAWN), 0);
 }
@@ -76,7 +81,8 @@ static void draw_into_pipe(void *ends) {
     CHECK(write(((int *)ends)[1], tokens, sizeof tokens) == (ssize_t)sizeof tokens);
 }
 
-/* Bytes that the parent had drawn in advance are in the child's memory, too, and in that of its own child. */
+/* Bytes that the parent had drawn in advance are in the child's memory, too, and in that of its own
+ * child. */
 static void a_forked_child_draws_others_than_its_parent(void) {
     enum { CHILDREN = 3 };
     static char tokens[(CHILDREN + 1) * DRAWN * PLOCK_TOKEN_LENGTH];

@@ -1,4 +1,5 @@
-/* TCP and Unix sockets, for real: connecting, every address in turn, bytes in both directions, and how a connection ends. */
+/* TCP and Unix sockets, for real: connecting, every address in turn, bytes in both directions, and
+ * how a connection ends. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -77,7 +78,9 @@ static plock_status connect_it(void) {
 
 static plock_status read_some(char *bytes, size_t size, size_t *got) {
     plock_status status;
-    while ((status = transport->does->read(transport, bytes, size, got, &interest, &error)) == PLOCK_AGAIN) wait_as_wanted();
+    while ((status = transport->does->read(transport, bytes, size, got, &interest, &error)) ==
+           PLOCK_AGAIN)
+        wait_as_wanted();
     return status;
 }
 
@@ -86,12 +89,15 @@ static plock_status read_some(char *bytes, size_t size, size_t *got) {
 static void check_both_directions(int peer) {
     char bytes[16];
     size_t count = 0;
-    CHECK_STATUS(transport->does->read(transport, bytes, sizeof bytes, &count, &interest, &error), PLOCK_AGAIN);
+    CHECK_STATUS(transport->does->read(transport, bytes, sizeof bytes, &count, &interest, &error),
+                 PLOCK_AGAIN);
     CHECK_INT(interest.fd, plock__socket_descriptor(transport));
     CHECK_INT(interest.events, POLLIN);
-    CHECK_STATUS(transport->does->write(transport, "hello", 5, &count, &interest, &error), PLOCK_OK);
+    CHECK_STATUS(transport->does->write(transport, "hello", 5, &count, &interest, &error),
+                 PLOCK_OK);
     CHECK_INT(count, 5);
-    CHECK(loopback_readable(peer) && read(peer, bytes, sizeof bytes) == 5 && !memcmp(bytes, "hello", 5));
+    CHECK(loopback_readable(peer) && read(peer, bytes, sizeof bytes) == 5 &&
+          !memcmp(bytes, "hello", 5));
     CHECK(write(peer, "0123456789", 10) == 10);
     CHECK_STATUS(read_some(bytes, 4, &count), PLOCK_OK);
     CHECK(count == 4 && !memcmp(bytes, "0123", 4));
@@ -113,7 +119,9 @@ static void check_descriptor(void) {
 }
 
 static void tcp_connects_and_carries_bytes(void) {
-    static const struct { const char *address, *host; } FAMILIES[] = {{"127.0.0.1", "127.0.0.1"}, {"::1", "[::1]"}};
+    static const struct {
+        const char *address, *host;
+    } FAMILIES[] = {{"127.0.0.1", "127.0.0.1"}, {"::1", "[::1]"}};
     for (unsigned i = 0; i < 2; i++) {
         char port[LOOPBACK_PORT_ROOM];
         const int listener = loopback_listen(FAMILIES[i].address, 8, port);
@@ -157,7 +165,9 @@ static void what_the_socket_does_not_take_waits(void) {
     begin_unix();
     CHECK_STATUS(connect_it(), PLOCK_OK);
     const int peer = loopback_accept(listener, true);
-    while ((status = transport->does->write(transport, bytes, sizeof bytes, &sent, &interest, &error)) == PLOCK_OK) CHECK(sent > 0);
+    while ((status = transport->does->write(transport, bytes, sizeof bytes, &sent, &interest,
+                                            &error)) == PLOCK_OK)
+        CHECK(sent > 0);
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(interest.events, POLLOUT);
     CHECK(read(peer, bytes, sizeof bytes) > 0);
@@ -222,8 +232,10 @@ static void without_a_descriptor_it_is_told(void) {
 static struct in_addr answers[3];
 static uint16_t answer_ports[3];
 
-/* Three addresses for whatever is asked: without a kind of socket the system lists one address once for each kind. */
-static int three_addresses(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+/* Three addresses for whatever is asked: without a kind of socket the system lists one address once
+ * for each kind. */
+static int three_addresses(const char *host, const char *port, const struct addrinfo *hints,
+                           struct addrinfo **list) {
     const struct addrinfo any = {.ai_family = AF_INET};
     (void)host, (void)hints;
     const int failure = getaddrinfo("127.0.0.1", port, &any, list);
@@ -273,7 +285,8 @@ static void if_none_does_the_last_one_is_named(void) {
 
 enum { FILLERS = 16 };
 
-/* Connects to a listener until it takes no more; then the next one waits. Returns how many were needed. */
+/* Connects to a listener until it takes no more; then the next one waits. Returns how many were
+ * needed. */
 static int fill(const struct sockaddr *name, socklen_t length, int fillers[FILLERS]) {
     int count = 0;
     while (count < FILLERS) {
@@ -291,11 +304,14 @@ static int fill(const struct sockaddr *name, socklen_t length, int fillers[FILLE
 static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     char full[LOOPBACK_PORT_ROOM], port[LOOPBACK_PORT_ROOM];
     int fillers[FILLERS];
-    const int deaf = loopback_listen("127.0.0.1", 0, full), listener = loopback_listen("127.0.0.1", 8, port);
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(full, NULL, 10))};
+    const int deaf = loopback_listen("127.0.0.1", 0, full),
+              listener = loopback_listen("127.0.0.1", 8, port);
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)strtoul(full, NULL, 10))};
     (void)inet_pton(AF_INET, "127.0.0.1", &name.sin_addr);
     const int filled = fill((const struct sockaddr *)&name, sizeof name, fillers);
-    if (filled == FILLERS) test_skip("an address without an answer", "this system's listeners are never full");
+    if (filled == FILLERS)
+        test_skip("an address without an answer", "this system's listeners are never full");
     answer(0, "127.0.0.1", full);
     answer(1, "127.0.0.1", full);
     answer(2, "127.0.0.1", port);
@@ -303,7 +319,9 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     begin("redis://store.example");
     fake_clock_start();
     const plock_ns start = plock_now(), deadline = start + 300 * PLOCK_MILLISECOND;
-    while (filled < FILLERS && plock__socket_descriptor(transport) < 0 && step(deadline) == PLOCK_AGAIN && interest.deadline == deadline) wait_as_wanted();
+    while (filled < FILLERS && plock__socket_descriptor(transport) < 0 &&
+           step(deadline) == PLOCK_AGAIN && interest.deadline == deadline)
+        wait_as_wanted();
     if (filled < FILLERS) {
         CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third */
         CHECK_INT(interest.events, POLLOUT);
@@ -323,7 +341,8 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     CHECK(close(deaf) == 0 && close(listener) == 0);
 }
 
-/* A Unix listener whose backlog is full refuses at once and tells nobody when there is room: it is asked again. */
+/* A Unix listener whose backlog is full refuses at once and tells nobody when there is room: it is
+ * asked again. */
 static void a_full_unix_listener_is_asked_again(void) {
     int fillers[FILLERS];
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -336,7 +355,8 @@ static void a_full_unix_listener_is_asked_again(void) {
     const plock_ns deadline = plock_now() + PLOCK_SECOND;
     CHECK_STATUS(step(deadline), PLOCK_AGAIN);
     CHECK_INT(interest.fd, -1);
-    CHECK(interest.deadline > plock_now() && interest.deadline < plock_now() + 10 * PLOCK_MILLISECOND);
+    CHECK(interest.deadline > plock_now() &&
+          interest.deadline < plock_now() + 10 * PLOCK_MILLISECOND);
     const int peer = loopback_accept(listener, true);
     CHECK_STATUS(step(deadline), PLOCK_OK);
     fake_clock_stop();

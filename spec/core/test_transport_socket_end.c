@@ -1,4 +1,5 @@
-/* How the connection of a socket ends: the other side hangs up, resets it, says more than was asked; or we let go of it. */
+/* How the connection of a socket ends: the other side hangs up, resets it, says more than was
+ * asked; or we let go of it. */
 #include "loopback.h"
 #include "test.h"
 
@@ -27,7 +28,9 @@ static void begin(void) {
     transport = plock__socket_transport(config, &resolver);
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     plock_status status;
-    while ((status = transport->does->connect(transport, deadline, &interest, &error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &interest);
+    while ((status = transport->does->connect(transport, deadline, &interest, &error)) ==
+           PLOCK_AGAIN)
+        (void)plock_wait_poll(NULL, &interest);
     CHECK_STATUS(status, PLOCK_OK);
     peer = loopback_accept(listener, true);
 }
@@ -44,16 +47,15 @@ static plock_status read_one(void) {
     char byte;
     size_t got;
     plock_status status;
-    while ((status = transport->does->read(transport, &byte, 1, &got, &interest, &error)) == PLOCK_AGAIN) {
+    while ((status = transport->does->read(transport, &byte, 1, &got, &interest, &error)) ==
+           PLOCK_AGAIN) {
         struct pollfd polled = {.fd = interest.fd, .events = interest.events};
         CHECK_INT(poll(&polled, 1, 10000), 1);
     }
     return status;
 }
 
-static bool alive(void) {
-    return transport->does->alive(transport);
-}
+static bool alive(void) { return transport->does->alive(transport); }
 
 static void hang_up(void) {
     CHECK(close(peer) == 0);
@@ -91,9 +93,12 @@ static void writing_to_nobody_is_no_signal(void) {
     begin();
     reset();
     plock_status status = PLOCK_OK;
-    for (int i = 0; i < 10 && !status; i++) status = transport->does->write(transport, "x", 1, &sent, &interest, &error);
+    for (int i = 0; i < 10 && !status; i++)
+        status = transport->does->write(transport, "x", 1, &sent, &interest, &error);
     CHECK_STATUS(status, PLOCK_DISCONNECTED);
-    CHECK_STATUS(transport->does->write(transport, "x", 1, &sent, &interest, &error), PLOCK_DISCONNECTED); /* EPIPE now */
+    /* EPIPE now */
+    CHECK_STATUS(transport->does->write(transport, "x", 1, &sent, &interest, &error),
+                 PLOCK_DISCONNECTED);
     end();
 }
 
@@ -127,7 +132,8 @@ static void letting_go_closes_and_sends_nothing(void) {
     char byte;
     for (int way = 0; way < 2; way++) {
         begin();
-        if (way) transport->does->abandon(transport);
+        if (way)
+            transport->does->abandon(transport);
         else {
             transport->does->destroy(transport);
             transport = plock__socket_transport(config, &resolver); /* for end() */

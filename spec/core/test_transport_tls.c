@@ -1,4 +1,5 @@
-/* Whom TLS talks to: chains, names and addresses, times, client certificates, versions; and what verify=none gives up. */
+/* Whom TLS talks to: chains, names and addresses, times, client certificates, versions; and what
+ * verify=none gives up. */
 #include "certificates.h"
 #include "test.h"
 #include "thread_state.h"
@@ -12,14 +13,16 @@ static certificates files;
 static tls_pair pair;
 
 /* Connects to a server with this certificate; trust is a ca_file. */
-static plock_status try_it(const char *identity, const char *host, const char *trust, const char *more) {
+static plock_status try_it(const char *identity, const char *host, const char *trust,
+                           const char *more) {
     char options[256];
     (void)snprintf(options, sizeof options, "ca_file=%s%s", trust, more);
     tls_pair_start(&pair, identity, NULL, host, options);
     return tls_pair_connect(&pair);
 }
 
-static int everything_is_here(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **list) {
+static int everything_is_here(const char *host, const char *port, const struct addrinfo *hints,
+                              struct addrinfo **list) {
     (void)host;
     return getaddrinfo("127.0.0.1", port, hints, list);
 }
@@ -27,7 +30,9 @@ static int everything_is_here(const char *host, const char *port, const struct a
 /* --- accepted --- */
 
 static void the_right_name_or_address_is_accepted(void) {
-    const struct { const char *identity, *host, *more, *asked; } SERVERS[] = {
+    const struct {
+        const char *identity, *host, *more, *asked;
+    } SERVERS[] = {
         {files.named, "localhost", "", "localhost"},
         {files.named, "127.0.0.1", "&server_name=localhost", "localhost"},
         {files.named, "127.0.0.1", "&server_name=a.store.example", "a.store.example"},
@@ -35,7 +40,8 @@ static void the_right_name_or_address_is_accepted(void) {
         {files.addressed, "localhost", "&server_name=::1", ""},
     };
     for (unsigned i = 0; i < sizeof SERVERS / sizeof *SERVERS; i++) {
-        CHECK_STATUS(try_it(SERVERS[i].identity, SERVERS[i].host, files.ca, SERVERS[i].more), PLOCK_OK);
+        CHECK_STATUS(try_it(SERVERS[i].identity, SERVERS[i].host, files.ca, SERVERS[i].more),
+                     PLOCK_OK);
         CHECK_TEXT(pair.server.name, SERVERS[i].asked);
         CHECK(pair.server.handshaken);
         tls_pair_stop(&pair);
@@ -44,7 +50,8 @@ static void the_right_name_or_address_is_accepted(void) {
 
 /* --- refused --- */
 
-static void check_refused(const char *identity, const char *trust, const char *more, const char *words) {
+static void check_refused(const char *identity, const char *trust, const char *more,
+                          const char *words) {
     CHECK_STATUS(try_it(identity, "127.0.0.1", trust, more), PLOCK_TLS_VERIFY);
     CHECK_HAS(pair.error.message, "the server's certificate was not accepted: ");
     CHECK_HAS(pair.error.message, words);
@@ -54,7 +61,8 @@ static void check_refused(const char *identity, const char *trust, const char *m
 static void another_name_is_refused(void) {
     check_refused(files.named, files.ca, "&server_name=other.example", "hostname mismatch");
     check_refused(files.named, files.ca, "&server_name=localhost.example", "hostname mismatch");
-    check_refused(files.named, files.ca, "&server_name=a.b.store.example", "hostname mismatch"); /* a star is one label */
+    /* a star is one label */
+    check_refused(files.named, files.ca, "&server_name=a.b.store.example", "hostname mismatch");
     check_refused(files.named, files.ca, "&server_name=store.example", "hostname mismatch");
     check_refused(files.named, files.ca, "", "IP address mismatch"); /* a name is no address */
     check_refused(files.addressed, files.ca, "&server_name=localhost", "hostname mismatch");
@@ -67,7 +75,8 @@ static void the_wrong_time_is_refused(void) {
 }
 
 static void an_unknown_authority_is_refused(void) {
-    check_refused(files.named, files.other_ca, "&server_name=localhost", "unable to get local issuer certificate");
+    check_refused(files.named, files.other_ca, "&server_name=localhost",
+                  "unable to get local issuer certificate");
 }
 
 static void without_a_ca_the_systems_are_asked(void) {
@@ -96,7 +105,8 @@ static void nothing_is_verified_only_where_that_is_written_out(void) {
 
 static plock_status as_client(const char *identity, int version, const char *folder_option) {
     char options[400];
-    (void)snprintf(options, sizeof options, "ca_file=%s&server_name=localhost%s%s", files.ca, folder_option, identity ? identity : "");
+    (void)snprintf(options, sizeof options, "ca_file=%s&server_name=localhost%s%s", files.ca,
+                   folder_option, identity ? identity : "");
     tls_pair_start(&pair, files.named, files.ca, "127.0.0.1", options);
     CHECK(SSL_CTX_set_max_proto_version(pair.server.context, version) == 1);
     return tls_pair_connect(&pair);
@@ -105,13 +115,15 @@ static plock_status as_client(const char *identity, int version, const char *fol
 static void a_client_can_show_a_certificate(void) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
-        CHECK_STATUS(as_client(files.client, VERSIONS[i], "&cert="), PLOCK_OK); /* the key stands in the same file */
+        /* the key stands in the same file */
+        CHECK_STATUS(as_client(files.client, VERSIONS[i], "&cert="), PLOCK_OK);
         CHECK(pair.server.handshaken);
         tls_pair_stop(&pair);
     }
 }
 
-/* In TLS 1.2 the handshake fails; in 1.3 the client has finished it by the time the server looks, so the next read or write fails. */
+/* In TLS 1.2 the handshake fails; in 1.3 the client has finished it by the time the server looks,
+ * so the next read or write fails. */
 static void check_client_refused(const char *identity, const char *option) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
@@ -128,21 +140,23 @@ static void check_client_refused(const char *identity, const char *option) {
     }
 }
 
-static void a_missing_client_certificate_is_told(void) {
-    check_client_refused(NULL, "");
-}
+static void a_missing_client_certificate_is_told(void) { check_client_refused(NULL, ""); }
 
 static void a_client_certificate_of_a_stranger_is_told(void) {
     check_client_refused(files.stranger, "&cert=");
 }
 
-/* The server's reason is in our queue when the write fails, and is worth more than "broken pipe". */
+/* The server's reason is in our queue when the write fails, and is worth more than "broken pipe".
+ */
 static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     size_t sent;
     plock_status status = as_client(NULL, TLS1_3_VERSION, "");
     CHECK_STATUS(status, PLOCK_OK);
-    tls_server_hang_up(&pair.server, false); /* the alert has been sent; now the socket is gone, too */
-    for (int i = 0; i < 50 && !status; i++) status = pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error);
+    /* the alert has been sent; now the socket is gone, too */
+    tls_server_hang_up(&pair.server, false);
+    for (int i = 0; i < 50 && !status; i++)
+        status =
+            pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error);
     CHECK_STATUS(status, PLOCK_TLS);
     CHECK_HAS(pair.error.message, "certificate required");
     tls_pair_stop(&pair);
@@ -163,7 +177,8 @@ static void tls_1_2_is_spoken(void) {
 static void tls_1_1_is_not_spoken_even_without_verification(void) {
     tls_pair_start(&pair, files.addressed, NULL, "127.0.0.1", "verify=none");
     SSL_CTX_set_security_level(pair.server.context, 0);
-    CHECK(SSL_CTX_set_min_proto_version(pair.server.context, TLS1_VERSION) == 1 && SSL_CTX_set_max_proto_version(pair.server.context, TLS1_1_VERSION) == 1);
+    CHECK(SSL_CTX_set_min_proto_version(pair.server.context, TLS1_VERSION) == 1 &&
+          SSL_CTX_set_max_proto_version(pair.server.context, TLS1_1_VERSION) == 1);
     CHECK_STATUS(tls_pair_connect(&pair), PLOCK_TLS);
     CHECK(!pair.server.handshaken);
     tls_pair_stop(&pair);

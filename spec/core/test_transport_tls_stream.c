@@ -1,4 +1,5 @@
-/* TLS as a stream of bytes: both directions, idle, its ends, servers that speak something else or nothing; and its files. */
+/* TLS as a stream of bytes: both directions, idle, its ends, servers that speak something else or
+ * nothing; and its files. */
 #include "certificates.h"
 #include "fake.h"
 #include "test.h"
@@ -19,25 +20,22 @@ static certificates files;
 static tls_pair pair;
 static char trusted[128];
 
-static void begin(void) {
-    tls_pair_start(&pair, files.addressed, NULL, "127.0.0.1", trusted);
-}
+static void begin(void) { tls_pair_start(&pair, files.addressed, NULL, "127.0.0.1", trusted); }
 
 static void connected(void) {
     begin();
     CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
 }
 
-static void end(void) {
-    tls_pair_stop(&pair);
-}
+static void end(void) { tls_pair_stop(&pair); }
 
 static plock_status write_all(const char *bytes, size_t length) {
     plock_status status = PLOCK_OK;
     while (length > 0 && (!status || status == PLOCK_AGAIN)) {
         size_t sent = 0;
         (void)thread_state_drop();
-        status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.interest, &pair.error);
+        status = pair.transport->does->write(pair.transport, bytes, length, &sent, &pair.interest,
+                                             &pair.error);
         CHECK(!thread_state_drop());
         if (!status) {
             CHECK(sent > 0);
@@ -61,9 +59,12 @@ static void bytes_go_both_ways(void) {
     tls_server_write(&pair.server, "+PONG\r\n", 7);
     CHECK_STATUS(tls_pair_read(&pair, bytes, 3, &got), PLOCK_OK);
     CHECK(got == 3 && !memcmp(bytes, "+PO", 3));
-    CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK); /* from what OpenSSL holds already */
+    /* from what OpenSSL holds already */
+    CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
     CHECK(got == 4 && !memcmp(bytes, "NG\r\n", 4));
-    CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got, &pair.interest, &pair.error), PLOCK_AGAIN);
+    CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got,
+                                            &pair.interest, &pair.error),
+                 PLOCK_AGAIN);
     CHECK_INT(pair.interest.events, POLLIN);
     end();
 }
@@ -77,7 +78,8 @@ static void what_is_left_of_a_record_is_pending(void) {
     tls_server_write(&pair.server, record, sizeof record);
     CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
     CHECK_INT(got, sizeof bytes);
-    struct pollfd polled = {.fd = pair.transport->does->descriptor(pair.transport), .events = POLLIN};
+    struct pollfd polled = {.fd = pair.transport->does->descriptor(pair.transport),
+                            .events = POLLIN};
     CHECK_INT(poll(&polled, 1, 0), 0); /* the descriptor tells nothing of it */
     for (size_t left = sizeof record - got; left > 0; left -= got) {
         (void)thread_state_drop();
@@ -94,12 +96,14 @@ static plock_connection *greeted(void) {
     connected();
     plock_connection *connection = plock__connection_new(pair.config, pair.transport);
     pair.transport = NULL; /* the connection's now */
-    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error), PLOCK_AGAIN);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error),
+                 PLOCK_AGAIN);
     CHECK(loopback_readable(pair.server.fd));
     CHECK(tls_server_read(&pair.server, bytes, sizeof bytes) > 0);
     tls_server_write(&pair.server, "+OK\r\n+OK\r\n", 10); /* to HELLO and CLIENT SETNAME */
     (void)plock_wait_poll(NULL, &pair.interest);
-    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error),
+                 PLOCK_OK);
     return connection;
 }
 
@@ -110,12 +114,15 @@ static void a_connection_takes_all_of_a_record_before_it_waits(void) {
     plock_connection *connection = greeted();
     for (int i = 0; i < REPLIES; i++) memcpy(record + 4 * i, ":1\r\n", 4);
     tls_server_write(&pair.server, record, sizeof record);
-    CHECK(plock__connection_at_rest(connection)); /* what is still in the socket is alive()'s to find */
+    /* what is still in the socket is alive()'s to find */
+    CHECK(plock__connection_at_rest(connection));
     CHECK(plock__connection_expects(connection, &pair.interest));
     (void)plock_wait_poll(NULL, &pair.interest);
     unsigned heard = 0;
     plock_status status;
-    while ((status = plock__connection_hear(connection, heard == 0, &value, &pair.interest, &pair.error)) == PLOCK_OK) heard++;
+    while ((status = plock__connection_hear(connection, heard == 0, &value, &pair.interest,
+                                            &pair.error)) == PLOCK_OK)
+        heard++;
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(heard, REPLIES);
     plock__connection_free(connection);
@@ -130,20 +137,23 @@ static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     plock_connection *connection = greeted();
     CHECK(plock__connection_at_rest(connection));
     CHECK_STATUS(plock__connection_send(connection, 1, &word, &pair.error), PLOCK_OK);
-    (void)snprintf(record, sizeof record, "$%d\r\n%0*d\r\n", 4087, 4087, 0); /* ends where the first read does */
+    /* ends where the first read does */
+    (void)snprintf(record, sizeof record, "$%d\r\n%0*d\r\n", 4087, 4087, 0);
     const size_t first = strlen(record);
     CHECK_INT(first, 4096);
     memcpy(record + first, ":1\r\n", 4);
     tls_server_write(&pair.server, record, first + 4);
     (void)plock_wait_poll(NULL, &pair.interest);
-    CHECK_STATUS(plock__connection_receive(connection, &value, &pair.interest, &pair.error), PLOCK_OK);
+    CHECK_STATUS(plock__connection_receive(connection, &value, &pair.interest, &pair.error),
+                 PLOCK_OK);
     CHECK_INT(value->length, 4087);
     CHECK(!plock__connection_at_rest(connection));
     plock__connection_free(connection);
     end();
 }
 
-/* What the socket did not take is written again from elsewhere in memory: the buffer may have moved meanwhile. */
+/* What the socket did not take is written again from elsewhere in memory: the buffer may have moved
+ * meanwhile. */
 static void a_full_socket_takes_the_rest_later(void) {
     static char bytes[2][60000], received[60000];
     size_t written = 0, arrived = 0, sent = 0;
@@ -151,14 +161,18 @@ static void a_full_socket_takes_the_rest_later(void) {
     unsigned from = 0;
     connected();
     for (unsigned i = 0; i < sizeof bytes[0]; i++) bytes[0][i] = bytes[1][i] = (char)(i * 31 >> 3);
-    while ((status = pair.transport->does->write(pair.transport, bytes[from % 2], sizeof bytes[0], &sent, &pair.interest, &pair.error)) == PLOCK_OK) written += sent;
+    while ((status = pair.transport->does->write(pair.transport, bytes[from % 2], sizeof bytes[0],
+                                                 &sent, &pair.interest, &pair.error)) == PLOCK_OK)
+        written += sent;
     CHECK_STATUS(status, PLOCK_AGAIN);
     CHECK_INT(pair.interest.events, POLLOUT);
     for (unsigned rounds = 0; arrived < written + sizeof bytes[0] && test_patient(&rounds);) {
         size_t got;
         while ((got = tls_server_read(&pair.server, received, sizeof received)) > 0) arrived += got;
         if (arrived < written) continue;
-        while (sent && (status = pair.transport->does->write(pair.transport, bytes[++from % 2], sizeof bytes[0], &sent, &pair.interest, &pair.error)) == PLOCK_OK) {
+        while (sent && (status = pair.transport->does->write(pair.transport, bytes[++from % 2],
+                                                             sizeof bytes[0], &sent, &pair.interest,
+                                                             &pair.error)) == PLOCK_OK) {
             written += sent;
             sent = 0; /* one more is enough */
         }
@@ -173,7 +187,8 @@ static void a_full_socket_takes_the_rest_later(void) {
 static void an_idle_connection_looks_alive_also_with_tickets_unread(void) {
     connected();
     (void)thread_state_drop();
-    CHECK(pair.transport->does->alive(pair.transport)); /* in TLS 1.3 the server has sent session tickets */
+    /* in TLS 1.3 the server has sent session tickets */
+    CHECK(pair.transport->does->alive(pair.transport));
     CHECK(!thread_state_drop());
     end();
 }
@@ -183,7 +198,9 @@ static void one_that_the_server_has_closed_does_not(void) {
     for (int says_so = 0; says_so < 2; says_so++) {
         connected();
         tls_server_hang_up(&pair.server, says_so);
-        for (unsigned rounds = 0; pair.transport->does->alive(pair.transport) && rounds < 50 && test_patient(&rounds);) continue;
+        for (unsigned rounds = 0;
+             pair.transport->does->alive(pair.transport) && rounds < 50 && test_patient(&rounds);)
+            continue;
         CHECK(!pair.transport->does->alive(pair.transport));
         end();
     }
@@ -192,7 +209,9 @@ static void one_that_the_server_has_closed_does_not(void) {
 static void one_that_says_what_nobody_asked_for_does_not(void) {
     connected();
     tls_server_write(&pair.server, "+PONG\r\n", 7);
-    for (unsigned rounds = 0; pair.transport->does->alive(pair.transport) && rounds < 50 && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0;
+         pair.transport->does->alive(pair.transport) && rounds < 50 && test_patient(&rounds);)
+        continue;
     CHECK(!pair.transport->does->alive(pair.transport));
     end();
 }
@@ -226,14 +245,17 @@ static void writing_to_nobody_is_no_signal(void) {
     end();
 }
 
-/* Letting go says nothing, not even TLS' farewell: in a forked child it would end the parent's connection. */
+/* Letting go says nothing, not even TLS' farewell: in a forked child it would end the parent's
+ * connection. */
 static void letting_go_sends_nothing(void) {
     char bytes[64];
     for (int way = 0; way < 2; way++) {
         begin();
-        CHECK(SSL_CTX_set_max_proto_version(pair.server.context, TLS1_2_VERSION) == 1); /* unread tickets would make it a reset */
+        /* unread tickets would make it a reset */
+        CHECK(SSL_CTX_set_max_proto_version(pair.server.context, TLS1_2_VERSION) == 1);
         CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
-        if (way) pair.transport->does->abandon(pair.transport);
+        if (way)
+            pair.transport->does->abandon(pair.transport);
         else {
             pair.transport->does->destroy(pair.transport);
             pair.transport = NULL;
@@ -251,21 +273,28 @@ static plock_status answered_with(const char *bytes, size_t length) {
     plock_status status;
     begin();
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
-    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest, &pair.error)) == PLOCK_AGAIN && pair.interest.events != POLLIN)
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest,
+                                                   &pair.error)) == PLOCK_AGAIN &&
+           pair.interest.events != POLLIN)
         (void)plock_wait_poll(NULL, &pair.interest);
     CHECK_STATUS(status, PLOCK_AGAIN);
     const int peer = loopback_accept(pair.server.listener, true);
     CHECK(loopback_readable(peer));
-    if (bytes) CHECK(write(peer, bytes, length) == (ssize_t)length);
-    else loopback_reset(peer);
-    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest, &pair.error)) == PLOCK_AGAIN) (void)plock_wait_poll(NULL, &pair.interest);
+    if (bytes)
+        CHECK(write(peer, bytes, length) == (ssize_t)length);
+    else
+        loopback_reset(peer);
+    while ((status = pair.transport->does->connect(pair.transport, deadline, &pair.interest,
+                                                   &pair.error)) == PLOCK_AGAIN)
+        (void)plock_wait_poll(NULL, &pair.interest);
     if (bytes) CHECK(close(peer) == 0);
     return status;
 }
 
 static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
     CHECK_STATUS(answered_with("-ERR Protocol error\r\n", 21), PLOCK_TLS);
-    CHECK_HAS(pair.error.message, "TLS: wrong version number: the server does not seem to speak TLS");
+    CHECK_HAS(pair.error.message,
+              "TLS: wrong version number: the server does not seem to speak TLS");
     end();
     CHECK_STATUS(answered_with("\x16\x03\x03\x00\x04zzzz", 9), PLOCK_TLS);
     end();
@@ -279,17 +308,20 @@ static void a_handshake_that_never_ends_is_silence(void) {
     plock_config *config;
     plock_store *store;
     plock_error error;
-    const int listener = loopback_listen("127.0.0.1", 8, port); /* the system accepts, nobody answers */
+    /* the system accepts, nobody answers */
+    const int listener = loopback_listen("127.0.0.1", 8, port);
     (void)snprintf(url, sizeof url, "rediss://127.0.0.1:%s?connect_timeout=0.15&%s", port, trusted);
     CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
     CHECK_STATUS(plock_store_open(&store, config, &error), PLOCK_OK);
     fake_clock_start();
     plock_lease *lease = fake_lease(store);
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
+                 PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    for (unsigned rounds = 0; interest.events != POLLIN && test_patient(&rounds);) CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    for (unsigned rounds = 0; interest.events != POLLIN && test_patient(&rounds);)
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(interest.deadline, before + 150 * PLOCK_MILLISECOND);
     CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
     CHECK_INT(plock_now(), before + 150 * PLOCK_MILLISECOND);
@@ -300,14 +332,17 @@ static void a_handshake_that_never_ends_is_silence(void) {
 /* --- files --- */
 
 static void a_file_that_is_of_no_use_is_named(void) {
-    const struct { const char *option, *value, *more, *words; } FILES[] = {
+    const struct {
+        const char *option, *value, *more, *words;
+    } FILES[] = {
         {"ca_file", "/nonexistent.pem", "", "ca_file: "},
         {"ca_file", files.garbage, "", "ca_file: "},
         {"ca_path", "/nonexistent", "", "ca_path: /nonexistent: No such file or directory"},
         {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
         {"cert", files.garbage, "&verify=none", "cert: "},
-        {"cert", files.ca, "&verify=none", "key: "},      /* a certificate without its key */
-        {"cert", files.locked, "&verify=none", "key: "},  /* one behind a passphrase: nobody is asked for it on the terminal */
+        {"cert", files.ca, "&verify=none", "key: "}, /* a certificate without its key */
+        /* one behind a passphrase: nobody is asked for it on the terminal */
+        {"cert", files.locked, "&verify=none", "key: "},
         {"key", files.stranger, "&verify=none&cert=", "key: "}, /* a key of another certificate */
     };
     for (unsigned i = 0; i < sizeof FILES / sizeof *FILES; i++) {
@@ -316,7 +351,8 @@ static void a_file_that_is_of_no_use_is_named(void) {
         plock_error error = {PLOCK_OK, ""};
         SSL_CTX *context;
         const bool needs_certificate = !strcmp(FILES[i].option, "key");
-        (void)snprintf(url, sizeof url, "rediss://:sesame@127.0.0.1?%s=%s%s%s", FILES[i].option, FILES[i].value, FILES[i].more, needs_certificate ? files.client : "");
+        (void)snprintf(url, sizeof url, "rediss://:sesame@127.0.0.1?%s=%s%s%s", FILES[i].option,
+                       FILES[i].value, FILES[i].more, needs_certificate ? files.client : "");
         CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
         CHECK_STATUS(plock__tls_context(&context, config, &error), PLOCK_BAD_CONFIG);
         CHECK(context == NULL);

@@ -48,8 +48,13 @@ static void give_up(void *context) {
 
 static plock_operation take(one *o, plock_status (*operation)(void *)) {
     *o = (one){.lease = lease, .place = plock_lease_turn(lease)};
-    o->turn = (plock_lease_use){.places = &o->place, .count = 1, .begin = operation, .context = o, .operation = plock_lease_operation(lease),
-                           .give_up = operation == begin_release ? give_up : NULL, .patience = PATIENCE};
+    o->turn = (plock_lease_use){.places = &o->place,
+                                .count = 1,
+                                .begin = operation,
+                                .context = o,
+                                .operation = plock_lease_operation(lease),
+                                .give_up = operation == begin_release ? give_up : NULL,
+                                .patience = PATIENCE};
     plock_lease_use_take(&o->turn);
     return plock_lease_use_operation(&o->turn);
 }
@@ -60,7 +65,8 @@ static plock_status step(plock_operation operation) {
 
 static plock_status finish(plock_operation operation) {
     plock_status status;
-    for (unsigned rounds = 0; (status = step(operation)) == PLOCK_AGAIN && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0; (status = step(operation)) == PLOCK_AGAIN && test_patient(&rounds);)
+        continue;
     return status;
 }
 
@@ -111,7 +117,8 @@ static void they_are_served_in_order(void) {
     one first, second, third;
     begin(&PLAIN);
     begin_silent_extension();
-    const plock_operation head = take(&first, begin_extension), next = take(&second, begin_release), last = take(&third, begin_extension);
+    const plock_operation head = take(&first, begin_extension), next = take(&second, begin_release),
+                          last = take(&third, begin_extension);
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     check_waits(last);
@@ -132,7 +139,8 @@ static void who_gives_up_is_in_nobodys_way(void) {
     one first, second;
     begin(&PLAIN);
     begin_silent_extension();
-    const plock_operation extending = take(&first, begin_extension), releasing = take(&second, begin_release);
+    const plock_operation extending = take(&first, begin_extension),
+                          releasing = take(&second, begin_release);
     extending.cancel(extending.of);
     extending.cancel(extending.of); /* once more does no harm */
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
@@ -141,7 +149,8 @@ static void who_gives_up_is_in_nobodys_way(void) {
     end();
 }
 
-/* Its extension may be carried out or not: the release in the background comes after it, or before it and nothing is left to extend. */
+/* Its extension may be carried out or not: the release in the background comes after it, or before
+ * it and nothing is left to extend. */
 static void a_release_that_does_not_get_its_turn_goes_on_in_the_background(void) {
     static const char *const ANSWERS[] = {FAKE_DONE, FAKE_NOT_OURS};
     enum { PATIENCE_ENDS, HURRIED, CANCELLED, WAYS };
@@ -154,8 +163,10 @@ static void a_release_that_does_not_get_its_turn_goes_on_in_the_background(void)
         check_waits(releasing);
         if (way == HURRIED) releasing.hurry(releasing.of, plock_now());
         if (way == PATIENCE_ENDS) fake_clock_pass(PATIENCE);
-        if (way == CANCELLED) releasing.cancel(releasing.of);
-        else CHECK_STATUS(step(releasing), PLOCK_IN_USE);
+        if (way == CANCELLED)
+            releasing.cancel(releasing.of);
+        else
+            CHECK_STATUS(step(releasing), PLOCK_IN_USE);
         CHECK_INT(release.given_up, 1);
         CHECK(!plock_lease_held(lease) && !plock_lease_lost(lease));
         fake_await("EVALSHA release", 1);
@@ -182,9 +193,7 @@ static void an_extension_that_does_not_get_its_turn_leaves_the_lease(void) {
     end();
 }
 
-static plock_status begin_group(void *group) {
-    return plock_group_release(group, 0);
-}
+static plock_status begin_group(void *group) { return plock_group_release(group, 0); }
 
 static void a_group_waits_for_all_of_its_leases(void) {
     plock_group *group;
@@ -196,7 +205,12 @@ static void a_group_waits_for_all_of_its_leases(void) {
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_IN_USE);
     CHECK(plock_lease_held(lease) && plock_lease_held(other));
     plock_place_in_turn places[] = {plock_lease_turn(lease), plock_lease_turn(other)};
-    plock_lease_use turn = {.places = places, .count = 2, .begin = begin_group, .context = group, .operation = plock_group_operation(group), .patience = PATIENCE};
+    plock_lease_use turn = {.places = places,
+                            .count = 2,
+                            .begin = begin_group,
+                            .context = group,
+                            .operation = plock_group_operation(group),
+                            .patience = PATIENCE};
     plock_lease_use_take(&turn);
     const plock_operation releasing = plock_lease_use_operation(&turn);
     check_waits(releasing);
@@ -213,7 +227,8 @@ static void a_group_waits_for_all_of_its_leases(void) {
 static void use_in_child(void *context) {
     one extension;
     (void)context;
-    CHECK_STATUS(step(take(&extension, begin_extension)), PLOCK_MISUSE); /* the line is of the parent's threads */
+    /* the line is of the parent's threads */
+    CHECK_STATUS(step(take(&extension, begin_extension)), PLOCK_MISUSE);
     fake_end(lease, store);
 }
 
@@ -232,9 +247,7 @@ static void a_child_gets_no_turn_on_its_parents_lease(void) {
 
 /* --- of a local store --- */
 
-static plock_status begin_local_release(void *local) {
-    return plock_lease_release(local, 0);
-}
+static plock_status begin_local_release(void *local) { return plock_lease_release(local, 0); }
 
 static void a_lease_of_a_local_store_is_used_in_turn(void) {
     plock_local *local = local_open();
@@ -245,8 +258,12 @@ static void a_lease_of_a_local_store_is_used_in_turn(void) {
     CHECK_STATUS(plock_lease_extend(held, TTL), PLOCK_IN_USE);
     CHECK_STATUS(plock_lease_leave(held), PLOCK_IN_USE);
     plock_place_in_turn place = plock_lease_turn(held);
-    plock_lease_use turn = {.places = &place, .count = 1, .begin = begin_local_release, .context = held, .operation = plock_lease_operation(held),
-                       .patience = PLOCK_SECOND};
+    plock_lease_use turn = {.places = &place,
+                            .count = 1,
+                            .begin = begin_local_release,
+                            .context = held,
+                            .operation = plock_lease_operation(held),
+                            .patience = PLOCK_SECOND};
     plock_lease_use_take(&turn);
     const plock_operation releasing = plock_lease_use_operation(&turn);
     check_waits((plock_operation){.of = releasing.of, .step = releasing.step});

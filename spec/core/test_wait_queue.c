@@ -40,9 +40,11 @@ static void end(void) {
 static void check_order(const char *expected) {
     char order[WAITERS + 1] = "", reverse[WAITERS + 1] = "";
     size_t n = 0;
-    for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) order[n++] = *waiter->subject.owner.value.bytes;
+    for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
+        order[n++] = *waiter->subject.owner.value.bytes;
     size_t m = n;
-    for (const plock_waiter *waiter = queue->last; waiter && m > 0; waiter = waiter->previous) reverse[--m] = *waiter->subject.owner.value.bytes;
+    for (const plock_waiter *waiter = queue->last; waiter && m > 0; waiter = waiter->previous)
+        reverse[--m] = *waiter->subject.owner.value.bytes;
     CHECK_TEXT(order, expected);
     CHECK_TEXT(reverse, expected);
 }
@@ -192,8 +194,11 @@ static void a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_li
 /* Whatever the server promises, and however many are before us: it may forget. */
 static void there_is_a_look_in_each_second(void) {
     static const plock_place PLACES[] = {
-        {.free_in = PLOCK_NEVER, .notified = true}, {.free_in = 5 * PLOCK_SECOND, .notified = true}, {.free_in = PLOCK_SECOND, .rank = 7, .notified = true},
-        {.free_in = PLOCK_SECOND / 2, .rank = 20000, .notified = true}, {.free_in = 5 * PLOCK_SECOND, .rank = INT32_MAX}};
+        {.free_in = PLOCK_NEVER, .notified = true},
+        {.free_in = 5 * PLOCK_SECOND, .notified = true},
+        {.free_in = PLOCK_SECOND, .rank = 7, .notified = true},
+        {.free_in = PLOCK_SECOND / 2, .rank = 20000, .notified = true},
+        {.free_in = 5 * PLOCK_SECOND, .rank = INT32_MAX}};
     begin();
     for (unsigned i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
         plock__wait_queue_schedule(queue, &PLACES[i], plock_now());
@@ -223,7 +228,8 @@ static void all_but_who_was_seen_there_can_be_made_to_ask(void) {
     end();
 }
 
-/* Spread out, so that many do not come at the same moments, and not so often as to load the server. */
+/* Spread out, so that many do not come at the same moments, and not so often as to load the server.
+ */
 static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(void) {
     plock_ns last = 0;
     bool alike = true;
@@ -240,7 +246,8 @@ static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(voi
     CHECK(!alike);
     const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
     plock__wait_queue_schedule(queue, &told, plock_now());
-    plock__wait_queue_schedule(queue, &place, plock_now()); /* another such holder: from the beginning */
+    /* another such holder: from the beginning */
+    plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(queue->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
     end();
 }

@@ -1,4 +1,5 @@
-/* One who waits, from his place in line to the lock, or to where he gives up: what he asks, and what becomes of it. */
+/* One who waits, from his place in line to the lock, or to where he gives up: what he asks, and
+ * what becomes of it. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -40,9 +41,7 @@ static void begin(const char *(*says)(const char *command, unsigned nth)) {
     began = plock_now();
 }
 
-static void end(void) {
-    fake_end(lease, store);
-}
+static void end(void) { fake_end(lease, store); }
 
 /* In line, with a place in the queue: two acquires have been made. */
 static void get_in_line(void) {
@@ -52,7 +51,8 @@ static void get_in_line(void) {
 
 static void check_leave(const char *call, unsigned acquire, const char *doubt) {
     char command[3 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM];
-    (void)snprintf(command, sizeof command, "%s leave 2 k plock:1:{k}:queue %s %s %s", call, fake_value(acquire, value), doubt, fake_record(acquire, record));
+    (void)snprintf(command, sizeof command, "%s leave 2 k plock:1:{k}:queue %s %s %s", call,
+                   fake_value(acquire, value), doubt, fake_record(acquire, record));
     CHECK_INT(fake_commands_like(command), 1);
 }
 
@@ -65,14 +65,17 @@ static void await_hearing(unsigned leaves) {
 static void answer_last_acquire(const char *answer) {
     for (unsigned p = 0; p < fake_connections(); p++) {
         fake_peer *peer = &fake_peers[p];
-        if (!peer->destroyed && peer->command_count > 0 && !strncmp(peer->commands[peer->command_count - 1], "EVALSHA acquire", 15)) fake_say(peer, answer, strlen(answer));
+        if (!peer->destroyed && peer->command_count > 0 &&
+            !strncmp(peer->commands[peer->command_count - 1], "EVALSHA acquire", 15))
+            fake_say(peer, answer, strlen(answer));
     }
 }
 
 /* --- in line --- */
 
 static void who_is_refused_subscribes_and_then_queues(void) {
-    char first[FAKE_COMMAND_ROOM], subscribe[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
+    char first[FAKE_COMMAND_ROOM], subscribe[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM],
+        word[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_line();
     (void)fake_command("EVALSHA acquire", 0, first);
@@ -86,9 +89,11 @@ static void who_is_refused_subscribes_and_then_queues(void) {
     CHECK_INT(strspn(channel, "0123456789abcdef"), 16);
     CHECK_TEXT(fake_word(second, 11, word), channel);
     CHECK_TEXT(fake_word(second, 15, word), "0"); /* no ticket yet */
-    CHECK_TEXT(fake_word(second, 16, word), "0"); /* he shares with no one of the older implementation */
+    /* he shares with no one of the older implementation */
+    CHECK_TEXT(fake_word(second, 16, word), "0");
     (void)fake_value(0, value);
-    CHECK_TEXT(fake_value(1, word), value); /* refused for certain, so it can be asked with again */
+    /* refused for certain, so it can be asked with again */
+    CHECK_TEXT(fake_value(1, word), value);
     CHECK_TEXT(fake_word(second, 13, word), value);
     end();
 }
@@ -121,10 +126,15 @@ static void one_attempt_is_made_without_queueing(void) {
 static void the_record_has_his_label(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = PLOCK_SECOND, .label = "nightly%20job"}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                     .wait = PLOCK_SECOND,
+                                                                     .label = "nightly%20job"}),
+                 PLOCK_OK);
     fake_carry_on(lease);
     fake_await("EVALSHA acquire", 2);
-    for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", i, command), 12, word), "nightly%20job");
+    for (unsigned i = 0; i < 2; i++)
+        CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", i, command), 12, word),
+                   "nightly%20job");
     end();
 }
 
@@ -250,7 +260,8 @@ static void who_gives_up_leaves_with_his_record(void) {
         if (way == FREE) plock_lease_free(lease), lease = NULL;
         if (way == TIME_OVER) {
             CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-            CHECK(plock_now() <= began + 10 * PLOCK_SECOND + 20 * PLOCK_MILLISECOND); /* his patience, and a moment to leave in */
+            /* his patience, and a moment to leave in */
+            CHECK(plock_now() <= began + 10 * PLOCK_SECOND + 20 * PLOCK_MILLISECOND);
         }
         fake_await("EVALSHA leave", 1);
         check_leave("EVALSHA", 1, "0"); /* he was refused: the lock itself cannot be his */
@@ -259,16 +270,19 @@ static void who_gives_up_leaves_with_his_record(void) {
 }
 
 static const char *leave_in_vain(const char *command, unsigned nth) {
-    return !strncmp(command, "EVALSHA leave", 13) && nth < 4 ? FAKE_SILENCE : fake_refuses(command, nth);
+    return !strncmp(command, "EVALSHA leave", 13) && nth < 4 ? FAKE_SILENCE
+                                                             : fake_refuses(command, nth);
 }
 
-/* For longer than a release may take: nobody waits for it, and who stays in the queue counts among those who wait. */
+/* For longer than a release may take: nobody waits for it, and who stays in the queue counts among
+ * those who wait. */
 static void who_gives_up_leaves_as_soon_as_the_server_answers(void) {
     begin(leave_in_vain);
     get_in_line();
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
-    for (unsigned i = 0; i < 100 && fake_commands_like("EVALSHA leave") < 5; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
+    for (unsigned i = 0; i < 100 && fake_commands_like("EVALSHA leave") < 5; i++)
+        fake_native_pass(100 * PLOCK_MILLISECOND);
     fake_await("EVALSHA leave", 5);
     CHECK(plock_now() - began >= 2 * PLOCK_SECOND);
     end();
@@ -294,7 +308,8 @@ static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(v
     }
 }
 
-/* Without a channel nobody queues, but it is looked at from time to time: what is got like that is given back all the same. */
+/* Without a channel nobody queues, but it is looked at from time to time: what is got like that is
+ * given back all the same. */
 static void who_gives_up_what_he_got_without_having_queued_gives_it_back(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);
@@ -353,7 +368,10 @@ static void the_lease_can_be_used_again(void) {
 static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses_untold);
-    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = 10 * PLOCK_SECOND, .shares = true}), PLOCK_OK);
+    CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                     .wait = 10 * PLOCK_SECOND,
+                                                                     .shares = true}),
+                 PLOCK_OK);
     fake_carry_on(lease);
     fake_await("EVALSHA acquire", 2);
     CHECK_TEXT(fake_word(fake_command("EVALSHA acquire", 1, command), 16, word), "5");

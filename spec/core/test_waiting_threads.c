@@ -1,5 +1,6 @@
-/* Threads that wait for one lock, with a server that keeps it and its queue as the scripts do: each lock is held by one at a time,
- * everybody comes to it, and whatever gives up leaves nothing behind. */
+/* Threads that wait for one lock, with a server that keeps it and its queue as the scripts do: each
+ * lock is held by one at a time, everybody comes to it, and whatever gives up leaves nothing
+ * behind. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -18,9 +19,7 @@ static struct {
     unsigned queued;
 } lock;
 
-static bool same(const char *value, const char *other) {
-    return !strcmp(value, other);
-}
+static bool same(const char *value, const char *other) { return !strcmp(value, other); }
 
 static void take_out(const char *value) {
     for (unsigned i = 0; i < lock.queued; i++)
@@ -34,7 +33,8 @@ static void take_out(const char *value) {
 static void put_in(const char *value) {
     for (unsigned i = 0; i < lock.queued; i++)
         if (same(lock.queue[i], value)) return;
-    if (lock.queued < QUEUE_MAX - 1) (void)snprintf(lock.queue[lock.queued++], VALUE, "%.39s", value);
+    if (lock.queued < QUEUE_MAX - 1)
+        (void)snprintf(lock.queue[lock.queued++], VALUE, "%.39s", value);
 }
 
 /* To the first who hears of it. */
@@ -75,7 +75,9 @@ static const char *serve(const char *command, unsigned nth) {
     if (strncmp(command, "EVALSHA leave", 13)) return NULL;
     char doubt[FAKE_COMMAND_ROOM];
     take_out(value);
-    if (!same(lock.reserved, value) && !(same(fake_word(command, 6, doubt), "1") && same(lock.holder, value))) return FAKE_NOT_OURS;
+    if (!same(lock.reserved, value) &&
+        !(same(fake_word(command, 6, doubt), "1") && same(lock.holder, value)))
+        return FAKE_NOT_OURS;
     pass();
     return FAKE_DONE;
 }
@@ -86,7 +88,8 @@ static plock_store *store;
 static atomic_int inside, entered, gave_up;
 
 static plock_status acquire(plock_lease *lease, plock_ns wait) {
-    plock_status status = plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 60 * PLOCK_SECOND, .wait = wait});
+    plock_status status = plock_lease_acquire(
+        lease, &(plock_acquire_options){.ttl = 60 * PLOCK_SECOND, .wait = wait});
     if (status) return status;
     while ((status = plock_drive(lease, plock_wait_poll, NULL)) == PLOCK_TRY_FAILED) continue;
     return status;
@@ -96,7 +99,8 @@ static void *come_and_go(void *argument) {
     const bool impatient = *(const bool *)argument;
     plock_lease *lease = fake_lease(store);
     for (int i = 0; i < ROUNDS; i++) {
-        const plock_status status = acquire(lease, impatient && i % 3 ? PLOCK_MILLISECOND : 30 * PLOCK_SECOND);
+        const plock_status status =
+            acquire(lease, impatient && i % 3 ? PLOCK_MILLISECOND : 30 * PLOCK_SECOND);
         if (status == PLOCK_TIMED_OUT && impatient) {
             atomic_fetch_add(&gave_up, 1);
             continue;
@@ -118,9 +122,13 @@ static void run_threads(bool impatient, unsigned cuts) {
     atomic_store(&entered, 0);
     atomic_store(&gave_up, 0);
     store = fake_native_store(serve);
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, come_and_go, &impatient) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, come_and_go, &impatient) == 0);
     for (unsigned i = 0; i < cuts; i++) {
-        for (unsigned rounds = 0; !fake_channel_is_open() && atomic_load(&entered) < THREADS * ROUNDS && test_patient(&rounds);) continue;
+        for (unsigned rounds = 0; !fake_channel_is_open() &&
+                                  atomic_load(&entered) < THREADS * ROUNDS &&
+                                  test_patient(&rounds);)
+            continue;
         fake_cut_channel();
     }
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
@@ -141,7 +149,8 @@ static void those_who_give_up_swallow_no_turn(void) {
     CHECK_TEXT(lock.reserved, "");
 }
 
-/* Whom a message could not reach, or did not because it was on its way, asks again when the channel is back. */
+/* Whom a message could not reach, or did not because it was on its way, asks again when the channel
+ * is back. */
 static void a_channel_that_breaks_costs_nobody_his_turn(void) {
     enum { CUTS = 8 };
     run_threads(false, CUTS);

@@ -115,8 +115,10 @@ static void no_wake_is_lost_between_threads(void) {
         plock_waker_wake(c.ask);
         if (i % 2) continue; /* every other wake may meet the clear of the one before */
         while (atomic_load(&c.replied) < i && !atomic_load(&c.lost))
-            if (audible(c.reply, 5000)) (void)plock_waker_clear(c.reply);
-            else atomic_fetch_add(&c.lost, 1);
+            if (audible(c.reply, 5000))
+                (void)plock_waker_clear(c.reply);
+            else
+                atomic_fetch_add(&c.lost, 1);
     }
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK_INT(atomic_load(&c.lost), 0);
@@ -269,7 +271,8 @@ static void play(hand_off *h, int own) {
             const plock_ns until = plock_now() + 10 * PLOCK_SECOND;
             (void)plock_waker_clear(h->wakers[own]);
             if (atomic_load(&h->turn) >= i) break;
-            const plock_status slept = plock__waker_sleep(h->wakers[own], h->interrupts[own], until);
+            const plock_status slept =
+                plock__waker_sleep(h->wakers[own], h->interrupts[own], until);
             if (slept || plock_now() >= until) {
                 atomic_fetch_add(&h->lost, 1);
                 atomic_store(&h->turn, ROUNDS);
@@ -351,7 +354,7 @@ static void without_memory_there_is_no_waker_and_errno_says_why(void) {
 
 static void use_in_child(void *context) {
     plock_waker **wakers = context; /* 0: in use, 1: unused at the fork */
-    CHECK(!audible(wakers[0], 0)); /* it has another one here */
+    CHECK(!audible(wakers[0], 0));  /* it has another one here */
     plock_waker *own = plock_waker_take();
     if (!CHECK(own != NULL)) return;
     CHECK(!audible(own, 0));
@@ -375,9 +378,7 @@ static void a_forked_child_shares_none_with_its_parent(void) {
     plock_waker_give(wakers[0]);
 }
 
-static void count_in_child(void *context) {
-    CHECK_INT(test_open_descriptors(), *(int *)context);
-}
+static void count_in_child(void *context) { CHECK_INT(test_open_descriptors(), *(int *)context); }
 
 static void a_forked_child_keeps_no_descriptor_open(void) {
     plock__forget_wakers();
@@ -393,7 +394,8 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-/* Where there is no futex a mutex would be in the way: the handler may interrupt whoever has just taken it. */
+/* Where there is no futex a mutex would be in the way: the handler may interrupt whoever has just
+ * taken it. */
 enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
 static atomic_bool signalled_enough;
@@ -418,7 +420,8 @@ static void a_signal_handler_may_wake_in_the_thread_that_sleeps(void) {
     atomic_store(&signalled_enough, false);
     CHECK(pthread_create(&other, NULL, send_signals, &self) == 0);
     for (int i = 0; i < SIGNALS; i++) {
-        while (!plock__waker_woken(expecting)) (void)plock__waker_sleep(NULL, expecting, plock_now() + PLOCK_SECOND);
+        while (!plock__waker_woken(expecting))
+            (void)plock__waker_sleep(NULL, expecting, plock_now() + PLOCK_SECOND);
         (void)plock_waker_clear(expecting);
     }
     atomic_store(&signalled_enough, true);

@@ -33,8 +33,11 @@ static void a_renewal_shortens_nothing(void) {
     fake_watch(lease, &RENEWED);
     fake_native_pass(TTL / 3);
     renewals(2);
-    (void)snprintf(expected, sizeof expected, "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", fake_value(0, value));
-    for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_command("EVALSHA extend", i, command), expected);
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer",
+                   fake_value(0, value));
+    for (unsigned i = 0; i < 2; i++)
+        CHECK_TEXT(fake_command("EVALSHA extend", i, command), expected);
     end();
 }
 
@@ -53,15 +56,19 @@ static void a_share_is_renewed_and_looked_at_as_such(void) {
     fake_native_pass(TTL / 3);
     fake_await("EVALSHA shared_extend", 2);
     (void)fake_word(fake_command("EVALSHA shared_acquire", 0, command), 6, value);
-    (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 3000 3600000 longer", value);
-    for (unsigned i = 0; i < 2; i++) CHECK_TEXT(fake_command("EVALSHA shared_extend", i, command), expected);
+    (void)snprintf(expected, sizeof expected,
+                   "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 3000 3600000 longer", value);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK_TEXT(fake_command("EVALSHA shared_extend", i, command), expected);
     fake_native_pass(1); /* it is renewed no more, and only watched */
     (void)snprintf(expected, sizeof expected, "! %.40s k", value);
     CHECK(fake_publish(expected));
     fake_await("EVALSHA shared_extend", 3);
-    (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s", value);
+    (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s",
+                   value);
     CHECK_TEXT(fake_command("EVALSHA shared_extend", 2, command), expected);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began + TTL / 3, TTL)); /* a look makes nothing longer */
+    /* a look makes nothing longer */
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began + TTL / 3, TTL));
     fake_await("EVALSHA extend", 0);
     fake_await("EVALSHA check", 0);
     end();
@@ -75,7 +82,8 @@ static void its_time_counts_from_when_the_renewal_left(void) {
     renewals(2);
     const plock_ns left = plock_now();
     fake_native_pass(400 * PLOCK_MILLISECOND);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL)); /* until it is confirmed */
+    /* until it is confirmed */
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
     atomic_store(&fake_to_extend, NULL);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, TTL));
@@ -91,10 +99,12 @@ static void what_was_granted_late_is_renewed_in_time(void) {
     enum { LATE_MS = 280 };
     plock_interest interest;
     begin();
-    plock_lease *first = fake_lease(store); /* so that the channel is open, and nothing else makes the thread look */
+    /* so that the channel is open, and nothing else makes the thread look */
+    plock_lease *first = fake_lease(store);
     fake_watch(first, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .renews = true});
     atomic_store(&fake_to_acquire, FAKE_SILENCE);
-    const plock_acquire_options patience = {.ttl = 300 * PLOCK_MILLISECOND, .wait = PLOCK_SECOND, .renews = true};
+    const plock_acquire_options patience = {
+        .ttl = 300 * PLOCK_MILLISECOND, .wait = PLOCK_SECOND, .renews = true};
     CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_clock_pass(LATE_MS * PLOCK_MILLISECOND);
@@ -136,8 +146,10 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     begin();
     for (unsigned i = 0; i < LEASES; i++, key[0]++) {
         CHECK_STATUS(plock_lease_new(&leases[i], store, key, 1), PLOCK_OK);
-        if (i == 0) fake_watch(leases[i], &RENEWED);
-        else CHECK_STATUS(fake_hold(leases[i], &RENEWED), PLOCK_OK);
+        if (i == 0)
+            fake_watch(leases[i], &RENEWED);
+        else
+            CHECK_STATUS(fake_hold(leases[i], &RENEWED), PLOCK_OK);
         fake_native_pass(100 * PLOCK_MILLISECOND);
     }
     fake_native_pass(400 * PLOCK_MILLISECOND);
@@ -163,8 +175,10 @@ static void so_are_any_number_of_them(void) {
     }
     fake_await("SUBSCRIBE", 1);
     pass(TTL / 3, TTL / 3);
-    for (unsigned rounds = 0; renewed < LEASES && test_patient(&rounds);) /* some of them wait for a connection */
-        if (plock_lease_valid_until(leases[renewed]) >= fake_reliable(began + TTL / 3, TTL)) renewed++;
+    for (unsigned rounds = 0;
+         renewed < LEASES && test_patient(&rounds);) /* some of them wait for a connection */
+        if (plock_lease_valid_until(leases[renewed]) >= fake_reliable(began + TTL / 3, TTL))
+            renewed++;
     CHECK_INT(renewed, LEASES);
     for (unsigned i = 0; i < LEASES; i++) CHECK_STATUS(fake_release(leases[i]), PLOCK_OK);
     for (unsigned i = 0; i < LEASES; i++) plock_lease_free(leases[i]);
@@ -177,7 +191,8 @@ static void so_are_any_number_of_them(void) {
 static void what_was_granted_to_one_who_waits_is_renewed_before_he_sees_it(void) {
     plock_lease *first;
     begin();
-    CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */
+    /* so that the channel is open, and he queues */
+    CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
     fake_watch(first, &(plock_acquire_options){.ttl = TTL, .watched = true});
     const plock_acquire_options patience = {.ttl = TTL, .wait = 100 * PLOCK_SECOND, .renews = true};
     grant_unseen(first, &patience);
@@ -226,10 +241,13 @@ static void freeing_or_leaving_it_ends_it(void) {
     for (int way = 0; way < WAYS; way++) {
         begin();
         fake_watch(lease, &RENEWED);
-        if (way == LEAVE) fake_leave(lease);
-        else plock_lease_free(lease), lease = NULL;
+        if (way == LEAVE)
+            fake_leave(lease);
+        else
+            plock_lease_free(lease), lease = NULL;
         fake_await("EVALSHA release", way == FREE);
-        fake_await_settled(store); /* else time would pass for its answer, and it would be repeated */
+        /* else time would pass for its answer, and it would be repeated */
+        fake_await_settled(store);
         pass(2 * TTL, TTL / 3);
         renewals(1);
         end();

@@ -1,4 +1,5 @@
-/* What the channel says about leases that are held: what is told, what may have been missed, and for how long it is listened to. */
+/* What the channel says about leases that are held: what is told, what may have been missed, and
+ * for how long it is listened to. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -13,9 +14,7 @@ static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews =
 static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched = true};
 static const plock_acquire_options *const PATIENCES[] = {&RENEWED, &WATCHED};
 
-static void checks(unsigned count) {
-    fake_await("EVALSHA check", count);
-}
+static void checks(unsigned count) { fake_await("EVALSHA check", count); }
 
 /* From now on the server says that it is somebody else's. */
 static void break_it(void) {
@@ -121,7 +120,8 @@ static void a_check_that_fails_is_made_again_while_there_is_time(void) {
     end();
 }
 
-/* What does not pass by itself, too: what may be lost is not taken for held because it could not be looked at. */
+/* What does not pass by itself, too: what may be lost is not taken for held because it could not be
+ * looked at. */
 static void so_is_one_that_fails_for_good(void) {
     static const char *const FAILURES[] = {"-NOPERM x\r\n", "-ERR x\r\n", "+OK\r\n"};
     for (unsigned i = 0; i < 3; i++) {
@@ -157,7 +157,9 @@ static void a_check_does_not_make_it_last_longer(void) {
 
 static void cut_and_wait(unsigned subscriptions) {
     fake_cut_channel();
-    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < subscriptions && test_patient(&rounds);) fake_native_pass(5 * PLOCK_MILLISECOND);
+    for (unsigned rounds = 0;
+         fake_commands_like("SUBSCRIBE") < subscriptions && test_patient(&rounds);)
+        fake_native_pass(5 * PLOCK_MILLISECOND);
     fake_await("SUBSCRIBE", subscriptions);
 }
 
@@ -192,10 +194,12 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
         plock_interest interest;
         begin();
         plock_lease *first;
-        CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open */
+        /* so that the channel is open */
+        CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
         fake_watch(first, &WATCHED);
         CHECK_STATUS(plock_lease_acquire(lease, PATIENCES[i]), PLOCK_OK);
-        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN); /* granted, and not yet read */
+        /* granted, and not yet read */
+        CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         fake_call("!", 1);
         fake_nudge();
         break_it();
@@ -216,7 +220,8 @@ static bool coordinator_is_there(void) {
     return there;
 }
 
-/* Nobody listens for what is not held: the channel, and the thread, go when they have not been needed for a while. */
+/* Nobody listens for what is not held: the channel, and the thread, go when they have not been
+ * needed for a while. */
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
     enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -239,7 +244,12 @@ static void it_is_listened_for_no_longer_than_it_lasts(void) {
             fake_await_notice(PLOCK_LOST, lease);
         }
         for (unsigned i = 0; i < 3; i++) fake_native_pass(5 * PLOCK_SECOND);
-        test_check(!coordinator_is_there(), way == RELEASED ? "released" : way == LOST ? "lost" : way == REFUSED ? "refused" : "cancelled", __FILE__, __LINE__);
+        test_check(!coordinator_is_there(),
+                   way == RELEASED  ? "released"
+                   : way == LOST    ? "lost"
+                   : way == REFUSED ? "refused"
+                                    : "cancelled",
+                   __FILE__, __LINE__);
         end();
     }
 }

@@ -40,7 +40,8 @@ static void a_renewal_that_finds_another_owner_tells_of_the_loss(void) {
 /* --- failures --- */
 
 static void a_failure_that_may_pass_is_tried_again_until_it_has_passed(void) {
-    static const char *const FAILURES[] = {"-LOADING x\r\n", "-BUSY x\r\n", FAKE_SILENCE, FAKE_CLOSES, "-OOM x\r\n"};
+    static const char *const FAILURES[] = {"-LOADING x\r\n", "-BUSY x\r\n", FAKE_SILENCE,
+                                           FAKE_CLOSES, "-OOM x\r\n"};
     for (unsigned i = 0; i < sizeof FAILURES / sizeof *FAILURES; i++) {
         begin();
         fake_watch(lease, &RENEWED);
@@ -59,13 +60,15 @@ static void a_failure_that_may_pass_is_tried_again_until_it_has_passed(void) {
 }
 
 static void one_that_lasts_ends_in_a_loss_at_the_end_of_its_time(void) {
-    static const char *const FAILURES[] = {"-LOADING x\r\n", FAKE_SILENCE, "-NOPERM x\r\n", "+OK\r\n"};
+    static const char *const FAILURES[] = {"-LOADING x\r\n", FAKE_SILENCE, "-NOPERM x\r\n",
+                                           "+OK\r\n"};
     for (unsigned i = 0; i < sizeof FAILURES / sizeof *FAILURES; i++) {
         begin();
         fake_watch(lease, &RENEWED);
         atomic_store(&fake_to_extend, FAILURES[i]);
         const plock_ns until = fake_reliable(began, TTL);
-        while (plock_now() + 100 * PLOCK_MILLISECOND < until) fake_native_pass(100 * PLOCK_MILLISECOND);
+        while (plock_now() + 100 * PLOCK_MILLISECOND < until)
+            fake_native_pass(100 * PLOCK_MILLISECOND);
         fake_native_pass(until - plock_now() - 1);
         check_kept();
         const unsigned asked = fake_commands_like("EVALSHA extend");
@@ -81,7 +84,8 @@ static void one_that_lasts_ends_in_a_loss_at_the_end_of_its_time(void) {
 static void a_failure_that_does_not_pass_is_tried_again_too(void) {
     begin();
     fake_watch(lease, &RENEWED);
-    atomic_store(&fake_to_extend, "-NOPERM this user has no permissions to run the 'pexpire' command\r\n");
+    atomic_store(&fake_to_extend,
+                 "-NOPERM this user has no permissions to run the 'pexpire' command\r\n");
     fake_native_pass(TTL / 3);
     renewals(2);
     for (unsigned i = 3; i <= 6; i++) {
@@ -117,7 +121,8 @@ static void one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it(void) {
     plock_acquire_options patience = RENEWED;
     patience.wait = 100 * PLOCK_SECOND;
     begin();
-    CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK); /* so that the channel is open, and he queues */
+    /* so that the channel is open, and he queues */
+    CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
     fake_watch(first, &RENEWED);
     grant_unseen(first, &patience);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
@@ -141,7 +146,8 @@ static void what_was_lost_is_released_all_the_same(void) {
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     fake_native_pass(TTL / 3);
     fake_await_notice(PLOCK_LOST, lease);
-    CHECK_STATUS(fake_release(lease), PLOCK_OK); /* by its token, so it takes nothing from another */
+    /* by its token, so it takes nothing from another */
+    CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK(!plock_lease_lost(lease));
     atomic_store(&fake_to_extend, NULL);
     CHECK_STATUS(fake_hold(lease, &RENEWED), PLOCK_OK);

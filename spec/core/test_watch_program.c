@@ -1,4 +1,5 @@
-/* A watched lease in the hands of its program: extended while the native thread renews it, released, used again, inherited. */
+/* A watched lease in the hands of its program: extended while the native thread renews it,
+ * released, used again, inherited. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -37,7 +38,8 @@ static void the_next_renewal_asks_for_the_new_time(void) {
     const plock_ns extended = plock_now();
     CHECK_STATUS(extend(6 * PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(extended, 6 * PLOCK_SECOND));
-    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 8, word), ""); /* the program may shorten it */
+    /* the program may shorten it */
+    CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 8, word), "");
     fake_native_pass(2 * PLOCK_SECOND - 1);
     renewals(2);
     fake_native_pass(1);
@@ -58,13 +60,14 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
         fake_native_pass(100 * PLOCK_MILLISECOND);
         renewals(i);
         CHECK(plock_lease_valid(lease));
-        CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 300 * PLOCK_MILLISECOND));
+        CHECK_INT(plock_lease_valid_until(lease),
+                  fake_reliable(plock_now(), 300 * PLOCK_MILLISECOND));
     }
     end();
 }
 
-/* Nobody knows whether the server has done it, or will yet, after renewals that it has answered: whenever it does, the lease lasts that
- * long from then. */
+/* Nobody knows whether the server has done it, or will yet, after renewals that it has answered:
+ * whenever it does, the lease lasts that long from then. */
 static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -122,7 +125,8 @@ static void one_that_is_only_watched_lasts_as_long_as_the_program_says(void) {
     end();
 }
 
-/* Which of them the server comes to last is not known: what the program asks for counts, for the renewal shortens nothing. */
+/* Which of them the server comes to last is not known: what the program asks for counts, for the
+ * renewal shortens nothing. */
 static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     begin();
     begin_renewal();
@@ -151,7 +155,8 @@ static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
         fake_clock_pass(PLOCK_MILLISECOND);
     }
     renewals(2);
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL)); /* so far nothing has been asked for */
+    /* so far nothing has been asked for */
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     renewals(3);
@@ -185,7 +190,8 @@ static void so_they_do_while_both_are_under_way(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     renewals(3);
     const plock_ns left = plock_now();
-    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND)); /* it may have been shortened by now */
+    /* it may have been shortened by now */
+    CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
     fake_answer("EVALSHA extend", 2, FAKE_DONE);
@@ -276,10 +282,13 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
             atomic_store(&fake_to_acquire, NULL);
         } else {
             CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
-            if (way == RELEASED) CHECK_STATUS(fake_release(lease), PLOCK_OK);
-            else fake_leave(lease);
+            if (way == RELEASED)
+                CHECK_STATUS(fake_release(lease), PLOCK_OK);
+            else
+                fake_leave(lease);
         }
-        CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK); /* which nobody watches */
+        /* which nobody watches */
+        CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK);
         CHECK_TEXT(channel_of(1, again), "-");
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
         CHECK_STATUS(fake_hold(lease, &WATCHED), PLOCK_OK);
@@ -367,8 +376,10 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
     for (int state = 0; state < STATES; state++) {
         plock_interest interest;
         begin();
-        if (state == RENEWAL_UNDER_WAY) begin_renewal();
-        else if (state != NOT_HELD_YET) fake_watch(lease, &RENEWED);
+        if (state == RENEWAL_UNDER_WAY)
+            begin_renewal();
+        else if (state != NOT_HELD_YET)
+            fake_watch(lease, &RENEWED);
         if (state == NOT_HELD_YET) {
             CHECK_STATUS(plock_lease_acquire(lease, &RENEWED), PLOCK_OK);
             CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);

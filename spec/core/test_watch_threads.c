@@ -1,5 +1,6 @@
-/* Threads that acquire, extend, release, leave and free watched leases, all at once, while the channel breaks and says things that are
- * not so: nobody is told of a loss where there was none, and nothing is left behind. */
+/* Threads that acquire, extend, release, leave and free watched leases, all at once, while the
+ * channel breaks and says things that are not so: nobody is told of a loss where there was none,
+ * and nothing is left behind. */
 #include "fake_watch.h"
 #include "test.h"
 
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Few in a run, for each release may cost a connection on which a renewal is under way, and there are only so many peers; many runs. */
+/* Few in a run, for each release may cost a connection on which a renewal is under way, and there
+ * are only so many peers; many runs. */
 enum { THREADS = 4, ROUNDS = 5, LEASES = THREADS * ROUNDS, RUNS = 8 };
 
 static plock_store *store;
@@ -30,7 +32,8 @@ static const char *says(const char *command, unsigned nth) {
     const bool acquires = !strncmp(command, "EVALSHA acquire", 15);
     if (acquires && nth % REFUSED == 0 && !fake_queues(command)) return FAKE_REFUSED;
     if (acquires && nth % 2) call_broken(command);
-    if (strncmp(command, "EVALSHA extend", 14) && strncmp(command, "EVALSHA check", 13)) return NULL;
+    if (strncmp(command, "EVALSHA extend", 14) && strncmp(command, "EVALSHA check", 13))
+        return NULL;
     return atomic_fetch_add(&asked, 1) % EVERY ? NULL : atomic_load(&now_and_then);
 }
 
@@ -41,7 +44,8 @@ static void begin(const char *sometimes) {
     atomic_store(&asked, 0);
     atomic_store(&now_and_then, sometimes);
     plock_notice_renewals(false);
-    store = fake_store("redis://h?attempt_timeout=30&command_timeout=30&connect_timeout=30"); /* whoever has to share the machine is not lost */
+    /* whoever has to share the machine is not lost */
+    store = fake_store("redis://h?attempt_timeout=30&command_timeout=30&connect_timeout=30");
     fake_redis.says = says;
     fake_redis.descriptors = true;
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
@@ -54,9 +58,7 @@ static plock_status finish(plock_lease *lease) {
 }
 
 /* Longer than any test takes: what makes the native thread look is what the channel says. */
-static plock_ns ttl_of(unsigned round) {
-    return (100 + round % 2) * PLOCK_SECOND;
-}
+static plock_ns ttl_of(unsigned round) { return (100 + round % 2) * PLOCK_SECOND; }
 
 static void extend(plock_lease *lease, unsigned round) {
     CHECK_STATUS(plock_lease_extend(lease, 2 * ttl_of(round)), PLOCK_OK);
@@ -90,7 +92,10 @@ static void *come_and_go(void *argument) {
     const unsigned number = *(const unsigned *)argument;
     plock_lease *lease = fake_lease(store);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        const plock_acquire_options patience = {.ttl = ttl_of(i + number), .wait = i % 3 ? 30 * PLOCK_SECOND : 0, .renews = i % 4 != 3, .watched = true};
+        const plock_acquire_options patience = {.ttl = ttl_of(i + number),
+                                                .wait = i % 3 ? 30 * PLOCK_SECOND : 0,
+                                                .renews = i % 4 != 3,
+                                                .watched = true};
         CHECK_STATUS(plock_lease_acquire(lease, &patience), PLOCK_OK);
         const plock_status status = finish(lease);
         atomic_fetch_add(&answered, 1);
@@ -137,7 +142,8 @@ static void run_once(const char *sometimes, unsigned lost_max, unsigned cuts) {
     disturb(cuts);
     for (unsigned i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK_INT(atomic_load(&answered), LEASES);
-    plock_drain(plock_now() + 5 * PLOCK_SECOND); /* one that has just been found lost may be released before that is told */
+    /* one that has just been found lost may be released before that is told */
+    plock_drain(plock_now() + 5 * PLOCK_SECOND);
     const unsigned lost = losses();
     CHECK(lost <= lost_max);
     fake_end(NULL, store);
@@ -148,21 +154,13 @@ static void run_threads(const char *sometimes, unsigned lost_max, unsigned cuts)
     for (int i = 0; i < RUNS; i++) run_once(sometimes, lost_max, cuts);
 }
 
-static void they_do_not_get_in_each_others_way(void) {
-    run_threads(NULL, 0, 0);
-}
+static void they_do_not_get_in_each_others_way(void) { run_threads(NULL, 0, 0); }
 
-static void nor_does_a_channel_that_breaks(void) {
-    run_threads(NULL, 0, 3);
-}
+static void nor_does_a_channel_that_breaks(void) { run_threads(NULL, 0, 3); }
 
-static void nor_do_failures_that_pass(void) {
-    run_threads("-LOADING x\r\n", 0, 2);
-}
+static void nor_do_failures_that_pass(void) { run_threads("-LOADING x\r\n", 0, 2); }
 
-static void what_is_lost_is_lost_by_one_only(void) {
-    run_threads(FAKE_NOT_OURS, LEASES, 2);
-}
+static void what_is_lost_is_lost_by_one_only(void) { run_threads(FAKE_NOT_OURS, LEASES, 2); }
 
 int main(void) {
     RUN(they_do_not_get_in_each_others_way);

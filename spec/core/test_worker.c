@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that is done after so many steps, or when its descriptor is readable, however often it is stepped until then. */
+/* A job that is done after so many steps, or when its descriptor is readable, however often it is
+ * stepped until then. */
 typedef struct counted_job {
     plock_job job; /* first, so that both are one address */
     int steps_left, fd;
@@ -47,17 +48,14 @@ static void destroy(plock_job *job) {
 static plock_job *make_job(int steps, int fd) {
     counted_job *counted = calloc(1, sizeof *counted);
     if (!counted) abort();
-    *counted = (counted_job){.job = {.step = step, .destroy = destroy}, .steps_left = steps, .fd = fd};
+    *counted =
+        (counted_job){.job = {.step = step, .destroy = destroy}, .steps_left = steps, .fd = fd};
     return &counted->job;
 }
 
-static plock_job *steps(int count) {
-    return make_job(count, -1);
-}
+static plock_job *steps(int count) { return make_job(count, -1); }
 
-static plock_job *waits_for(int fd) {
-    return make_job(0, fd);
-}
+static plock_job *waits_for(int fd) { return make_job(0, fd); }
 
 static void begin(void) {
     atomic_store(&stepped, 0);
@@ -71,7 +69,8 @@ static void end(void) {
 }
 
 static void check_destroyed(int expected) {
-    for (unsigned rounds = 0; atomic_load(&destroyed) < expected && test_patient(&rounds);) continue;
+    for (unsigned rounds = 0; atomic_load(&destroyed) < expected && test_patient(&rounds);)
+        continue;
     CHECK_INT(atomic_load(&destroyed), expected);
 }
 
@@ -93,7 +92,8 @@ static void many_jobs_go_on_side_by_side(void) {
     CHECK(pipe(ends) == 0);
     for (int i = 0; i < JOBS; i++) plock__worker_submit(waits_for(ends[0]));
     for (unsigned rounds = 0; atomic_load(&stepped) < 2 && test_patient(&rounds);) continue;
-    CHECK_INT(atomic_load(&destroyed), 0); /* they wait for the pipe, and none of them for another */
+    /* they wait for the pipe, and none of them for another */
+    CHECK_INT(atomic_load(&destroyed), 0);
     CHECK(write(ends[1], "x", 1) == 1);
     check_destroyed(JOBS);
     CHECK(atomic_load(&stepped) >= JOBS);
@@ -101,7 +101,8 @@ static void many_jobs_go_on_side_by_side(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-/* Leases are watched for as long as they are held, so there may be any number of jobs that do nothing but wait. */
+/* Leases are watched for as long as they are held, so there may be any number of jobs that do
+ * nothing but wait. */
 static void those_who_wait_keep_nobody_from_his_turn(void) {
     enum { JOBS = 300 };
     int ends[2], own[2];
@@ -188,7 +189,8 @@ static void awaiting_ends_nothing(void) {
 }
 
 static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
-    static const plock_ns GRACE = 5 * PLOCK_SECOND; /* a loaded machine may be slow, but this is not for ever */
+    /* a loaded machine may be slow, but this is not for ever */
+    static const plock_ns GRACE = 5 * PLOCK_SECOND;
     int ends[2];
     begin();
     CHECK(pipe(ends) == 0);
@@ -266,11 +268,13 @@ static void *submit_many(void *argument) {
     return NULL;
 }
 
-/* At the end of a process other threads may still let go of leases. With time enough none of their releases is dropped. */
+/* At the end of a process other threads may still let go of leases. With time enough none of their
+ * releases is dropped. */
 static void draining_while_others_submit_loses_nothing(void) {
     pthread_t threads[SUBMITTERS];
     begin();
-    for (int i = 0; i < SUBMITTERS; i++) CHECK(pthread_create(&threads[i], NULL, submit_many, NULL) == 0);
+    for (int i = 0; i < SUBMITTERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, submit_many, NULL) == 0);
     for (int i = 0; i < 100; i++) plock_drain(plock_now() + 5 * PLOCK_SECOND);
     for (int i = 0; i < SUBMITTERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
@@ -285,7 +289,8 @@ static void look_in_child(void *context) {
     (void)context;
     const int before = atomic_load(&stepped);
     plock__worker_submit(steps(3));
-    check_destroyed(2); /* the parent's job has been given up, without a step; the child's own is done */
+    /* the parent's job has been given up, without a step; the child's own is done */
+    check_destroyed(2);
     CHECK_INT(atomic_load(&stepped), before + 3);
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
     plock__forget_wakers();
@@ -367,8 +372,10 @@ int main(void) {
     RUN(draining_nothing_takes_no_time);
     RUN(after_draining_it_works_again);
     RUN(draining_while_others_submit_loses_nothing);
-    if (TEST_TSAN) test_skip("a native thread in a child", "the sanitizer does not allow it");
-    else RUN(the_parents_jobs_are_not_the_childs);
+    if (TEST_TSAN)
+        test_skip("a native thread in a child", "the sanitizer does not allow it");
+    else
+        RUN(the_parents_jobs_are_not_the_childs);
     RUN(a_child_can_drain_what_it_inherited);
     RUN(a_fork_never_comes_in_the_middle_of_a_step);
     return test_end("worker");

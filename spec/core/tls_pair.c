@@ -22,7 +22,8 @@ plock_status tls_pair_renew(tls_pair *pair) {
     return pair->transport ? PLOCK_OK : PLOCK_NO_MEMORY;
 }
 
-void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host, const char *options) {
+void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host,
+                    const char *options) {
     char url[512];
     *pair = (tls_pair){.interest = {.fd = -1}};
     tls_server_start(&pair->server, identity, client_ca);
@@ -32,8 +33,8 @@ void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca,
     CHECK_STATUS(tls_pair_renew(pair), PLOCK_OK);
 }
 
-/* Waits for the client's descriptor, stepping the server meanwhile; for a hundred rounds of a moment at most where it is the
- * server that has to go on. */
+/* Waits for the client's descriptor, stepping the server meanwhile; for a hundred rounds of a
+ * moment at most where it is the server that has to go on. */
 static void wait_stepping(tls_pair *pair) {
     struct pollfd polled = {.fd = pair->interest.fd, .events = pair->interest.events};
     tls_server_step(&pair->server);
@@ -42,14 +43,16 @@ static void wait_stepping(tls_pair *pair) {
 
 static plock_status connect_step(tls_pair *pair, plock_ns deadline) {
     (void)thread_state_drop(); /* the server's */
-    const plock_status status = pair->transport->does->connect(pair->transport, deadline, &pair->interest, &pair->error);
+    const plock_status status =
+        pair->transport->does->connect(pair->transport, deadline, &pair->interest, &pair->error);
     CHECK(!thread_state_drop());
     return status;
 }
 
 static plock_status read_step(tls_pair *pair, char *bytes, size_t size, size_t *got) {
     (void)thread_state_drop();
-    const plock_status status = pair->transport->does->read(pair->transport, bytes, size, got, &pair->interest, &pair->error);
+    const plock_status status = pair->transport->does->read(pair->transport, bytes, size, got,
+                                                            &pair->interest, &pair->error);
     CHECK(!thread_state_drop());
     return status;
 }
@@ -58,8 +61,11 @@ plock_status tls_pair_connect(tls_pair *pair) {
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     plock_status status;
     while ((status = connect_step(pair, deadline)) == PLOCK_AGAIN) wait_stepping(pair);
-    for (unsigned rounds = 0; !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);) tls_server_step(&pair->server);
-    CHECK(ERR_peek_error() == 0); /* the host program has an OpenSSL, too, and would take it for its own failure */
+    for (unsigned rounds = 0;
+         !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);)
+        tls_server_step(&pair->server);
+    /* the host program has an OpenSSL, too, and would take it for its own failure */
+    CHECK(ERR_peek_error() == 0);
     return status;
 }
 

@@ -15,9 +15,11 @@ typedef struct tls_pair {
     plock_error error;
 } tls_pair;
 
-/* Starts the server and prepares a transport to it; host "127.0.0.1" or a name that resolves to that; options: of the URL's query.
- * The server's context may still be changed before tls_pair_connect. */
-void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host, const char *options);
+/* Starts the server and prepares a transport to it; host "127.0.0.1" or a name that resolves to
+ * that; options: of the URL's query. The server's context may still be changed before
+ * tls_pair_connect. */
+void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host,
+                    const char *options);
 
 /* The transport anew, for another connection to the same server. */
 plock_status tls_pair_renew(tls_pair *pair);

@@ -23,7 +23,8 @@ void tls_server_start(tls_server *server, const char *identity, const char *clie
     CHECK(SSL_CTX_use_PrivateKey_file(server->context, identity, SSL_FILETYPE_PEM) == 1);
     if (client_ca) {
         CHECK(SSL_CTX_load_verify_locations(server->context, client_ca, NULL) == 1);
-        SSL_CTX_set_verify(server->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        SSL_CTX_set_verify(server->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                           NULL);
     }
     CHECK(SSL_CTX_set_tlsext_servername_callback(server->context, note_name) == 1);
     CHECK(SSL_CTX_set_tlsext_servername_arg(server->context, server) == 1);

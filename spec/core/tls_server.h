@@ -1,4 +1,5 @@
-/* A TLS server on this machine that the test steps itself, between the steps of the client: no thread, no order left to chance. */
+/* A TLS server on this machine that the test steps itself, between the steps of the client: no
+ * thread, no order left to chance. */
 #ifndef TLS_SERVER_H
 #define TLS_SERVER_H
 
@@ -17,7 +18,8 @@ typedef struct tls_server {
     char name[64]; /* the name that the client asked for (SNI); "" for none */
 } tls_server;
 
-/* identity: a PEM file with certificate and key. client_ca: NULL, or clients need a certificate of this authority. */
+/* identity: a PEM file with certificate and key. client_ca: NULL, or clients need a certificate of
+ * this authority. */
 void tls_server_start(tls_server *server, const char *identity, const char *client_ca);
 void tls_server_stop(tls_server *server);
 

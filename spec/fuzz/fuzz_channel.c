@@ -1,7 +1,9 @@
-/* Arbitrary bytes on the channel, where anybody may publish: it understands what has the form of a message, passes over what else a
- * server may push, ends with what no server says, and hears the same however the bytes are cut.
+/* Arbitrary bytes on the channel, where anybody may publish: it understands what has the form of a
+ * message, passes over what else a server may push, ends with what no server says, and hears the
+ * same however the bytes are cut.
  *
- * Input: a byte (the bytes that one read gives, and whether the subscription has been confirmed before), then what comes. */
+ * Input: a byte (the bytes that one read gives, and whether the subscription has been confirmed
+ * before), then what comes. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -30,9 +32,11 @@ static void check_message(const plock_message *message, outcome *heard) {
     REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
     REQUIRE(message->value.length > 0 && !memchr(message->value.bytes, ' ', message->value.length));
-    REQUIRE(message->key.length > 0 && message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
+    REQUIRE(message->key.length > 0 &&
+            message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
     fuzz_add(&heard->sum, &message->ms, sizeof message->ms);
-    fuzz_add(&heard->sum, message->value.bytes, message->value.length); /* the sanitizer sees whether all of it is ours */
+    /* the sanitizer sees whether all of it is ours */
+    fuzz_add(&heard->sum, message->value.bytes, message->value.length);
     fuzz_add(&heard->sum, message->key.bytes, message->key.length);
 }
 
@@ -72,7 +76,8 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2 || size > SIZE_MAX_HEARD) return 0;
     const bool confirmed = data[0] & CONFIRMED;
-    const outcome whole = hear(data + 1, size - 1, confirmed, 0), cut = hear(data + 1, size - 1, confirmed, 1 + (data[0] & CHUNK));
+    const outcome whole = hear(data + 1, size - 1, confirmed, 0),
+                  cut = hear(data + 1, size - 1, confirmed, 1 + (data[0] & CHUNK));
     REQUIRE(whole.status == cut.status && whole.messages == cut.messages && whole.sum == cut.sum);
     return 0;
 }

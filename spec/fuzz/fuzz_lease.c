@@ -1,7 +1,9 @@
-/* Whole operations against a server that says whatever the input says, whenever the input says it: the lease never believes
- * that it holds what was not granted, ends in time, and leaves nothing behind.
+/* Whole operations against a server that says whatever the input says, whenever the input says it:
+ * the lease never believes that it holds what was not granted, ends in time, and leaves nothing
+ * behind.
  *
- * Input: a byte that chooses the operations, then for each connection a length and the bytes that its server sends. */
+ * Input: a byte that chooses the operations, then for each connection a length and the bytes that
+ * its server sends. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -50,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     play(data + 1, data + size, choice);
     if (choice & OWN) REQUIRE(plock_lease_own(lease, "me", 2) == PLOCK_OK);
 
-    const plock_ns began = plock_now(), wait = choice & PATIENT && !(choice & OWN) ? WAIT : 0; /* who brings an owner has one attempt */
+    /* who brings an owner has one attempt */
+    const plock_ns began = plock_now(), wait = choice & PATIENT && !(choice & OWN) ? WAIT : 0;
     plock_status status = fake_acquire(lease, wait);
     REQUIRE(plock_now() <= began + (wait > PLOCK_SECOND / 5 ? wait : PLOCK_SECOND / 5) + GRACE);
     REQUIRE((status == PLOCK_OK) == plock_lease_valid(lease));
@@ -62,8 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         REQUIRE(was_said(data, size, fence));
         REQUIRE(plock_lease_extend(lease, TTL) == PLOCK_OK);
         status = fake_finish(lease);
-        if (status == PLOCK_NOT_OWNER) REQUIRE(!plock_lease_valid(lease));
-        else REQUIRE(fake_release(lease) != PLOCK_MISUSE);
+        if (status == PLOCK_NOT_OWNER)
+            REQUIRE(!plock_lease_valid(lease));
+        else
+            REQUIRE(fake_release(lease) != PLOCK_MISUSE);
         REQUIRE(!plock_lease_valid(lease));
     }
     plock_lease_free(lease);

@@ -1,5 +1,6 @@
-/* Arbitrary bytes in arbitrary pieces to the reader of replies: it never takes more than its caps allow, never hands out
- * anything that does not hold together, and gives the same answer however the bytes are cut.
+/* Arbitrary bytes in arbitrary pieces to the reader of replies: it never takes more than its caps
+ * allow, never hands out anything that does not hold together, and gives the same answer however
+ * the bytes are cut.
  *
  * Input: one byte that says how to cut, then the stream. */
 #include "fuzz.h"
@@ -20,10 +21,12 @@ typedef struct outcome {
 } outcome;
 
 static bool is_text(const plock_value *value) {
-    return value->type == PLOCK__STRING || value->type == PLOCK__ERROR || value->type == PLOCK__DONE;
+    return value->type == PLOCK__STRING || value->type == PLOCK__ERROR ||
+           value->type == PLOCK__DONE;
 }
 
-/* The values of one reply: as many as the arrays say, texts within the cap, nothing that is not there. */
+/* The values of one reply: as many as the arrays say, texts within the cap, nothing that is not
+ * there. */
 static void check_reply(const plock_value *values, outcome *seen) {
     size_t left = 1, count = 0, text = 0;
     for (const plock_value *value = values; left > 0; value++, left--) {
@@ -37,12 +40,14 @@ static void check_reply(const plock_value *values, outcome *seen) {
         } else if (is_text(value)) {
             text += value->length;
             REQUIRE(text <= PLOCK__REPLY_BYTES_MAX);
-            fuzz_add(&seen->sum, value->text, value->length); /* the sanitizer sees whether all of it is ours */
+            /* the sanitizer sees whether all of it is ours */
+            fuzz_add(&seen->sum, value->text, value->length);
         }
     }
     for (size_t i = 0; i <= values->length && i < PLOCK__REPLY_VALUES_MAX; i++) {
         const plock_value *element = plock__element(values, i, PLOCK__INTEGER);
-        REQUIRE(!element || (values->type == PLOCK__ARRAY && i < values->length && element == &values[1 + i] && element->type == PLOCK__INTEGER));
+        REQUIRE(!element || (values->type == PLOCK__ARRAY && i < values->length &&
+                             element == &values[1 + i] && element->type == PLOCK__INTEGER));
     }
     if (values->type != PLOCK__ERROR) return;
     plock_error error = {PLOCK_OK, ""};
@@ -56,7 +61,8 @@ static outcome read_stream(const uint8_t *data, size_t size, size_t first, size_
     plock_reader *reader = plock__reader_new();
     plock_error error = {PLOCK_OK, ""};
     REQUIRE(reader);
-    for (size_t at = 0, piece = first; at < size && seen.status == PLOCK_AGAIN; at += piece, piece = step) {
+    for (size_t at = 0, piece = first; at < size && seen.status == PLOCK_AGAIN;
+         at += piece, piece = step) {
         if (piece > size - at) piece = size - at;
         seen.status = plock__reader_feed(reader, (const char *)data + at, piece, &error);
         const plock_value *values;
@@ -65,7 +71,8 @@ static outcome read_stream(const uint8_t *data, size_t size, size_t first, size_
             REQUIRE(++seen.replies <= size);
         }
         REQUIRE(seen.status == PLOCK_AGAIN || seen.status == PLOCK_PROTOCOL);
-        REQUIRE(seen.status == PLOCK_AGAIN || (error.status == seen.status && memchr(error.message, 0, sizeof error.message)));
+        REQUIRE(seen.status == PLOCK_AGAIN ||
+                (error.status == seen.status && memchr(error.message, 0, sizeof error.message)));
     }
     plock__reader_free(reader);
     REQUIRE(plock__live_allocations() == 0);
@@ -75,9 +82,11 @@ static outcome read_stream(const uint8_t *data, size_t size, size_t first, size_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     const size_t step = 1 + data[0] % 32, first = 1 + data[0] / 32;
-    const outcome whole = read_stream(data + 1, size - 1, size, size), cut = read_stream(data + 1, size - 1, first, step);
-    /* A stream longer than one reply may be is refused sooner if it comes in larger pieces, and what stands before the byte
-     * that is wrong counts in any case. */
-    if (size - 1 <= PLOCK__REPLY_BYTES_MAX) REQUIRE(whole.status == cut.status && whole.replies == cut.replies && whole.sum == cut.sum);
+    const outcome whole = read_stream(data + 1, size - 1, size, size),
+                  cut = read_stream(data + 1, size - 1, first, step);
+    /* A stream longer than one reply may be is refused sooner if it comes in larger pieces, and
+     * what stands before the byte that is wrong counts in any case. */
+    if (size - 1 <= PLOCK__REPLY_BYTES_MAX)
+        REQUIRE(whole.status == cut.status && whole.replies == cut.replies && whole.sum == cut.sum);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Time. All deadlines are absolute, in nanoseconds of a clock that goes on while the machine is suspended. */
+/* Time. All deadlines are absolute, in nanoseconds of a clock that goes on while the machine is
+ * suspended. */
 #ifndef PLOCK_CLOCK_H
 #define PLOCK_CLOCK_H
 
@@ -7,8 +8,8 @@
 typedef int64_t plock_ns;
 
 #define PLOCK_MILLISECOND ((plock_ns)1000000)
-#define PLOCK_SECOND ((plock_ns)1000000000)
-#define PLOCK_NEVER INT64_MAX
+#define PLOCK_SECOND      ((plock_ns)1000000000)
+#define PLOCK_NEVER       INT64_MAX
 
 /* CLOCK_BOOTTIME where the system has it, else CLOCK_MONOTONIC. */
 plock_ns plock_now(void);
@@ -19,7 +20,8 @@ void plock_clock_replace(plock_ns (*clock)(void));
 /* moment + span, without running over the end of time. */
 plock_ns plock_after(plock_ns moment, plock_ns span);
 
-/* Milliseconds to hand to poll(2) until the deadline, rounded up; 0 when it has passed, -1 for PLOCK_NEVER. */
+/* Milliseconds to hand to poll(2) until the deadline, rounded up; 0 when it has passed, -1 for
+ * PLOCK_NEVER. */
 int plock_poll_timeout(plock_ns deadline);
 
 #endif

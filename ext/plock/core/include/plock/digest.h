@@ -6,17 +6,18 @@
 
 #include "plock/status.h"
 
-#define PLOCK_DIGEST_HEX 64 /* characters of a SHA-256 in hexadecimal */
+#define PLOCK_DIGEST_HEX   64 /* characters of a SHA-256 in hexadecimal */
 #define PLOCK_TOKEN_LENGTH 36 /* characters of a UUID */
 
-/* Writes 64 lower-case hexadecimal digits and no terminator: HMAC-SHA256 (RFC 2104, FIPS 180-4) under the secret, or
- * plain SHA-256 where secret is NULL. No copy of the secret remains.
- * Returns PLOCK_OK or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock_digest(const void *message, size_t length, const void *secret, size_t secret_length,
-                                         char hex[PLOCK_DIGEST_HEX]);
+/* Writes 64 lower-case hexadecimal digits and no terminator: HMAC-SHA256 (RFC 2104, FIPS 180-4)
+ * under the secret, or plain SHA-256 where secret is NULL. No copy of the secret remains. Returns
+ * PLOCK_OK or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock_digest(const void *message, size_t length, const void *secret,
+                                         size_t secret_length, char hex[PLOCK_DIGEST_HEX]);
 
-/* Writes a random UUID, version 4 (RFC 9562), 36 lower-case characters and no terminator, from the system's generator.
- * Parent and child of a fork never produce the same one. Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Writes a random UUID, version 4 (RFC 9562), 36 lower-case characters and no terminator, from the
+ * system's generator. Parent and child of a fork never produce the same one. Returns PLOCK_OK or
+ * PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock_token(char token[PLOCK_TOKEN_LENGTH]);
 
 #endif

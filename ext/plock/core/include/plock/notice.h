@@ -9,10 +9,11 @@
 #include "plock/clock.h"
 
 typedef enum plock_notice_kind {
-    PLOCK_LOST,     /* a watched lease is not ours any more */
-    PLOCK_RENEWED,  /* and how long that took */
+    PLOCK_LOST,      /* a watched lease is not ours any more */
+    PLOCK_RENEWED,   /* and how long that took */
     PLOCK_ABANDONED, /* one that was held has been freed, and is released */
-    PLOCK_UNRELEASED /* one whose release went on in the background could not be released: it ends with its time */
+    PLOCK_UNRELEASED /* one whose release went on in the background could not be released: it ends
+                        with its time */
 } plock_notice_kind;
 
 typedef struct plock_notice {
@@ -29,7 +30,8 @@ typedef struct plock_notice {
 plock_notice *plock_notice_next(void);
 void plock_notice_free(plock_notice *notice);
 
-/* A descriptor that is readable when there may be a notice, until plock_notice_clear; -1 with errno. */
+/* A descriptor that is readable when there may be a notice, until plock_notice_clear; -1 with
+ * errno. */
 int plock_notice_descriptor(void);
 void plock_notice_clear(void);
 

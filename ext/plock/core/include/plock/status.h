@@ -1,4 +1,5 @@
-/* What can come out of a call: one list, from which the names, the texts and the four judgements are made. */
+/* What can come out of a call: one list, from which the names, the texts and the four judgements
+ * are made. */
 #ifndef PLOCK_STATUS_H
 #define PLOCK_STATUS_H
 
@@ -7,51 +8,62 @@
 /* X(name, kind, another try, carried out, connection, text)
  *
  * kind         which family of errors it belongs to (plock_kind): what a caller has to do about it
- * another try  RETRY: may pass by itself, so it is worth another attempt before the deadline; FINAL: it will not
- * carried out  NEVER: the command that ended like this has changed nothing; PERHAPS: it may have, if it had left
- * connection   KEEPS: the connection it was seen on is in a known state and may be used again; DROPS: it is closed */
-#define PLOCK_STATUSES(X)                                                                                             \
-    X(OK, NONE, FINAL, PERHAPS, KEEPS, "done")                                                                        \
-    X(AGAIN, NONE, FINAL, PERHAPS, KEEPS, "in progress: call again as the want says")                                 \
-    X(TRY_FAILED, NONE, FINAL, PERHAPS, KEEPS, "an attempt failed and another will follow: call again")               \
-    X(INTERRUPTED, NONE, FINAL, PERHAPS, KEEPS, "the wait was interrupted")                                           \
-    X(REFUSED, TIMEOUT, RETRY, NEVER, KEEPS, "held by another owner")                                                 \
-    X(TIMED_OUT, TIMEOUT, FINAL, PERHAPS, KEEPS, "not acquired within the time given")                                \
-    X(NOT_OWNER, LOST, FINAL, PERHAPS, KEEPS, "the lease is not ours any more")                                       \
-    X(NO_MEMORY, MEMORY, FINAL, PERHAPS, DROPS, "out of memory")                                                      \
-    X(MISUSE, MISUSE, FINAL, PERHAPS, KEEPS, "called in the wrong state or with a value out of range")                \
-    X(IN_USE, UNAVAILABLE, FINAL, NEVER, KEEPS, "another operation on the lease is still under way")                  \
-    X(STORE_FULL, FULL, RETRY, NEVER, KEEPS, "the store has no room for another key")                                 \
-    X(BAD_CONFIG, CONFIGURATION, FINAL, NEVER, KEEPS, "the configuration is not usable")                              \
-    X(CRYPTO, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the cryptographic library failed")                                 \
-    X(RESOLVE, UNAVAILABLE, RETRY, NEVER, DROPS, "the host name could not be resolved")                               \
-    X(CONNECT, UNAVAILABLE, RETRY, NEVER, DROPS, "no connection could be made")                                       \
-    X(DESCRIPTORS, UNAVAILABLE, RETRY, NEVER, DROPS, "no file descriptor is left")                                    \
-    X(DISCONNECTED, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the server closed the connection")                           \
-    X(SILENT, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the server did not answer in time")                                \
-    X(SATURATED, UNAVAILABLE, RETRY, NEVER, KEEPS, "every connection of the pool was busy")                           \
-    X(FULL, UNAVAILABLE, RETRY, NEVER, DROPS, "the server accepts no more connections")                               \
-    X(FORKED, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the connection belongs to the parent process")                     \
-    X(TLS, UNAVAILABLE, FINAL, PERHAPS, DROPS, "the TLS handshake failed")                                            \
-    X(TLS_VERIFY, AUTHENTICATION, FINAL, PERHAPS, DROPS, "the server's certificate was not accepted")                 \
-    X(PROTOCOL, PROTOCOL, FINAL, PERHAPS, DROPS, "the answer was not one that the protocol allows")                   \
-    X(LOADING, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is still loading its data")                              \
-    X(READONLY, UNAVAILABLE, RETRY, NEVER, DROPS, "the server is a read-only replica")                                \
-    X(MASTERDOWN, UNAVAILABLE, RETRY, NEVER, DROPS, "the replica has lost its master")                                \
-    X(NOAUTH, AUTHENTICATION, FINAL, NEVER, DROPS, "the server demands a password")                                   \
-    X(WRONGPASS, AUTHENTICATION, FINAL, NEVER, DROPS, "the server refused user or password")                          \
-    X(NOPERM, PERMISSION, FINAL, PERHAPS, KEEPS, "the user lacks a permission on the server")                         \
-    X(OOM, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is out of memory")                                           \
-    X(MOVED, UNSUPPORTED, FINAL, NEVER, KEEPS, "the key lives on another cluster node, and clusters are not supported yet")\
-    X(CLUSTER, UNSUPPORTED, FINAL, NEVER, DROPS, "this is a node of a Redis Cluster, which plock does not support: "    \
-      "name a server that stands alone (cluster-enabled no)")                                                         \
-    X(SENTINEL, UNSUPPORTED, FINAL, NEVER, DROPS, "this is a Redis Sentinel, which keeps no locks: name the primary "  \
-      "that it watches (SENTINEL get-master-addr-by-name tells its address)")                                         \
-    X(CROSSSLOT, UNSUPPORTED, FINAL, NEVER, KEEPS, "the keys do not live in one slot of the cluster")                 \
-    X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster is down")                                           \
-    X(NOSCRIPT, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server forgot a script although it had just been loaded")      \
-    X(BUSY, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is busy running a script")                                  \
-    X(MISCONF, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server accepts no writes at the moment")                        \
+ * another try  RETRY: may pass by itself, so it is worth another attempt before the deadline;
+ * FINAL: it will not carried out  NEVER: the command that ended like this has changed nothing;
+ * PERHAPS: it may have, if it had left connection   KEEPS: the connection it was seen on is in a
+ * known state and may be used again; DROPS: it is closed */
+#define PLOCK_STATUSES(X)                                                                          \
+    X(OK, NONE, FINAL, PERHAPS, KEEPS, "done")                                                     \
+    X(AGAIN, NONE, FINAL, PERHAPS, KEEPS, "in progress: call again as the want says")              \
+    X(TRY_FAILED, NONE, FINAL, PERHAPS, KEEPS,                                                     \
+      "an attempt failed and another will follow: call again")                                     \
+    X(INTERRUPTED, NONE, FINAL, PERHAPS, KEEPS, "the wait was interrupted")                        \
+    X(REFUSED, TIMEOUT, RETRY, NEVER, KEEPS, "held by another owner")                              \
+    X(TIMED_OUT, TIMEOUT, FINAL, PERHAPS, KEEPS, "not acquired within the time given")             \
+    X(NOT_OWNER, LOST, FINAL, PERHAPS, KEEPS, "the lease is not ours any more")                    \
+    X(NO_MEMORY, MEMORY, FINAL, PERHAPS, DROPS, "out of memory")                                   \
+    X(MISUSE, MISUSE, FINAL, PERHAPS, KEEPS,                                                       \
+      "called in the wrong state or with a value out of range")                                    \
+    X(IN_USE, UNAVAILABLE, FINAL, NEVER, KEEPS,                                                    \
+      "another operation on the lease is still under way")                                         \
+    X(STORE_FULL, FULL, RETRY, NEVER, KEEPS, "the store has no room for another key")              \
+    X(BAD_CONFIG, CONFIGURATION, FINAL, NEVER, KEEPS, "the configuration is not usable")           \
+    X(CRYPTO, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the cryptographic library failed")              \
+    X(RESOLVE, UNAVAILABLE, RETRY, NEVER, DROPS, "the host name could not be resolved")            \
+    X(CONNECT, UNAVAILABLE, RETRY, NEVER, DROPS, "no connection could be made")                    \
+    X(DESCRIPTORS, UNAVAILABLE, RETRY, NEVER, DROPS, "no file descriptor is left")                 \
+    X(DISCONNECTED, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the server closed the connection")        \
+    X(SILENT, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the server did not answer in time")             \
+    X(SATURATED, UNAVAILABLE, RETRY, NEVER, KEEPS, "every connection of the pool was busy")        \
+    X(FULL, UNAVAILABLE, RETRY, NEVER, DROPS, "the server accepts no more connections")            \
+    X(FORKED, UNAVAILABLE, RETRY, PERHAPS, DROPS, "the connection belongs to the parent process")  \
+    X(TLS, UNAVAILABLE, FINAL, PERHAPS, DROPS, "the TLS handshake failed")                         \
+    X(TLS_VERIFY, AUTHENTICATION, FINAL, PERHAPS, DROPS,                                           \
+      "the server's certificate was not accepted")                                                 \
+    X(PROTOCOL, PROTOCOL, FINAL, PERHAPS, DROPS,                                                   \
+      "the answer was not one that the protocol allows")                                           \
+    X(LOADING, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is still loading its data")           \
+    X(READONLY, UNAVAILABLE, RETRY, NEVER, DROPS, "the server is a read-only replica")             \
+    X(MASTERDOWN, UNAVAILABLE, RETRY, NEVER, DROPS, "the replica has lost its master")             \
+    X(NOAUTH, AUTHENTICATION, FINAL, NEVER, DROPS, "the server demands a password")                \
+    X(WRONGPASS, AUTHENTICATION, FINAL, NEVER, DROPS, "the server refused user or password")       \
+    X(NOPERM, PERMISSION, FINAL, PERHAPS, KEEPS, "the user lacks a permission on the server")      \
+    X(OOM, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is out of memory")                        \
+    X(MOVED, UNSUPPORTED, FINAL, NEVER, KEEPS,                                                     \
+      "the key lives on another cluster node, and clusters are not supported yet")                 \
+    X(CLUSTER, UNSUPPORTED, FINAL, NEVER, DROPS,                                                   \
+      "this is a node of a Redis Cluster, which plock does not support: "                          \
+      "name a server that stands alone (cluster-enabled no)")                                      \
+    X(SENTINEL, UNSUPPORTED, FINAL, NEVER, DROPS,                                                  \
+      "this is a Redis Sentinel, which keeps no locks: name the primary "                          \
+      "that it watches (SENTINEL get-master-addr-by-name tells its address)")                      \
+    X(CROSSSLOT, UNSUPPORTED, FINAL, NEVER, KEEPS,                                                 \
+      "the keys do not live in one slot of the cluster")                                           \
+    X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster is down")                        \
+    X(NOSCRIPT, UNAVAILABLE, RETRY, NEVER, KEEPS,                                                  \
+      "the server forgot a script although it had just been loaded")                               \
+    X(BUSY, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is busy running a script")               \
+    X(MISCONF, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server accepts no writes at the moment")     \
     X(SERVER, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the server answered with an error")
 
 typedef enum plock_status {
@@ -100,7 +112,8 @@ bool plock_status_retries(plock_status status);
 /* Is it a sign that the server cannot be reached at all? The one place that decides it. */
 bool plock_status_unreachable(plock_status status);
 
-/* May a command that had left, and ended like this, have changed something on the server? The one place that decides it. */
+/* May a command that had left, and ended like this, have changed something on the server? The one
+ * place that decides it. */
 bool plock_status_leaves_doubt(plock_status status);
 
 /* May the connection that this status was seen on be used again? The one place that decides it. */

@@ -18,9 +18,7 @@ plock_ns plock_now(void) {
     return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
 }
 
-void plock_clock_replace(plock_ns (*clock)(void)) {
-    atomic_store(&replacement, clock);
-}
+void plock_clock_replace(plock_ns (*clock)(void)) { atomic_store(&replacement, clock); }
 
 plock_ns plock_after(plock_ns moment, plock_ns span) {
     return span > PLOCK_NEVER - moment ? PLOCK_NEVER : moment + span;
@@ -30,6 +28,7 @@ int plock_poll_timeout(plock_ns deadline) {
     if (deadline == PLOCK_NEVER) return -1;
     const plock_ns left = deadline - plock_now();
     if (left <= 0) return 0;
-    const plock_ns milliseconds = (left - 1) / PLOCK_MILLISECOND + 1; /* up: waking early would spin */
+    /* up: waking early would spin */
+    const plock_ns milliseconds = (left - 1) / PLOCK_MILLISECOND + 1;
     return milliseconds > INT_MAX ? INT_MAX : (int)milliseconds;
 }

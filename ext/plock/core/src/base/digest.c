@@ -18,15 +18,13 @@ static void to_hex(const unsigned char *bytes, size_t length, char *hex) {
     }
 }
 
-/* Looking an algorithm up costs several times what it costs to use it: once per process. A context is kept by each thread
- * for the same reason. */
+/* Looking an algorithm up costs several times what it costs to use it: once per process. A context
+ * is kept by each thread for the same reason. */
 static const EVP_MD *sha256;
 static pthread_key_t context_key;
 static bool usable;
 
-static void free_context(void *context) {
-    EVP_MD_CTX_free(context);
-}
+static void free_context(void *context) { EVP_MD_CTX_free(context); }
 
 static void prepare(void) {
 #if OPENSSL_VERSION_NUMBER >= 0x30000000L
@@ -51,20 +49,25 @@ static EVP_MD_CTX *context_of_thread(void) {
 }
 
 /* SHA-256 of what stands before the message, and the message. */
-static bool hash(EVP_MD_CTX *context, const unsigned char *before, size_t before_length, const void *message, size_t length,
-                 unsigned char *digest) {
-    return EVP_DigestInit_ex(context, sha256, NULL) == 1 && EVP_DigestUpdate(context, before, before_length) == 1 &&
-           EVP_DigestUpdate(context, message, length) == 1 && EVP_DigestFinal_ex(context, digest, NULL) == 1;
+static bool hash(EVP_MD_CTX *context, const unsigned char *before, size_t before_length,
+                 const void *message, size_t length, unsigned char *digest) {
+    return EVP_DigestInit_ex(context, sha256, NULL) == 1 &&
+           EVP_DigestUpdate(context, before, before_length) == 1 &&
+           EVP_DigestUpdate(context, message, length) == 1 &&
+           EVP_DigestFinal_ex(context, digest, NULL) == 1;
 }
 
-/* RFC 2104: H(K ^ opad, H(K ^ ipad, message)). Written out, because OpenSSL's own contexts for it keep a copy of the key and
- * look the digest up at every use. */
-static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const void *secret, size_t secret_length, unsigned char *digest) {
+/* RFC 2104: H(K ^ opad, H(K ^ ipad, message)). Written out, because OpenSSL's own contexts for it
+ * keep a copy of the key and look the digest up at every use. */
+static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const void *secret,
+                  size_t secret_length, unsigned char *digest) {
     enum { IPAD = 0x36, OPAD = 0x5c };
     unsigned char key[SHA256_BLOCK] = {0}, pad[SHA256_BLOCK];
     bool done = true;
-    if (secret_length <= sizeof key) memcpy(key, secret, secret_length);
-    else done = hash(context, NULL, 0, secret, secret_length, key);
+    if (secret_length <= sizeof key)
+        memcpy(key, secret, secret_length);
+    else
+        done = hash(context, NULL, 0, secret, secret_length, key);
     for (size_t i = 0; i < sizeof pad; i++) pad[i] = key[i] ^ IPAD;
     done = done && hash(context, pad, sizeof pad, message, length, digest);
     for (size_t i = 0; i < sizeof pad; i++) pad[i] = key[i] ^ OPAD;
@@ -74,11 +77,13 @@ static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const
     return done;
 }
 
-plock_status plock_digest(const void *message, size_t length, const void *secret, size_t secret_length, char hex[PLOCK_DIGEST_HEX]) {
+plock_status plock_digest(const void *message, size_t length, const void *secret,
+                          size_t secret_length, char hex[PLOCK_DIGEST_HEX]) {
     unsigned char digest[SHA256_BYTES];
     EVP_MD_CTX *context = context_of_thread();
-    const bool done = context && (secret ? keyed(context, message, length, secret, secret_length, digest)
-                                         : hash(context, NULL, 0, message, length, digest));
+    const bool done =
+        context && (secret ? keyed(context, message, length, secret, secret_length, digest)
+                           : hash(context, NULL, 0, message, length, digest));
     if (done) to_hex(digest, sizeof digest, hex);
     plock__wipe(digest, sizeof digest);
     if (!done) OPENSSL_thread_stop();

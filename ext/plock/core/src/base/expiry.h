@@ -4,8 +4,9 @@
 
 #include "plock/clock.h"
 
-/* Until when, if it was asked for at this moment. It is dated back by what clocks may differ that run here and on the server: 1 % and 2 ms
- * (Redlock's figures, https://redis.io/docs/latest/develop/use/patterns/distributed-locks). */
+/* Until when, if it was asked for at this moment. It is dated back by what clocks may differ that
+ * run here and on the server: 1 % and 2 ms (Redlock's figures,
+ * https://redis.io/docs/latest/develop/use/patterns/distributed-locks). */
 static inline plock_ns plock__expiry(plock_ns asked_at, plock_ns ttl) {
     static const plock_ns DRIFT_DIVISOR = 100, DRIFT_FIXED = 2 * PLOCK_MILLISECOND;
     return asked_at + ttl - ttl / DRIFT_DIVISOR - DRIFT_FIXED;

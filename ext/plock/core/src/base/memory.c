@@ -17,16 +17,12 @@ unsigned long plock__fail_allocation(unsigned long n) {
     return seen;
 }
 
-long plock__live_allocations(void) {
-    return atomic_load(&live);
-}
+long plock__live_allocations(void) { return atomic_load(&live); }
 
-static bool fails(void) {
-    return atomic_fetch_add(&allocations, 1) + 1 == atomic_load(&failing);
-}
+static bool fails(void) { return atomic_fetch_add(&allocations, 1) + 1 == atomic_load(&failing); }
 #define COUNT(block, by) ((block) ? (void)atomic_fetch_add(&live, (by)) : (void)0)
 #else
-#define fails() 0
+#define fails()          0
 #define COUNT(block, by) ((void)0)
 #endif
 
@@ -47,9 +43,7 @@ char *plock__copy(const char *text, size_t length) {
     return copy;
 }
 
-void plock__wipe(void *memory, size_t size) {
-    OPENSSL_cleanse(memory, size);
-}
+void plock__wipe(void *memory, size_t size) { OPENSSL_cleanse(memory, size); }
 
 void plock__free_secret(char *text) {
     if (text) plock__wipe(text, strlen(text));

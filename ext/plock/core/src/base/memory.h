@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-void *plock__allocate(size_t size);                 /* zeroed; NULL when there is none */
+void *plock__allocate(size_t size); /* zeroed; NULL when there is none */
 void plock__free(void *memory);
 char *plock__copy(const char *text, size_t length); /* terminated; NULL when there is no memory */
 
@@ -15,7 +15,8 @@ void plock__wipe(void *memory, size_t size);
 void plock__free_secret(char *text);
 
 #ifdef PLOCK_TESTING
-/* The n-th allocation from now fails (1: the next one), once; 0: none does. Returns how many there were since the last call. */
+/* The n-th allocation from now fails (1: the next one), once; 0: none does. Returns how many there
+ * were since the last call. */
 unsigned long plock__fail_allocation(unsigned long n);
 /* Blocks that are allocated and not freed. */
 long plock__live_allocations(void);

@@ -2,7 +2,8 @@
 
 #include "base/random.h"
 
-/* Doubling from the first to the last. A look and the window that is left to those who poll (store.c) together stay below 100 ms. */
+/* Doubling from the first to the last. A look and the window that is left to those who poll
+ * (store.c) together stay below 100 ms. */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
 static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;

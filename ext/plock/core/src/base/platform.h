@@ -1,4 +1,5 @@
-/* What the system has. PLOCK_PORTABLE switches the Linux calls off, so that the fallbacks are compiled and tested here. */
+/* What the system has. PLOCK_PORTABLE switches the Linux calls off, so that the fallbacks are
+ * compiled and tested here. */
 #ifndef PLOCK__PLATFORM_H
 #define PLOCK__PLATFORM_H
 
@@ -8,9 +9,9 @@
 
 #if defined(__linux__) && !defined(PLOCK_PORTABLE)
 #define PLOCK__EVENTFD 1
-#define PLOCK__GETTID 1
-#define PLOCK__FUTEX 1
-#define PLOCK__PIDFD 1
+#define PLOCK__GETTID  1
+#define PLOCK__FUTEX   1
+#define PLOCK__PIDFD   1
 #define PLOCK__INOTIFY 1
 #endif
 

@@ -17,24 +17,19 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Steps that are under way, and whether a thread waits for their end to fork. Each side first says what it does and then looks
- * at the other, so that not both overlook one another; who has to wait does so with the lock, for `changed`. */
+/* Steps that are under way, and whether a thread waits for their end to fork. Each side first says
+ * what it does and then looks at the other, so that not both overlook one another; who has to wait
+ * does so with the lock, for `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static atomic_uint generation = 1;
 
-void plock__enter(void) {
-    (void)pthread_mutex_lock(&lock);
-}
+void plock__enter(void) { (void)pthread_mutex_lock(&lock); }
 
-void plock__leave(void) {
-    (void)pthread_mutex_unlock(&lock);
-}
+void plock__leave(void) { (void)pthread_mutex_unlock(&lock); }
 
-unsigned plock__generation(void) {
-    return atomic_load_explicit(&generation, memory_order_relaxed);
-}
+unsigned plock__generation(void) { return atomic_load_explicit(&generation, memory_order_relaxed); }
 
 static void tell_waiting(void) {
     plock__enter();
@@ -84,15 +79,14 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    atomic_store(&steps, 0); /* one that was about to find out that it has to wait, in the parent */
+    /* one that was about to find out that it has to wait, in the parent */
+    atomic_store(&steps, 0);
     atomic_store(&forking, false);
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
     plock__leave();
 }
 
-int plock__watch_forks(void) {
-    return pthread_atfork(before_fork, in_parent, in_child);
-}
+int plock__watch_forks(void) { return pthread_atfork(before_fork, in_parent, in_child); }
 
 /* --- identity --- */
 
@@ -131,7 +125,8 @@ const char *plock__identity(size_t *length) {
         if (gethostname(host, sizeof host - 1) || !*host) memcpy(host, "unknown", sizeof "unknown");
         for (char *c = host; *c; c++)
             if (*c <= ' ' || *c > '~') *c = '_';
-        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host, (long)getpid(), (unsigned long long)plock__thread_number());
+        const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host,
+                                     (long)getpid(), (unsigned long long)plock__thread_number());
         known.length = written > 0 ? (size_t)written : 0; /* 64 + 2 × 20 + 2 always fits */
         known.generation = plock__generation();
     }

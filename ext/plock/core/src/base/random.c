@@ -9,7 +9,8 @@
 #include <sys/random.h>
 #endif
 
-enum { DRAWN = 256 }; /* the most that getentropy gives at once, for what three tokens would cost one by one */
+/* the most that getentropy gives at once, for what three tokens would cost one by one */
+enum { DRAWN = 256 };
 
 static _Thread_local struct {
     unsigned generation; /* a child must not hand out what its parent drew */

@@ -1,5 +1,6 @@
-/* Random bytes from the system's generator, drawn in larger pieces for each thread. Not from OpenSSL's: that would
- * keep a generator for each thread, with what transport_tls.c says of such state. */
+/* Random bytes from the system's generator, drawn in larger pieces for each thread. Not from
+ * OpenSSL's: that would keep a generator for each thread, with what transport_tls.c says of such
+ * state. */
 #ifndef PLOCK__RANDOM_H
 #define PLOCK__RANDOM_H
 

@@ -16,7 +16,8 @@ static const struct {
     plock_kind kind;
     bool retries, leaves_doubt, keeps_connection;
 } LIST[] = {
-#define X(name, kind, another_try, carried_out, connection, text) {#name, text, PLOCK_KIND_##kind, another_try, carried_out, connection},
+#define X(name, kind, another_try, carried_out, connection, text)                                  \
+    {#name, text, PLOCK_KIND_##kind, another_try, carried_out, connection},
     PLOCK_STATUSES(X)
 #undef X
 };
@@ -26,7 +27,8 @@ const char *plock_status_name(plock_status status) {
     static _Thread_local char lower[32];
     const char *name = (unsigned)status < STATUSES ? LIST[status].name : "UNKNOWN";
     size_t i = 0;
-    for (; name[i] && i + 1 < sizeof lower; i++) lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+    for (; name[i] && i + 1 < sizeof lower; i++)
+        lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
     lower[i] = 0;
     return lower;
 }
@@ -49,10 +51,8 @@ bool plock_status_unreachable(plock_status status) {
     case PLOCK_CONNECT:
     case PLOCK_DISCONNECTED:
     case PLOCK_SILENT:
-    case PLOCK_FULL:
-        return true;
-    default:
-        return false;
+    case PLOCK_FULL: return true;
+    default: return false;
     }
 }
 
@@ -80,7 +80,8 @@ plock_status plock__fail_plainly(plock_error *error, plock_status status) {
     return plock__fail(error, status, "%s", plock_status_text(status));
 }
 
-plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing, int code) {
+plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing,
+                               int code) {
     if (code == EMFILE || code == ENFILE) status = PLOCK_DESCRIPTORS;
     char text[96] = "";
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)

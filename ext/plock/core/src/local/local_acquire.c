@@ -9,11 +9,13 @@ plock_text plock__local_owner(const plock_local_lease *lease) {
     return plock__text(lease->brought ? lease->brought : lease->token, lease->owner_length);
 }
 
-plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested) {
+plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX],
+                                     plock_text *text, bool *digested) {
     *text = owner;
     *digested = owner.length > PLOCK__LOCAL_OWNER_MAX;
     if (!*digested) return PLOCK_OK;
-    *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX); /* 160 bits of it are enough to tell owners apart */
+    /* 160 bits of it are enough to tell owners apart */
+    *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX);
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
@@ -23,12 +25,22 @@ plock_ns plock__local_lasts(const plock_local_lease *lease) {
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
 }
 
-plock_status plock__local_wait_request_of(plock_local_lease *lease, plock__local_wait_request *wait_request, char room[PLOCK_DIGEST_HEX]) {
+plock_status plock__local_wait_request_of(plock_local_lease *lease,
+                                          plock__local_wait_request *wait_request,
+                                          char room[PLOCK_DIGEST_HEX]) {
     const plock_local_acquire_options *terms = &lease->terms;
-    *wait_request = (plock__local_wait_request){.ttl = lease->base.ttl, .lasts = plock__local_lasts(lease), .at_least = terms->at_least, .mode = terms->mode, .limit = terms->mode == 'w' ? 1 : terms->limit,
-                                .watched = lease->care == PLOCK__WATCHED, .label = plock__text(terms->label, terms->label_length),
-                                .thread = (int64_t)plock__thread_number(), .lease = lease->care || terms->wait ? lease : NULL};
-    return plock__local_owner_text(plock__local_owner(lease), room, &wait_request->owner, &wait_request->owner_digested);
+    *wait_request =
+        (plock__local_wait_request){.ttl = lease->base.ttl,
+                                    .lasts = plock__local_lasts(lease),
+                                    .at_least = terms->at_least,
+                                    .mode = terms->mode,
+                                    .limit = terms->mode == 'w' ? 1 : terms->limit,
+                                    .watched = lease->care == PLOCK__WATCHED,
+                                    .label = plock__text(terms->label, terms->label_length),
+                                    .thread = (int64_t)plock__thread_number(),
+                                    .lease = lease->care || terms->wait ? lease : NULL};
+    return plock__local_owner_text(plock__local_owner(lease), room, &wait_request->owner,
+                                   &wait_request->owner_digested);
 }
 
 /* Reads what the claim says; it is ours. */
@@ -37,7 +49,10 @@ void plock__local_date(plock_local_lease *lease, plock_ns now) {
     lease->base.held = true;
     lease->base.fence = claim->fence;
     const plock_ns until = atomic_load(&claim->until);
-    lease->base.acquired_at = lease->base.contended && until != PLOCK_NEVER ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least) : now;
+    lease->base.acquired_at =
+        lease->base.contended && until != PLOCK_NEVER
+            ? until - (claim->lasts > claim->at_least ? claim->lasts : claim->at_least)
+            : now;
     plock__local_seen_until(lease, until, lease->base.acquired_at);
     lease->base.waited = lease->base.acquired_at - lease->began_at;
 }
@@ -49,7 +64,8 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, 0); /* what became of it is not known, or not wanted any more */
+    /* what became of it is not known, or not wanted any more */
+    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
     return plock__local_finish_without(lease, status);
@@ -66,7 +82,8 @@ static plock_status holds(plock_local_lease *lease) {
 }
 
 /* In the section. PLOCK_REFUSED: somebody is inside or before us. */
-static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request, bool waits, plock_ns now) {
+static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
+                          bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
     uint32_t key = plock__local_find(map, &lease->name), made;
     if (key != PLOCK__LOCAL_NONE) {
@@ -74,12 +91,18 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
         if (!plock__key(map, key)->length) key = PLOCK__LOCAL_NONE;
     }
     plock_status status = PLOCK_OK;
-    const bool admitted = key == PLOCK__LOCAL_NONE || plock__local_admits(map, plock__key(map, key), wait_request->mode, wait_request->limit);
+    const bool admitted =
+        key == PLOCK__LOCAL_NONE ||
+        plock__local_admits(map, plock__key(map, key), wait_request->mode, wait_request->limit);
     if (!admitted) lease->base.contended = true;
     if (!admitted && !waits) return PLOCK_REFUSED;
-    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(map, &lease->name, &key, &lease->base.error);
-    if (!status) status = plock__local_claim_key(map, key, wait_request, !admitted, now, &made, &lease->base.error);
-    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now)) return claim(lease, wait_request, waits, now);
+    if (key == PLOCK__LOCAL_NONE)
+        status = plock__local_make_key(map, &lease->name, &key, &lease->base.error);
+    if (!status)
+        status = plock__local_claim_key(map, key, wait_request, !admitted, now, &made,
+                                        &lease->base.error);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(map, now))
+        return claim(lease, wait_request, waits, now);
     if (status) return status;
     plock__local_has_claim(lease, made);
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
@@ -93,7 +116,8 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     plock__local_register(lease);
     plock__leave();
     lease->doing = PLOCK__STANDS_IN_LINE;
-    if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook)) *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
+    if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
+        *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
 /* What somebody needs to wait: the attendant, and a waker of his own. */
@@ -108,13 +132,14 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* The file, or a folder above it, may be back in a moment, or this process may let go of what it has lost: whoever has patience waits for that,
- * as long as for a server that is away. */
+/* The file, or a folder above it, may be back in a moment, or this process may let go of what it
+ * has lost: whoever has patience waits for that, as long as for a server that is away. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
     *interest = (plock_interest){.fd = -1, .deadline = now + 10 * PLOCK_MILLISECOND};
-    return interest->deadline < lease->patience_ends && now - lease->away_since < PLOCK_LOCAL_PATIENCE;
+    return interest->deadline < lease->patience_ends &&
+           now - lease->away_since < PLOCK_LOCAL_PATIENCE;
 }
 
 static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
@@ -124,10 +149,12 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock_status status = plock__local_use_for(lease);
     /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
-    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest)) return PLOCK_AGAIN;
+    if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
+        return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    if (!status && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
+    if (!status && lease->care == PLOCK__WATCHED)
+        status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
@@ -184,8 +211,11 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
 static plock_status leave_line(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND), interest, &lease->base.error);
-    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT); /* he was refused, and the native thread ends his claim */
+    plock_status status =
+        plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND),
+                           interest, &lease->base.error);
+    /* he was refused, and the native thread ends his claim */
+    if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (status) return status;
     const bool let_in = plock__local_let_in(lease);
     const bool waits = plock__local_still(lease, PLOCK__WAITING);
@@ -204,7 +234,8 @@ static plock_status leave_line(plock_local_lease *lease, plock_interest *interes
 static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
-    plock_status status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
+    plock_status status =
+        plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status) return status;
     take_if_handed_over(lease, now);
     return plock__local_leave(map, &lease->base.error);
@@ -234,7 +265,9 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_status status = plock__local_check(map, now, &lease->base.error);
-    if (!status) status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND), interest, &lease->base.error);
+    if (!status)
+        status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND),
+                                    interest, &lease->base.error);
     if (status) return status;
     if (plock__local_has_place(lease)) {
         map->lease_of[lease->claim] = NULL;
@@ -243,7 +276,8 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* He asks as if he had just come, but for his patience; where the file is missing, in the one that is made anew. */
+/* He asks as if he had just come, but for his patience; where the file is missing, in the one that
+ * is made anew. */
 static plock_status begin_anew(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, interest);
@@ -268,12 +302,17 @@ static bool is_there(const void *lease) {
     return !plock__local_lost(map);
 }
 
-/* At his claim's word, unless the native thread is to renew what he is given from the first moment. */
+/* At his claim's word, unless the native thread is to renew what he is given from the first moment.
+ */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->care == PLOCK__WATCHED) return NULL;
-    lease->parking_slot = (plock__parking_slot){.word = &claim->word, .value = plock__word(lease->serial, PLOCK__WAITING), .asleep = &claim->asleep, .waker = lease->waker,
-                                .is_there = is_there, .of = lease};
+    lease->parking_slot = (plock__parking_slot){.word = &claim->word,
+                                                .value = plock__word(lease->serial, PLOCK__WAITING),
+                                                .asleep = &claim->asleep,
+                                                .waker = lease->waker,
+                                                .is_there = is_there,
+                                                .of = lease};
     return &lease->parking_slot;
 }
 
@@ -294,8 +333,11 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_interest *inter
     plock__local_make_readable(lease->map);
     plock_status status = outcome(lease);
     if (status == PLOCK_AGAIN) {
-        *interest = (plock_interest){.fd = -1, .waker = lease->waker, .deadline = lease->patience_ends,
-                             .helps = true, .parking_slot = parking_slot(lease)};
+        *interest = (plock_interest){.fd = -1,
+                                     .waker = lease->waker,
+                                     .deadline = lease->patience_ends,
+                                     .helps = true,
+                                     .parking_slot = parking_slot(lease)};
         if (interest->parking_slot) status = see_turn(lease);
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
@@ -305,7 +347,8 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_interest *inter
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
     /* Where the file is lost, nobody has refused him in the one that is there. */
-    const bool over = status == PLOCK_NOT_OWNER || plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, interest);
+    const bool over = status == PLOCK_NOT_OWNER ||
+                      plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
     if (over || (ousted && !uncalled)) return begin_anew(lease, interest);

@@ -23,7 +23,9 @@ static size_t first_taken(const party *p, plock_ns now) {
     return p->count;
 }
 
-static plock_status take_one(const party *p, size_t number, const plock__local_wait_request *wait_request, plock_ns now, plock_error *error) {
+static plock_status take_one(const party *p, size_t number,
+                             const plock__local_wait_request *wait_request, plock_ns now,
+                             plock_error *error) {
     plock_local_lease *lease = p->leases[number];
     plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
@@ -38,12 +40,15 @@ static plock_status take_one(const party *p, size_t number, const plock__local_w
     return PLOCK_OK;
 }
 
-static plock_status take(const party *p, const plock__local_wait_request *wait_requests, plock_ns now, plock_error *error) {
+static plock_status take(const party *p, const plock__local_wait_request *wait_requests,
+                         plock_ns now, plock_error *error) {
     plock_status status = PLOCK_OK;
     size_t taken = 0;
-    while (taken < p->count && !(status = take_one(p, taken, &wait_requests[taken], now, error))) taken++;
+    while (taken < p->count && !(status = take_one(p, taken, &wait_requests[taken], now, error)))
+        taken++;
     for (size_t i = 0; i < taken && !status; i++)
-        if (wait_requests[i].at_least) plock__local_outlives(p->map, plock_after(now, wait_requests[i].at_least));
+        if (wait_requests[i].at_least)
+            plock__local_outlives(p->map, plock_after(now, wait_requests[i].at_least));
     for (size_t i = 0; i < taken; i++) {
         plock_local_lease *lease = p->leases[i];
         if (status) {
@@ -54,17 +59,22 @@ static plock_status take(const party *p, const plock__local_wait_request *wait_r
             p->map->claims[lease->claim].kept_until = plock_after(now, wait_requests[i].at_least);
         }
     }
-    if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now)) return take(p, wait_requests, now, error);
+    if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now))
+        return take(p, wait_requests, now, error);
     return status;
 }
 
-static plock_status prepare(const party *p, plock__local_wait_request *wait_requests, char rooms[][PLOCK_DIGEST_HEX], plock_error *error) {
+static plock_status prepare(const party *p, plock__local_wait_request *wait_requests,
+                            char rooms[][PLOCK_DIGEST_HEX], plock_error *error) {
     plock_status status = PLOCK_OK;
     for (size_t i = 0; i < p->count && !status; i++) {
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wait_request_of(p->leases[i], &wait_requests[i], rooms[i]);
-        if (!status && p->leases[i]->care == PLOCK__WATCHED) status = plock__local_attend(p->map, error);
-        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER && (status = plock__local_enter_later(p->leases[i]))) *error = p->leases[i]->base.error;
+        if (!status && p->leases[i]->care == PLOCK__WATCHED)
+            status = plock__local_attend(p->map, error);
+        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER &&
+            (status = plock__local_enter_later(p->leases[i])))
+            *error = p->leases[i]->base.error;
     }
     return status;
 }
@@ -84,7 +94,8 @@ static void start(plock_local_lease *lease) {
     plock__local_has_begun(lease);
 }
 
-static plock_status acquire(party *p, size_t *refused, plock_interest *interest, plock_error *error) {
+static plock_status acquire(party *p, size_t *refused, plock_interest *interest,
+                            plock_error *error) {
     plock__local_wait_request wait_requests[PLOCK_LOCAL_AT_ONCE_MAX];
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
     *refused = p->count;
@@ -95,25 +106,29 @@ static plock_status acquire(party *p, size_t *refused, plock_interest *interest,
     if (!status) status = plock__local_go_in(p->map, now, deadline, interest, error);
     if (!status) {
         *refused = first_taken(p, now);
-        const plock_status taken = *refused < p->count ? PLOCK_REFUSED : take(p, wait_requests, now, error);
+        const plock_status taken =
+            *refused < p->count ? PLOCK_REFUSED : take(p, wait_requests, now, error);
         status = plock__local_leave(p->map, error);
         if (!status) status = taken;
     }
-    if (uses && plock__local_begins_afresh(p->map, status, deadline, interest)) status = PLOCK_AGAIN;
+    if (uses && plock__local_begins_afresh(p->map, status, deadline, interest))
+        status = PLOCK_AGAIN;
     if (p->map) plock__local_release(p->map);
     for (size_t i = 0; i < p->count && !status; i++) start(p->leases[i]);
     if (status) forget(p);
     return status;
 }
 
-plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count, const plock_local_acquire_options *terms, size_t *refused, plock_interest *interest,
-                                     plock_error *error) {
+plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
+                                     const plock_local_acquire_options *terms, size_t *refused,
+                                     plock_interest *interest, plock_error *error) {
     plock_local_acquire_options once = *terms;
     once.wait = 0;
     if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
     plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
-    const plock_ns began_at = leases[0]->began_at; /* of the first time, where this is another one */
+    /* of the first time, where this is another one */
+    const plock_ns began_at = leases[0]->began_at;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);
         if (status) return status;

@@ -1,5 +1,5 @@
-/* The attendant: what the native thread does for the claims of this process in a local store. It listens to the waker, hands out what was
- * granted, and has those look whose time has come. */
+/* The attendant: what the native thread does for the claims of this process in a local store. It
+ * listens to the waker, hands out what was granted, and has those look whose time has come. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the file is still there, at that: who is
- * told that he has lost his lease is to hear of it within a second. */
+/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the
+ * file is still there, at that: who is told that he has lost his lease is to hear of it within a
+ * second. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
 
 typedef struct death_watch death_watch;
@@ -21,13 +22,13 @@ struct plock__local_attendant {
     plock_job job; /* first, so that both are one address */
     plock__local_map *map;
     unsigned generation;
-    bool heard; /* the waker, and has not looked since: its own, as what follows */
+    bool heard;       /* the waker, and has not looked since: its own, as what follows */
     bool cannot_hear; /* of any process's end */
 
     /* Under the lock. */
     bool all_look;
     plock_ns some_ended_at; /* when it was told last that some process may have */
-    plock_ns looks_at; /* by then; it may find that it need not have */
+    plock_ns looks_at;      /* by then; it may find that it need not have */
     death_watch *watches;
 };
 
@@ -107,8 +108,13 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
         if (fd >= 0) (void)close(fd);
         return false;
     }
-    *watch = (death_watch){.job = {.step = process == ANY ? hear_of_some_end : hear_of_death, .destroy = end_watch, .lingers = true, .idle = never_busy},
-                           .generation = plock__generation(), .process = process, .fd = fd};
+    *watch = (death_watch){.job = {.step = process == ANY ? hear_of_some_end : hear_of_death,
+                                   .destroy = end_watch,
+                                   .lingers = true,
+                                   .idle = never_busy},
+                           .generation = plock__generation(),
+                           .process = process,
+                           .fd = fd};
     plock__enter();
     watch->attendant = attendant;
     watch->next = attendant->watches;
@@ -118,14 +124,15 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
     return true;
 }
 
-/* Is any process's end told? Not by the look that begins this, for it may have come before; nor just after one, for the lock is given back
- * a moment later. */
+/* Is any process's end told? Not by the look that begins this, for it may have come before; nor
+ * just after one, for the lock is given back a moment later. */
 static bool watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
     const bool known = watches(attendant, ANY), quiet = now > attendant->some_ended_at + MOMENT;
     plock__leave();
-    if (!known && !attendant->cannot_hear) attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
+    if (!known && !attendant->cannot_hear)
+        attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
     return known && quiet;
 }
 
@@ -137,7 +144,8 @@ static bool watch_process(plock__local_attendant *attendant, uint64_t process, p
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
     struct pollfd over = {.fd = fd, .events = POLLIN};
-    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0; /* and yet it counts as alive: somebody shares its life */
+    /* and yet it counts as alive: somebody shares its life */
+    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
     if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
     if (fd >= 0) (void)close(fd);
     return watch_all(attendant, now);
@@ -179,8 +187,10 @@ static void serve(plock_local_lease *lease) {
     if (lease->place != PLOCK__WAITS) return;
     lease->place = PLOCK__HOLDS;
     plock__local_begin_watch(lease);
-    if (lease->care == PLOCK__WATCHED) plock__worker_schedule(&lease->job);
-    else plock__local_unregister(lease);
+    if (lease->care == PLOCK__WATCHED)
+        plock__worker_schedule(&lease->job);
+    else
+        plock__local_unregister(lease);
     if (lease->waker) plock__worker_wake(lease->waker);
 }
 
@@ -226,8 +236,8 @@ static void look_by(plock_local_lease *lease, plock__local_attendant *attendant,
     attend_by(attendant, lease->look_at);
 }
 
-/* A lease that has to look, retained, and the place in line that it looks for: by the time it does, it may have left that, and have another
- * or none. */
+/* A lease that has to look, retained, and the place in line that it looks for: by the time it does,
+ * it may have left that, and have another or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: nobody has to */
     uint32_t claim;
@@ -236,15 +246,18 @@ typedef struct looker {
 
 /* With the lock held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
-    return who->lease->registered && who->lease->map == attendant->map && who->lease->serial == who->serial;
+    return who->lease->registered && who->lease->map == attendant->map &&
+           who->lease->serial == who->serial;
 }
 
 /* The attendant's step itself does this. */
-static void heed(plock__local_attendant *attendant, const looker *who, const plock__local_outlook *outlook) {
+static void heed(plock__local_attendant *attendant, const looker *who,
+                 const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
     plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
     bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX || watch_all(attendant, now);
-    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++) told = watch_process(attendant, outlook->processes[i], now);
+    for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++)
+        told = watch_process(attendant, outlook->processes[i], now);
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
     if (there(attendant, who) && look_at < who->lease->look_at) who->lease->look_at = look_at;
@@ -263,9 +276,12 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
     bool known = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
-    for (unsigned i = 0; attendant && known && i < outlook->count; i++) known = watches(attendant, outlook->processes[i]);
-    if (attendant && known) look_by(lease, attendant, outlook->look_at);
-    else if (attendant) look_by(lease, attendant, 0);
+    for (unsigned i = 0; attendant && known && i < outlook->count; i++)
+        known = watches(attendant, outlook->processes[i]);
+    if (attendant && known)
+        look_by(lease, attendant, outlook->look_at);
+    else if (attendant)
+        look_by(lease, attendant, 0);
     plock__leave();
 }
 
@@ -288,9 +304,12 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
             const bool changed = atomic_load(&lease->map->claims[lease->claim].look);
             if (handed || changed) lease->look_at = 0;
             const bool looks = now >= lease->look_at;
-            if (looks && !due) due = lease;
-            else if (looks) *at = 0;
-            else if (lease->look_at < *at) *at = lease->look_at;
+            if (looks && !due)
+                due = lease;
+            else if (looks)
+                *at = 0;
+            else if (lease->look_at < *at)
+                *at = lease->look_at;
         }
     }
     if (!due) return (looker){.lease = NULL};
@@ -301,7 +320,8 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
 
 static void everybody_looks(plock__local_attendant *attendant) {
     if (attendant->all_look)
-        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next) lease->look_at = 0;
+        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next)
+            lease->look_at = 0;
     attendant->all_look = false;
 }
 
@@ -332,7 +352,8 @@ static bool needed(const plock__local_attendant *attendant) {
     return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Whoever wakes does so before what he wakes for. So one waits here until he has left the section, or is found dead in it. */
+/* Whoever wakes does so before what he wakes for. So one waits here until he has left the section,
+ * or is found dead in it. */
 static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;
@@ -358,9 +379,11 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         everybody_looks(attendant);
         const looker due = review(attendant, now, &at);
         if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
-        /* One that was set earlier is kept: waiters come and go, and waking this thread for each costs more than waking it once in vain. */
+        /* One that was set earlier is kept: waiters come and go, and waking this thread for each
+         * costs more than waking it once in vain. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
-        *interest = (plock_interest){.fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
+        *interest = (plock_interest){
+            .fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
         const bool over = !needed(attendant);
         if (over) attendant->map->attendant = NULL;
         plock__leave();
@@ -389,7 +412,8 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    const bool last = own && map->attendant == attendant; /* else it had nobody to attend to, and there may be another one by now */
+    /* else it had nobody to attend to, and there may be another one by now */
+    const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
         watch->attendant = NULL;
@@ -430,7 +454,9 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
     plock__leave();
     for (int end = 0; end < 2; end++)
         if (ears[end] >= 0) (void)close(ears[end]); /* another thread was quicker */
-    if (first) plock__worker_submit(&made->job);
-    else plock__free(made);
+    if (first)
+        plock__worker_submit(&made->job);
+    else
+        plock__free(made);
     return status;
 }

@@ -25,7 +25,8 @@ static plock__local_map *maps; /* of this process; under the lock */
 #define PLOCK__RESERVE_NOTHING 0
 #endif
 
-static const plock_ns TURN = 1 * PLOCK_SECOND; /* to wait for another process that opens the file just now */
+/* to wait for another process that opens the file just now */
+static const plock_ns TURN = 1 * PLOCK_SECOND;
 
 /* --- mapping it --- */
 
@@ -45,19 +46,22 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* A mapping keeps the open file alive that it was made from, and the locks of that, in every child. So what is locked is another one.
- * The path may name another file by now. */
+/* A mapping keeps the open file alive that it was made from, and the locks of that, in every child.
+ * So what is locked is another one. The path may name another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (apart < 0) return -1;
-    if (!fstat(fd, &mapped) && !fstat(apart, &found) && mapped.st_dev == found.st_dev && mapped.st_ino == found.st_ino) return apart;
+    if (!fstat(fd, &mapped) && !fstat(apart, &found) && mapped.st_dev == found.st_dev &&
+        mapped.st_ino == found.st_ino)
+        return apart;
     (void)close(apart);
     errno = ESTALE;
     return -1;
 }
 
-static plock_status map_file(plock__local_map **out, int fd, const char *path, const plock__local_verdict *v, plock_error *error) {
+static plock_status map_file(plock__local_map **out, int fd, const char *path,
+                             const plock__local_verdict *v, plock_error *error) {
     const uint32_t keys = v->title.keys;
     const plock__local_plan p = plock__local_plan_for(keys);
     struct stat found;
@@ -77,11 +81,14 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->claim_count = p.claim_count;
     map->bucket_mask = p.bucket_count - 1;
     map->slot = PLOCK__LOCAL_NONE - 1;
-    map->no_key = (plock__local_key){.first_holder = PLOCK__LOCAL_NONE, .first_waiter = PLOCK__LOCAL_NONE, .last_waiter = PLOCK__LOCAL_NONE};
+    map->no_key = (plock__local_key){.first_holder = PLOCK__LOCAL_NONE,
+                                     .first_waiter = PLOCK__LOCAL_NONE,
+                                     .last_waiter = PLOCK__LOCAL_NONE};
     map->path = plock__copy(path, strlen(path));
     map->lease_of = plock__allocate(sizeof *map->lease_of * p.claim_count);
     if (!map->path || !map->lease_of) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    if (fstat(fd, &found) || plock__random(&map->tag, sizeof map->tag)) return plock__fail_plainly(error, PLOCK_CRYPTO);
+    if (fstat(fd, &found) || plock__random(&map->tag, sizeof map->tag))
+        return plock__fail_plainly(error, PLOCK_CRYPTO);
     map->device = found.st_dev;
     map->inode = found.st_ino;
     map->title = v->title;
@@ -91,7 +98,10 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     map->fd = open_apart(fd, path);
     const int code = errno;
     plock__local_keep_number(map, fd);
-    if (map->fd < 0) return code == ESTALE || code == ENOENT ? PLOCK_AGAIN : plock__local_unusable(error, path, "opening its file", code);
+    if (map->fd < 0)
+        return code == ESTALE || code == ENOENT
+                   ? PLOCK_AGAIN
+                   : plock__local_unusable(error, path, "opening its file", code);
     map->header = (plock__local_header *)bytes;
     map->processes = (plock__local_process *)(void *)(map->bytes + p.processes);
     map->buckets = (_Atomic uint32_t *)(void *)(map->bytes + p.buckets);
@@ -100,7 +110,8 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path, c
     atomic_store(&map->whole_at, plock_now());
     PLOCK__BEFORE(PLOCK__TAKES_PLACE);
     const plock_status placed = plock__local_take_place(map, v->left_over, error);
-    return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed; /* as where it was moved before that */
+    /* as where it was moved before that */
+    return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
 /* What is known of the file that was opened, wherever it is, if it still has a name. */
@@ -108,14 +119,17 @@ static bool has_a_name(const plock__local_map *map, struct stat *found) {
     return fstat(map->fd, found) == 0 && found->st_nlink > 0;
 }
 
-/* The same, if its path still names it. A folder that may not be searched any more says nothing about that. */
+/* The same, if its path still names it. A folder that may not be searched any more says nothing
+ * about that. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
-    if (lstat(map->path, found) == 0) return found->st_dev == map->device && found->st_ino == map->inode;
+    if (lstat(map->path, found) == 0)
+        return found->st_dev == map->device && found->st_ino == map->inode;
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESTALE) return false;
     return has_a_name(map, found);
 }
 
-/* Nothing of the file is read before its size is known: who touches what was cut off is ended by the kernel. */
+/* Nothing of the file is read before its size is known: who touches what was cut off is ended by
+ * the kernel. */
 static enum plock__local_loss harm(const plock__local_map *map, const struct stat *found) {
     if ((uint64_t)found->st_size < map->title.size) return PLOCK__LOCAL_HARMED;
     if (memcmp(&map->header->title, &map->title, sizeof map->title)) return PLOCK__LOCAL_HARMED;
@@ -135,13 +149,15 @@ static enum plock__local_loss look_at_size(const plock__local_map *map) {
 /* Retained. With the lock held. */
 static plock__local_map *mapped(dev_t device, ino_t inode) {
     plock__local_map *map = maps;
-    while (map && (map->device != device || map->inode != inode || plock__local_lost(map) || look(map) != PLOCK__LOCAL_IN_PLACE)) map = map->next;
+    while (map && (map->device != device || map->inode != inode || plock__local_lost(map) ||
+                   look(map) != PLOCK__LOCAL_IN_PLACE))
+        map = map->next;
     if (map) map->references++;
     return map;
 }
 
-/* One that this process has already: a second lock on it would be the same process's, and where locks are POSIX's, closing a second
- * descriptor would lose the first one's. */
+/* One that this process has already: a second lock on it would be the same process's, and where
+ * locks are POSIX's, closing a second descriptor would lose the first one's. */
 static plock__local_map *known(int folder, const char *name) {
     struct stat found;
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
@@ -165,10 +181,12 @@ static plock__local_map *enlist(plock__local_map *map) {
     return other;
 }
 
-static plock_status open_file(int folder, const char *name, const char *path, int *fd, plock_error *error) {
+static plock_status open_file(int folder, const char *name, const char *path, int *fd,
+                              plock_error *error) {
     *fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT) return PLOCK_OK;
-    if (*fd < 0 && errno == ELOOP) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is a symbolic link", "");
+    if (*fd < 0 && errno == ELOOP)
+        return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is a symbolic link", "");
     if (*fd < 0) return plock__local_unusable(error, path, "opening its file", errno);
     const plock_status status = plock__local_accept_file(*fd, path, error);
     if (status) (void)close(*fd);
@@ -178,17 +196,22 @@ static plock_status open_file(int folder, const char *name, const char *path, in
 static uint32_t room_for(unsigned keys, const plock__local_verdict *v) {
     if (keys) return keys;
     const uint32_t before = v->readable ? v->title.keys : 0;
-    return before >= PLOCK_LOCAL_KEYS_MIN && before <= PLOCK_LOCAL_KEYS_MAX ? before : PLOCK_LOCAL_KEYS;
+    return before >= PLOCK_LOCAL_KEYS_MIN && before <= PLOCK_LOCAL_KEYS_MAX ? before
+                                                                            : PLOCK_LOCAL_KEYS;
 }
 
 static plock_status refuse_as_strange(const char *path, plock_error *error) {
-    return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "it is no file of plock's, or was written over", "; remove it if nothing in it is needed");
+    return plock__local_refuse(error, PLOCK_BAD_CONFIG, path,
+                               "it is no file of plock's, or was written over",
+                               "; remove it if nothing in it is needed");
 }
 
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
-/* One that can be used, if it is what is wanted. PLOCK_AGAIN: its path names another file by now. */
-static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v, const char *path, unsigned keys, const char *remade, plock_error *error) {
+/* One that can be used, if it is what is wanted. PLOCK_AGAIN: its path names another file by now.
+ */
+static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
+                        const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
         const plock_status status = map_file(map, fd, path, v, error);
         if (*map) (*map)->remade = remade;
@@ -199,7 +222,8 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
 }
 
 /* PLOCK_AGAIN: this process has none. */
-static plock_status find(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+static plock_status find(plock__local_map **map, int folder, const char *name, const char *path,
+                         unsigned keys, plock_error *error) {
     if (!(*map = known(folder, name))) return PLOCK_AGAIN;
     if (!keys || keys == (*map)->key_count) return PLOCK_OK;
     plock__local_release(*map);
@@ -207,9 +231,11 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
 }
 
-/* Without the lock on making it, which many would wait for that come at once. Between the look at the file and the lock on a place in it another
- * process may put a new one there; so it is looked for once more. PLOCK_AGAIN: it has to be made, or the like. */
-static plock_status find_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+/* Without the lock on making it, which many would wait for that come at once. Between the look at
+ * the file and the lock on a place in it another process may put a new one there; so it is looked
+ * for once more. PLOCK_AGAIN: it has to be made, or the like. */
+static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
+                                const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
     if (status != PLOCK_AGAIN || !plock__local_life_is_shared()) return status;
     int fd;
@@ -231,7 +257,8 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
 }
 
 /* With the lock on making it. */
-static plock_status make_or_use(plock__local_map **map, int folder, const char *name, const char *path, unsigned keys, plock_error *error) {
+static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
+                                const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
     bool made = false, moved = false;
     for (;;) {
@@ -239,7 +266,8 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
         plock_status status = find(map, folder, name, path, keys, error);
         if (status == PLOCK_AGAIN) status = open_file(folder, name, path, &fd, error);
         if (status || *map) return status;
-        const plock__local_verdict v = fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
+        const plock__local_verdict v =
+            fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
         if (fd >= 0 && !plock__local_goes(fd, &v)) {
             status = use(map, fd, &v, path, keys, remade, error);
             if (*map && status) unmap(*map);
@@ -248,12 +276,17 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
             moved = true;
             continue;
         }
-        if (!v.ours) status = refuse_as_strange(path, error);
-        else if (fd >= 0) status = plock__local_may_be_made_anew(fd, &v, path, error);
+        if (!v.ours)
+            status = refuse_as_strange(path, error);
+        else if (fd >= 0)
+            status = plock__local_may_be_made_anew(fd, &v, path, error);
         if (fd >= 0) (void)close(fd);
         if (!v.left_over) remade = v.why;
-        if (!status && made) status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
-        if (!status) status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
+        if (!status && made)
+            status = plock__local_refuse(error, PLOCK_PROTOCOL, path,
+                                         "it does not stay as it was made", "");
+        if (!status)
+            status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
         if (status) return status;
         made = true;
     }
@@ -267,18 +300,26 @@ static int try_lock(int fd, int how) {
 }
 
 /* Whoever makes the file has this lock. PLOCK_AGAIN: another has it. */
-static plock_status lock_making(int *fd, int folder, const char *name, const char *path, plock_error *error) {
+static plock_status lock_making(int *fd, int folder, const char *name, const char *path,
+                                plock_error *error) {
     char beside[300];
     const int length = snprintf(beside, sizeof beside, "%s.lock", name);
-    if (length < 0 || (size_t)length >= sizeof beside) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
-    if (*fd < 0) *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (*fd < 0) return plock__local_unusable(error, path, "opening the file that is locked while it is made", errno);
+    if (length < 0 || (size_t)length >= sizeof beside)
+        return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
+    if (*fd < 0)
+        *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                     S_IRUSR | S_IWUSR);
+    if (*fd < 0)
+        return plock__local_unusable(error, path,
+                                     "opening the file that is locked while it is made", errno);
     if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
-    return errno == EWOULDBLOCK ? PLOCK_AGAIN : plock__local_unusable(error, path, "locking the folder", errno);
+    return errno == EWOULDBLOCK ? PLOCK_AGAIN
+                                : plock__local_unusable(error, path, "locking the folder", errno);
 }
 
-/* Whoever tidies up temporary folders leaves one alone that somebody has locked (systemd-tmpfiles(8)); the times of the file do not tell that it
- * is in use, for writing through a mapping does not move them. Where it is just being tidied, this waits a moment for that. */
+/* Whoever tidies up temporary folders leaves one alone that somebody has locked
+ * (systemd-tmpfiles(8)); the times of the file do not tell that it is in use, for writing through a
+ * mapping does not move them. Where it is just being tidied, this waits a moment for that. */
 static void hold_folder(plock__local_map *map, int folder) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     plock__enter();
@@ -286,10 +327,13 @@ static void hold_folder(plock__local_map *map, int folder) {
     if (first) map->folder = folder;
     plock__leave();
     if (!first) (void)close(folder); /* another store has it already */
-    for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK; tries++) (void)nanosleep(&moment, NULL);
+    for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK;
+         tries++)
+        (void)nanosleep(&moment, NULL);
 }
 
-plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys, plock_error *error) {
+plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys,
+                                 plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
     int folder, lock = -1;
@@ -298,14 +342,22 @@ plock_status plock__local_attach(plock__local_map **map, const char *path, unsig
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
     while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN &&
-           (status = lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN && plock_now() < deadline)
+           (status = lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN &&
+           plock_now() < deadline)
         (void)nanosleep(&moment, NULL);
-    if (status == PLOCK_AGAIN) status = plock__local_refuse(error, PLOCK_SILENT, path, "another process has been opening it for a second: is it stopped?", "");
-    else if (!status && !*map && (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
-        status = plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
+    if (status == PLOCK_AGAIN)
+        status = plock__local_refuse(
+            error, PLOCK_SILENT, path,
+            "another process has been opening it for a second: is it stopped?", "");
+    else if (!status && !*map &&
+             (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
+        status =
+            plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
     if (lock >= 0) (void)close(lock);
-    if (*map) hold_folder(*map, folder);
-    else (void)close(folder);
+    if (*map)
+        hold_folder(*map, folder);
+    else
+        (void)close(folder);
     return status;
 }
 
@@ -342,8 +394,9 @@ static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND, WALKED_EVERY = PLOC
 static const plock_ns MEASURED_EVERY = PLOCK_MILLISECOND / 5;
 static const int64_t TICK_US = 20 * 1000; /* of a file system's clock, at most */
 
-/* When the folder was renamed, or anything in it was added, removed or renamed, for the last time: nanoseconds of its file system's clock; 0: not
- * known, or so lately that a change in the same tick of that clock could follow. */
+/* When the folder was renamed, or anything in it was added, removed or renamed, for the last time:
+ * nanoseconds of its file system's clock; 0: not known, or so lately that a change in the same tick
+ * of that clock could follow. */
 static int64_t changed_at(int folder) {
     struct stat found;
     if (folder < 0 || fstat(folder, &found)) return 0;
@@ -352,11 +405,14 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A hand-off has to wait for this, and to walk the path takes three times as long as to ask about what is open (with cold caches, 20 against 7
- * microseconds). So as a rule it is walked only where the folder has changed, and now and then: a change further up is not seen otherwise. */
+/* A hand-off has to wait for this, and to walk the path takes three times as long as to ask about
+ * what is open (with cold caches, 20 against 7 microseconds). So as a rule it is walked only where
+ * the folder has changed, and now and then: a change further up is not seen otherwise. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
-    if (changed && changed == atomic_load(&map->folder_changed) && now - atomic_load(&map->walked_at) < WALKED_EVERY) return look_at_size(map);
+    if (changed && changed == atomic_load(&map->folder_changed) &&
+        now - atomic_load(&map->walked_at) < WALKED_EVERY)
+        return look_at_size(map);
     const enum plock__local_loss loss = look(map);
     atomic_store(&map->folder_changed, changed);
     atomic_store(&map->walked_at, now);
@@ -366,8 +422,10 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
-    /* In the place of the file's pages, at once; where there is no memory for that, the mark alone says it. */
-    (void)mmap(map->bytes, (size_t)map->title.size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING, -1, 0);
+    /* In the place of the file's pages, at once; where there is no memory for that, the mark alone
+     * says it. */
+    (void)mmap(map->bytes, (size_t)map->title.size, PROT_READ | PROT_WRITE,
+               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING, -1, 0);
     /* So that it can be made anew for those who wait, whatever this process still holds in it. */
     if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
 }
@@ -376,12 +434,19 @@ plock_status plock__local_loss_of(const plock__local_map *map, plock_error *erro
     switch (atomic_load(&map->loss)) {
     case PLOCK__LOCAL_IN_PLACE: return PLOCK_OK;
     case PLOCK__LOCAL_MISSING:
-        return plock__fail(error, PLOCK_DISCONNECTED, "the file of the local store %.120s was removed, renamed or replaced", map->path);
+        return plock__fail(error, PLOCK_DISCONNECTED,
+                           "the file of the local store %.120s was removed, renamed or replaced",
+                           map->path);
     case PLOCK__LOCAL_HARMED:
-        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: its file was truncated or written over", map->path);
+        return plock__fail(
+            error, PLOCK_PROTOCOL,
+            "the local store %.120s is damaged: its file was truncated or written over", map->path);
     default:
-        return plock__fail(error, PLOCK_PROTOCOL, "the local store %.120s is damaged: somebody else wrote to its file. It is made anew once "
-                                                  "nothing is held in it any more", map->path);
+        return plock__fail(error, PLOCK_PROTOCOL,
+                           "the local store %.120s is damaged: somebody else wrote to its file. It "
+                           "is made anew once "
+                           "nothing is held in it any more",
+                           map->path);
     }
 }
 
@@ -422,27 +487,31 @@ void plock__local_make_readable(plock__local_map *map) {
 /* A part of the records at a time. */
 enum { AT_ONCE = 256 };
 
-static plock_status ready(plock__local_map *map, uint32_t made, uint32_t *ready_ones, uint32_t most, const void *first, size_t size, plock_error *error) {
+static plock_status ready(plock__local_map *map, uint32_t made, uint32_t *ready_ones, uint32_t most,
+                          const void *first, size_t size, plock_error *error) {
     if (made < *ready_ones) return PLOCK_OK;
     const uint32_t until = *ready_ones + AT_ONCE < most ? *ready_ones + AT_ONCE : most;
     const uint64_t start = (uint64_t)((const unsigned char *)first - map->bytes);
     if (plock__local_fill(map->fd, start + *ready_ones * size, start + until * size))
-        return plock__fail_errno(error, PLOCK_STORE_FULL, "making room in the local store's file", errno);
+        return plock__fail_errno(error, PLOCK_STORE_FULL, "making room in the local store's file",
+                                 errno);
     PLOCK__FAULT();
     *ready_ones = until;
     return PLOCK_OK;
 }
 
 plock_status plock__local_ready_key(plock__local_map *map, plock_error *error) {
-    return ready(map, map->header->keys_made, &map->header->keys_ready, map->key_count, map->keys, sizeof *map->keys, error);
+    return ready(map, map->header->keys_made, &map->header->keys_ready, map->key_count, map->keys,
+                 sizeof *map->keys, error);
 }
 
 plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error) {
-    return ready(map, map->header->claims_made, &map->header->claims_ready, map->claim_count, map->claims, sizeof *map->claims, error);
+    return ready(map, map->header->claims_made, &map->header->claims_ready, map->claim_count,
+                 map->claims, sizeof *map->claims, error);
 }
 
-/* What is open is shared with the parent, which would seem alive as long as we are. Where leases still point to what it mapped, that
- * stays, and is not used. */
+/* What is open is shared with the parent, which would seem alive as long as we are. Where leases
+ * still point to what it mapped, that stays, and is not used. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_wakers(map);

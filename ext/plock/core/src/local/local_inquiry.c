@@ -8,20 +8,20 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* A call is repeated where the section is taken, or the file was lost: since when, in the calling thread; 0: it is not. What is not repeated soon was
- * given up, and this is another one. */
+/* A call is repeated where the section is taken, or the file was lost: since when, in the calling
+ * thread; 0: it is not. What is not repeated soon was given up, and this is another one. */
 static _Thread_local plock_ns since, asked_at;
 
 /* Returns the status of the call. */
 static plock_status repeated_where(plock_status status) {
-    if (status != PLOCK_AGAIN) since = 0;
-    else if (!since) since = asked_at;
+    if (status != PLOCK_AGAIN)
+        since = 0;
+    else if (!since)
+        since = asked_at;
     return status;
 }
 
-static plock_ns patience_ends(void) {
-    return plock_after(since ? since : asked_at, PATIENCE);
-}
+static plock_ns patience_ends(void) { return plock_after(since ? since : asked_at, PATIENCE); }
 
 /* With its status, and out of the map. */
 static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
@@ -30,7 +30,8 @@ static plock_status end_with(plock__local_map *map, plock_status status, plock_i
     return repeated_where(status);
 }
 
-static plock_status go_in(plock_local *store, plock__local_map **map, plock_interest *interest, plock_error *error) {
+static plock_status go_in(plock_local *store, plock__local_map **map, plock_interest *interest,
+                          plock_error *error) {
     static const plock_ns SOON = PLOCK_SECOND / 2;
     const plock_ns now = plock_now();
     if (now - asked_at > SOON) since = 0;
@@ -49,7 +50,8 @@ static plock_status come_out(plock__local_map *map, plock_interest *interest, pl
 static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
-    const plock_ns left = atomic_load(&claim->until) - now, most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
+    const plock_ns left = atomic_load(&claim->until) - now,
+                   most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : left < most ? left : most;
     person->fence = person->waits ? 0 : claim->fence;
     person->since = claim->since;
@@ -67,7 +69,8 @@ typedef struct telling {
 
 static void tell(plock__local_map *map, telling *t, uint32_t first) {
     uint32_t steps = 0;
-    for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged; at = plock__claim(map, at)->next) {
+    for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged;
+         at = plock__claim(map, at)->next) {
         if (t->count < t->room) describe(&t->people[t->count], plock__claim(map, at), t->now);
         t->count++;
         if (++steps > map->claim_count) map->damaged = true;
@@ -77,17 +80,21 @@ static void tell(plock__local_map *map, telling *t, uint32_t first) {
 /* Who died while he waited is not told, and does not wait. */
 static void bury(plock__local_map *map, uint32_t number, plock_ns now) {
     uint32_t steps = 0;
-    for (uint32_t at = plock__key(map, number)->first_waiter, next; at != PLOCK__LOCAL_NONE && !map->damaged; at = next) {
+    for (uint32_t at = plock__key(map, number)->first_waiter, next;
+         at != PLOCK__LOCAL_NONE && !map->damaged; at = next) {
         const plock__local_claim *waiter = plock__claim(map, at);
         next = waiter->next;
         const bool last = next == PLOCK__LOCAL_NONE && waiter->previous == PLOCK__LOCAL_NONE;
-        if (!plock__local_alive(map, atomic_load(&waiter->process))) plock__local_end_claim(map, at, now);
-        else continue;
+        if (!plock__local_alive(map, atomic_load(&waiter->process)))
+            plock__local_end_claim(map, at, now);
+        else
+            continue;
         if (last || ++steps > map->claim_count) return;
     }
 }
 
-static plock_status examine(plock_local *store, const plock__local_name *name, telling *t, plock_interest *interest, plock_error *error) {
+static plock_status examine(plock_local *store, const plock__local_name *name, telling *t,
+                            plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
     plock_status status = go_in(store, &map, interest, error);
     if (status) return status;
@@ -105,8 +112,9 @@ static plock_status examine(plock_local *store, const plock__local_name *name, t
     return come_out(map, interest, error);
 }
 
-plock_status plock_local_examine(plock_local *store, const char *key, size_t length, plock_local_person *people, size_t room, size_t *count, plock_interest *interest,
-                                 plock_error *error) {
+plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
+                                 plock_local_person *people, size_t room, size_t *count,
+                                 plock_interest *interest, plock_error *error) {
     plock__local_name name;
     telling t = {.people = people, .room = room};
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
@@ -119,7 +127,8 @@ plock_status plock_local_examine(plock_local *store, const char *key, size_t len
 
 enum { KEYS_AT_ONCE = 256 };
 
-static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_interest *interest, plock_error *error) {
+static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX],
+                             size_t *length, plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
     bool more = true;
     for (*length = 0; more && !*length;) {
@@ -133,7 +142,9 @@ static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOC
             ++*cursor;
             const plock__local_key *found = plock__key(map, number);
             if (found->length) plock__local_tidy(map, number, now);
-            if (!found->length || found->digested || found->first_holder == PLOCK__LOCAL_NONE || found->length > PLOCK_LOCAL_KEY_MAX) continue;
+            if (!found->length || found->digested || found->first_holder == PLOCK__LOCAL_NONE ||
+                found->length > PLOCK_LOCAL_KEY_MAX)
+                continue;
             *length = found->length;
             memcpy(key, found->name, found->length);
         }
@@ -143,7 +154,9 @@ static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOC
     return PLOCK_OK;
 }
 
-plock_status plock_local_next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_interest *interest, plock_error *error) {
+plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
+                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
+                                  plock_interest *interest, plock_error *error) {
     plock__begin_step();
     const plock_status status = next_key(store, cursor, key, length, interest, error);
     plock__end_step();
@@ -165,7 +178,8 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
         const plock__local_claim *held = plock__claim(map, at);
         const bool was_inside = plock__serial(held) <= latest && held->fence <= fence;
-        const uint32_t next = held->next, alone = key->holders == 1 && key->first_waiter == PLOCK__LOCAL_NONE;
+        const uint32_t next = held->next,
+                       alone = key->holders == 1 && key->first_waiter == PLOCK__LOCAL_NONE;
         if (was_inside) plock__local_end_claim(map, at, now);
         if (alone || ++steps > map->claim_count) break;
         at = was_inside ? key->first_holder : next;
@@ -173,7 +187,8 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     return true;
 }
 
-plock_status plock_local_break(plock_local *store, const char *key, size_t length, plock_interest *interest, plock_error *error) {
+plock_status plock_local_break(plock_local *store, const char *key, size_t length,
+                               plock_interest *interest, plock_error *error) {
     plock__local_name name;
     plock__local_map *map = NULL;
     bool held = false;

@@ -1,7 +1,9 @@
-/* What stands in the file of a local store. Every process maps it at another address, so records refer to one another by number.
+/* What stands in the file of a local store. Every process maps it at another address, so records
+ * refer to one another by number.
  *
- * Only words, spans and texts of claims, and the names of keys, tell what is so; everything else (links, counts, free records) can be
- * made from them, and is whenever a process died while it changed something (local_repair.c). */
+ * Only words, spans and texts of claims, and the names of keys, tell what is so; everything else
+ * (links, counts, free records) can be made from them, and is whenever a process died while it
+ * changed something (local_repair.c). */
 #ifndef PLOCK__LOCAL_LAYOUT_H
 #define PLOCK__LOCAL_LAYOUT_H
 
@@ -13,25 +15,29 @@
 enum {
     PLOCK__LOCAL_LAYOUT = 4,       /* another number for every change of what follows */
     PLOCK__LOCAL_PROCESSES = 1024, /* at a time */
-    PLOCK__LOCAL_NAME_MAX = 200,   /* of a key, as it stands; a longer one is known by its digest */
-    PLOCK__LOCAL_OWNER_MAX = 40,   /* likewise */
+    /* of a key, as it stands; a longer one is known by its digest */
+    PLOCK__LOCAL_NAME_MAX = 200,
+    PLOCK__LOCAL_OWNER_MAX = 40, /* likewise */
     PLOCK__LOCAL_BOOT_MAX = 40,
     PLOCK__LOCAL_PAGE = 4096,
     PLOCK__LOCAL_CLAIMS_PER_KEY = 2
 };
 
-#define PLOCK__LOCAL_MAGIC "plock local lock" /* at the beginning, and again at the end */
+#define PLOCK__LOCAL_MAGIC      "plock local lock" /* at the beginning, and again at the end */
 #define PLOCK__LOCAL_BYTE_ORDER 0x01020304u
-#define PLOCK__LOCAL_NONE UINT32_MAX
-#define PLOCK__LOCAL_FENCE_MAX (INT64_MAX / 2) /* no clock and no counting leads beyond that */
+#define PLOCK__LOCAL_NONE       UINT32_MAX
+#define PLOCK__LOCAL_FENCE_MAX  (INT64_MAX / 2) /* no clock and no counting leads beyond that */
 
-/* At the beginning of the file, the same in every layout, so that any version can say what it has before it. */
+/* At the beginning of the file, the same in every layout, so that any version can say what it has
+ * before it. */
 typedef struct plock__local_title {
     char magic[16];
     uint32_t layout, byte_order;
-    uint64_t size;                    /* of the whole file */
-    char boot[PLOCK__LOCAL_BOOT_MAX]; /* in which it was made, as far as that can be read; a container may be told of another one */
-    uint64_t clock;                   /* which of the system's: containers may have one of their own */
+    uint64_t size; /* of the whole file */
+    /* in which it was made, as far as that can be read; a container may be told of another one */
+    char boot[PLOCK__LOCAL_BOOT_MAX];
+    /* which of the system's: containers may have one of their own */
+    uint64_t clock;
     uint32_t mark; /* at random: shows where another file of plock's is written over this one */
     uint32_t keys;
     uint64_t check; /* of what stands before it */
@@ -39,31 +45,39 @@ typedef struct plock__local_title {
 
 typedef struct plock__local_header {
     plock__local_title title;
-    _Atomic int64_t outlives_until; /* the latest end of anything that does not end with a process. Same in every layout, like the next */
-    _Atomic int64_t fence;          /* the highest that was given to any key */
-    _Atomic int64_t seen_at;        /* the clock, when outlives_until was set last: where it goes back behind that, it has begun anew */
+    /* the latest end of anything that does not end with a process. Same in every layout, like the
+     * next */
+    _Atomic int64_t outlives_until;
+    _Atomic int64_t fence; /* the highest that was given to any key */
+    /* the clock, when outlives_until was set last: where it goes back behind that, it has begun
+     * anew */
+    _Atomic int64_t seen_at;
 
-    _Alignas(64) _Atomic uint32_t section; /* who is inside: 0, or the number of a process + 1, and whether others wait */
-    _Atomic uint32_t damaged;              /* not to be used any more */
-    uint64_t serial;                       /* the last number given to a claim or a process */
+    /* who is inside: 0, or the number of a process + 1, and whether others wait */
+    _Alignas(64) _Atomic uint32_t section;
+    _Atomic uint32_t damaged; /* not to be used any more */
+    uint64_t serial;          /* the last number given to a claim or a process */
 
     /* Made from the records. */
-    uint32_t keys_made, keys_ready, keys_free, keys_used; /* ready: there is room for them in the file system, too */
+    /* ready: there is room for them in the file system, too */
+    uint32_t keys_made, keys_ready, keys_free, keys_used;
     uint32_t claims_made, claims_ready, claims_free;
 } plock__local_header;
 
-/* A process that uses the store. It is alive as long as it has the lock on the byte of the file that goes with its number. */
+/* A process that uses the store. It is alive as long as it has the lock on the byte of the file
+ * that goes with its number. */
 typedef struct plock__local_process {
-    _Atomic uint64_t id; /* a serial number, and below it the place in this table. Never used again */
+    /* a serial number, and below it the place in this table. Never used again */
+    _Atomic uint64_t id;
     int32_t pid;
-    uint64_t started, pids; /* when, and in which name space the pid is one */
+    uint64_t started, pids;  /* when, and in which name space the pid is one */
     _Atomic int64_t seen_at; /* the last sign of life of one that waits: PLOCK__AWAKE_CLOCK */
     uint64_t reserved[3];
 } plock__local_process;
 
 typedef struct plock__local_key {
     uint32_t canary;
-    uint32_t next;                                     /* in its bucket, or of the free ones */
+    uint32_t next;                                    /* in its bucket, or of the free ones */
     uint32_t first_holder, first_waiter, last_waiter; /* claims */
     uint32_t holders;
     uint64_t hash;
@@ -86,22 +100,26 @@ enum {
 typedef struct plock__local_claim {
     uint32_t canary;
     uint32_t key;
-    _Atomic uint64_t word;     /* serial number × PLOCK__STATES + state: its order of arrival, and whether it still is what it was */
-    _Atomic uint64_t process;  /* with which it ends; 0: with none */
-    _Atomic int64_t until;     /* held: when it ends by itself; PLOCK_NEVER: with its process */
-    int64_t kept_until;        /* held: by then it ends where its process has died before, at the latest */
+    /* serial number × PLOCK__STATES + state: its order of arrival, and whether it still is what it
+     * was */
+    _Atomic uint64_t word;
+    _Atomic uint64_t process; /* with which it ends; 0: with none */
+    _Atomic int64_t until;    /* held: when it ends by itself; PLOCK_NEVER: with its process */
+    /* held: by then it ends where its process has died before, at the latest */
+    int64_t kept_until;
     int64_t fence;
-    int64_t ttl, at_least;     /* waiting: what it is to be given; its ttl is for people where it lasts longer */
-    int64_t lasts;             /* waiting: how long it is to be held where its process lives */
-    int64_t since;             /* microseconds since 1970: waiting, and then held */
+    /* waiting: what it is to be given; its ttl is for people where it lasts longer */
+    int64_t ttl, at_least;
+    int64_t lasts; /* waiting: how long it is to be held where its process lives */
+    int64_t since; /* microseconds since 1970: waiting, and then held */
     int64_t thread;
     int32_t pid;
-    uint32_t next, previous;   /* on its key, or next of the free ones */
-    uint16_t limit;            /* of holders of this mode; 0: none */
-    char mode;                 /* 0: alone */
-    uint8_t watched;           /* its process wants to hear of its end */
-    _Atomic uint8_t look;      /* waiting: something has changed before it */
-    _Atomic uint8_t asleep;    /* waiting: at its word, and is woken there */
+    uint32_t next, previous; /* on its key, or next of the free ones */
+    uint16_t limit;          /* of holders of this mode; 0: none */
+    char mode;               /* 0: alone */
+    uint8_t watched;         /* its process wants to hear of its end */
+    _Atomic uint8_t look;    /* waiting: something has changed before it */
+    _Atomic uint8_t asleep;  /* waiting: at its word, and is woken there */
     uint8_t owner_length, owner_digested, label_length;
     char owner[PLOCK__LOCAL_OWNER_MAX];
     char label[PLOCK_LOCAL_LABEL_MAX];
@@ -109,7 +127,8 @@ typedef struct plock__local_claim {
 
 _Static_assert(sizeof(plock__local_header) <= PLOCK__LOCAL_PAGE, "the header is on one page");
 _Static_assert(sizeof(plock__local_process) == 64, "one line of the cache for each process");
-_Static_assert(sizeof(plock__local_key) <= 256 && sizeof(plock__local_claim) <= 256, "records are small");
+_Static_assert(sizeof(plock__local_key) <= 256 && sizeof(plock__local_claim) <= 256,
+               "records are small");
 
 static inline uint64_t plock__word(uint64_t serial, unsigned state) {
     return serial * PLOCK__STATES + state;

@@ -6,19 +6,24 @@
 
 #include <string.h>
 
-/* How long an operation may find the section taken, if its own patience is not longer. Who is inside may wait for a disk: where the file
- * is not in memory only, the system writes its pages back from time to time, and has whoever touches one of them then wait. */
+/* How long an operation may find the section taken, if its own patience is not longer. Who is
+ * inside may wait for a disk: where the file is not in memory only, the system writes its pages
+ * back from time to time, and has whoever touches one of them then wait. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 static const plock_lease_kind KIND;
 
-plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const char *key, size_t length) {
+plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const char *key,
+                                   size_t length) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
     plock_local_lease *lease = plock__allocate(sizeof *lease + length);
     if (!lease) return PLOCK_NO_MEMORY;
     memcpy(lease->key, key, length);
-    lease->base = (plock_lease){.kind = &KIND, .key = plock__text(lease->key, length), .id = plock__lease_number(), .generation = plock__generation()};
+    lease->base = (plock_lease){.kind = &KIND,
+                                .key = plock__text(lease->key, length),
+                                .id = plock__lease_number(),
+                                .generation = plock__generation()};
     const plock_status status = plock__local_name_key(&lease->name, lease->base.key);
     if (status) {
         plock__free(lease);
@@ -37,15 +42,15 @@ plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const 
 /* --- beginning --- */
 
 static bool reasonable(const plock_local_acquire_options *terms) {
-    return plock__is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 && terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 &&
-           terms->limit <= UINT16_MAX && terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
+    return plock__is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 &&
+           terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 && terms->limit <= UINT16_MAX &&
+           terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
 }
 
-static bool own(const plock_local_lease *lease) {
-    return !plock_lease_inherited(&lease->base);
-}
+static bool own(const plock_local_lease *lease) { return !plock_lease_inherited(&lease->base); }
 
-static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing, plock_ns now) {
+static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing,
+                          plock_ns now) {
     lease->doing = doing;
     lease->began_at = now;
     lease->away_since = 0;
@@ -88,8 +93,10 @@ static bool put_down(plock_local_lease *lease) {
 }
 
 /* Lets go of what an earlier operation left. */
-static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acquire_options *terms, bool (*terms_are)(const plock_local_acquire_options *)) {
-    if (lease->doing || lease->base.held || !terms_are(terms) || !put_down(lease)) return PLOCK_MISUSE;
+static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acquire_options *terms,
+                                 bool (*terms_are)(const plock_local_acquire_options *)) {
+    if (lease->doing || lease->base.held || !terms_are(terms) || !put_down(lease))
+        return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
     if (!own(lease)) { /* they are of the parent's threads, and among what is the parent's */
@@ -102,11 +109,14 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acq
     lease->base.contended = false;
     lease->mode = terms->mode;
     lease->base.ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
-    lease->care = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER : terms->renews || terms->watched ? PLOCK__WATCHED : PLOCK__UNWATCHED;
+    lease->care = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER
+                  : terms->renews || terms->watched ? PLOCK__WATCHED
+                                                    : PLOCK__UNWATCHED;
     return PLOCK_OK;
 }
 
-plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_acquire_options *terms) {
+plock_status plock_local_lease_acquire(plock_lease *base,
+                                       const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
     const plock_status status = begin_afresh(lease, terms, reasonable);
     if (status) return status;
@@ -118,10 +128,12 @@ plock_status plock_local_lease_acquire(plock_lease *base, const plock_local_acqu
 }
 
 static bool adoptable(const plock_local_acquire_options *terms) {
-    return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 && terms->max_hold >= 0;
+    return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 &&
+           terms->max_hold >= 0;
 }
 
-plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_local_acquire_options *terms) {
+plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length,
+                                     const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
     plock_status status = begin_afresh(lease, terms, adoptable);
     if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
@@ -150,7 +162,8 @@ static plock_ns left_to_keep(const plock_local_lease *lease) {
 static plock_status release(plock_lease *base, plock_ns keep) {
     plock_local_lease *lease = plock__local_lease(base);
     if (keep == PLOCK_KEEP_AT_LEAST) keep = left_to_keep(lease);
-    const plock_status status = keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
+    const plock_status status =
+        keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
     if (status) return status;
     if (lease->care) plock__local_dismiss(lease);
     lease->base.held = false;
@@ -159,7 +172,8 @@ static plock_status release(plock_lease *base, plock_ns keep) {
 }
 
 static plock_status extend(plock_lease *base, plock_ns ttl) {
-    const plock_status status = plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
+    const plock_status status =
+        plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     plock_local_lease *lease = plock__local_lease(base);
     lease->span = ttl;
@@ -168,7 +182,8 @@ static plock_status extend(plock_lease *base, plock_ns ttl) {
 
 static plock_status downgrade(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
-    const plock_status status = lease->mode == 'w' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
+    const plock_status status =
+        lease->mode == 'w' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     return begin(lease, PLOCK__DOWNGRADES, plock_now());
 }
@@ -201,13 +216,17 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     if (status) return; /* or it has ended with the file */
     if (plock__local_has_place(lease)) {
         plock__local_claim *claim = &map->claims[lease->claim];
-        const plock_ns until = keep == PLOCK_KEEP_AT_LEAST ? claim->kept_until : plock_after(now, keep);
+        const plock_ns until =
+            keep == PLOCK_KEEP_AT_LEAST ? claim->kept_until : plock_after(now, keep);
         const plock_ns kept_until = plock__local_still(lease, PLOCK__HELD) ? until : 0;
         map->lease_of[lease->claim] = NULL;
-        if (kept_until > now) plock__local_keep(map, claim, kept_until);
-        else plock__local_end_claim(map, lease->claim, now);
+        if (kept_until > now)
+            plock__local_keep(map, claim, kept_until);
+        else
+            plock__local_end_claim(map, lease->claim, now);
     }
-    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* where it is damaged there is nothing left to end */
+    /* where it is damaged there is nothing left to end */
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {
@@ -220,16 +239,15 @@ void plock__local_give_waker_back(plock_local_lease *lease) {
 }
 
 static void give_up(plock_local_lease *lease) {
-    const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE || lease->doing == PLOCK__RELEASES;
+    const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE ||
+                      lease->doing == PLOCK__RELEASES;
     if (ends) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     lease->doing = PLOCK__IDLE;
     if (!lease->base.held) plock__local_has_used(lease);
 }
 
-static void cancel(plock_lease *base) {
-    give_up(plock__local_lease(base));
-}
+static void cancel(plock_lease *base) { give_up(plock__local_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
@@ -247,7 +265,8 @@ static void free_lease(plock_lease *base) {
 void plock_local_lease_forget(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
-    if (!lease->base.held || !own(lease) || lease->care || lease->terms.wait) return; /* else the map refers to it */
+    /* else the map refers to it */
+    if (!lease->base.held || !own(lease) || lease->care || lease->terms.wait) return;
     plock__begin_step();
     plock__enter();
     if (!map->pinned) map->references++;
@@ -282,7 +301,8 @@ static bool valid(const plock_lease *base) {
     if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    return plock_now() < until && plock__local_still(lease, PLOCK__HELD); /* else it may have become another's in between */
+    /* else it may have become another's in between */
+    return plock_now() < until && plock__local_still(lease, PLOCK__HELD);
 }
 
 static bool is_lost(const plock_lease *base) {
@@ -301,12 +321,24 @@ static plock_text owner(const plock_lease *base) {
     return plock__local_owner(plock__known_local_lease(base));
 }
 
-static char mode(const plock_lease *base) {
-    return plock__known_local_lease(base)->mode;
-}
+static char mode(const plock_lease *base) { return plock__known_local_lease(base)->mode; }
 
 static const plock_lease_kind KIND = {
-    .release = release, .extend = extend, .downgrade = downgrade, .leave = leave, .step = plock__local_step, .hurry = hurry, .cancel = cancel,
-    .let_go = let_go, .budget = budget, .free = free_lease, .busy = busy, .valid = valid, .lost = is_lost, .valid_until = valid_until,
-    .owner = owner, .value = owner, .mode = mode,
+    .release = release,
+    .extend = extend,
+    .downgrade = downgrade,
+    .leave = leave,
+    .step = plock__local_step,
+    .hurry = hurry,
+    .cancel = cancel,
+    .let_go = let_go,
+    .budget = budget,
+    .free = free_lease,
+    .busy = busy,
+    .valid = valid,
+    .lost = is_lost,
+    .valid_until = valid_until,
+    .owner = owner,
+    .value = owner,
+    .mode = mode,
 };

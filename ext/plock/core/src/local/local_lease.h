@@ -15,7 +15,7 @@
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
-    plock_local *next;   /* of all in this process; under the lock, as what follows */
+    plock_local *next; /* of all in this process; under the lock, as what follows */
     unsigned references;
     bool disconnected;
     plock__local_map *map; /* NULL: none at the moment */
@@ -27,7 +27,7 @@ struct plock_local {
 /* What the program does with a lease. */
 enum plock__local_operation {
     PLOCK__IDLE,
-    PLOCK__ASKS, /* for its key … */
+    PLOCK__ASKS,           /* for its key … */
     PLOCK__STANDS_IN_LINE, /* … where he was told to wait */
     PLOCK__RELEASES,
     PLOCK__EXTENDS,
@@ -48,29 +48,33 @@ enum plock__local_place {
 
 /* What the native thread does with it. Only local_watch.c changes this. */
 enum plock__local_duty {
-    PLOCK__OFF,           /* Nothing. To WATCHES, ENDS */
-    PLOCK__WATCHES,       /* It renews, and tells of the loss. To STOPS, ENDS */
-    PLOCK__STOPS,         /* Nothing any more, once it comes round to it. To OFF, WATCHES_AGAIN, ENDS_NEXT */
+    PLOCK__OFF,     /* Nothing. To WATCHES, ENDS */
+    PLOCK__WATCHES, /* It renews, and tells of the loss. To STOPS, ENDS */
+    /* Nothing any more, once it comes round to it. To OFF, WATCHES_AGAIN, ENDS_NEXT */
+    PLOCK__STOPS,
     PLOCK__WATCHES_AGAIN, /* It stops, and then watches. To WATCHES, STOPS, ENDS_NEXT */
     PLOCK__ENDS,          /* It ends the claim, as soon as it can. To STOPS, OFF */
     PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
 };
 
-/* From when on the native thread watches what is held: never, from the first moment, or from when `later` begins, for most leases are not
- * held for so long. */
+/* From when on the native thread watches what is held: never, from the first moment, or from when
+ * `later` begins, for most leases are not held for so long. */
 enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    plock_lease base; /* first, so that both are one address. The native thread reads its ttl, and writes it never */
-    plock_job job;    /* watches what is held, and ends what could not be ended at once */
+    /* first, so that both are one address. The native thread reads its ttl, and writes it never */
+    plock_lease base;
+    plock_job job; /* watches what is held, and ends what could not be ended at once */
     plock_local *store;
-    plock__local_map *map; /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its users */
+    /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its
+     * users */
+    plock__local_map *map;
     uint32_t claim;
     uint64_t serial;
 
     /* Under the lock. */
     unsigned references;
-    bool uses; /* is it one of the map's users? */
+    bool uses;               /* is it one of the map's users? */
     plock_local_lease *next; /* of those that are registered */
     bool registered;
     enum plock__local_place place;
@@ -88,12 +92,14 @@ struct plock_local_lease {
     plock_local_acquire_options terms; /* of the operation */
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* there is no file to ask in; 0: there is */
-    plock_ns span; /* new ttl, or how long the key is kept */
-    _Atomic plock_ns valid_until; /* as the program sees it: no later than the claim's end, and for one that is renewed no later than its ttl */
+    plock_ns span;       /* new ttl, or how long the key is kept */
+    /* as the program sees it: no later than the claim's end, and for one that is renewed no later
+     * than its ttl */
+    _Atomic plock_ns valid_until;
     size_t owner_length;
     char *brought; /* NULL: the token */
     size_t left_length;
-    char *left;    /* the owner whose lease is adopted */
+    char *left; /* the owner whose lease is adopted */
     char token[PLOCK_TOKEN_LENGTH];
     plock__local_name name;
     char key[]; /* what base.key names */
@@ -118,14 +124,17 @@ PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest 
 
 /* --- local_store.c --- */
 
-/* The map, retained. PLOCK_OK, PLOCK_DISCONNECTED (there is none at the moment), or as plock_local_open. */
-PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map, plock_error *error);
+/* The map, retained. PLOCK_OK, PLOCK_DISCONNECTED (there is none at the moment), or as
+ * plock_local_open. */
+PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
+                                             plock_error *error);
 
 /* The same for a lease, which is one of the map's users from now on. Its own, if it has one. */
 PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
-/* The program has nothing in the map any more. It is given up as soon as the native thread has nothing to do with the lease, either. */
+/* The program has nothing in the map any more. It is given up as soon as the native thread has
+ * nothing to do with the lease, either. */
 void plock__local_has_used(plock_local_lease *lease);
 
 /* References to maps that are to be given up, without the lock. */
@@ -144,17 +153,24 @@ plock__local_map *plock__local_unused(plock_local_lease *lease);
 /* Gives up a reference, within a step. */
 void plock__local_store_release(plock_local *store);
 
-/* Into the section of it, begun just now. PLOCK_AGAIN with an interest: it is taken; not past the deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or
- * PLOCK_PROTOCOL as plock__local_check. */
-PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_interest *interest, plock_error *error);
+/* Into the section of it, begun just now. PLOCK_AGAIN with an interest: it is taken; not past the
+ * deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
+PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began,
+                                               plock_ns deadline, plock_interest *interest,
+                                               plock_error *error);
 
-/* Where plock__local_go_in or plock__local_leave has failed for an operation that has nothing in the file but what it did in that section: is the file
- * lost, and the deadline not over? Then the operation lets go of the map, and begins afresh at once, as the interest says. What it is to do that in is for
- * plock__local_use to say, and for nobody else: a new file, or, as long as anything of this process is in the lost one, none. */
-PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_interest *interest);
+/* Where plock__local_go_in or plock__local_leave has failed for an operation that has nothing in
+ * the file but what it did in that section: is the file lost, and the deadline not over? Then the
+ * operation lets go of the map, and begins afresh at once, as the interest says. What it is to do
+ * that in is for plock__local_use to say, and for nobody else: a new file, or, as long as anything
+ * of this process is in the lost one, none. */
+PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status,
+                                               plock_ns deadline, plock_interest *interest);
 
-/* The same for an operation of a lease, which has let go of the map then, or does so as soon as it can. PLOCK_AGAIN, or the status. */
-PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_interest *interest);
+/* The same for an operation of a lease, which has let go of the map then, or does so as soon as it
+ * can. PLOCK_AGAIN, or the status. */
+PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status,
+                                                plock_interest *interest);
 
 /* --- local_lookout.c --- */
 
@@ -164,24 +180,29 @@ void plock__local_post_lookout(plock__local_map *map);
 /* --- local_steps.c --- */
 
 /* The operation is over, and nothing of the file is needed any more. Returns the status. */
-PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease, plock_status status);
+PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease,
+                                                        plock_status status);
 
 /* It is released, but its key stays taken until then. In the section. */
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
 
 /* --- local_acquire.c --- */
 
-PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease, plock_interest *interest);
+PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease,
+                                                      plock_interest *interest);
 
 /* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX], plock_text *text, bool *digested);
+PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX],
+                                                    plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
 
 /* For how long a claim of the lease is to be held at most where its process lives. */
 plock_ns plock__local_lasts(const plock_local_lease *lease);
 
 /* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease, plock__local_wait_request *wait_request, char room[PLOCK_DIGEST_HEX]);
+PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease,
+                                                         plock__local_wait_request *wait_request,
+                                                         char room[PLOCK_DIGEST_HEX]);
 
 /* The claim is the lease's, and holds. In the section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
@@ -189,7 +210,8 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
 
 /* --- local_lease.c --- */
 
-/* Ends what it may have in the file: at once, or where the section is taken, in the native thread. keeps: what was to be kept at least. */
+/* Ends what it may have in the file: at once, or where the section is taken, in the native thread.
+ * keeps: what was to be kept at least. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
@@ -217,13 +239,15 @@ void plock__local_review(plock__local_map *map);
 /* It holds, since just now. With the lock held. */
 void plock__local_begin_watch(plock_local_lease *lease);
 
-/* It holds, since just now, and the native thread watches it if it is to do so from the first moment. */
+/* It holds, since just now, and the native thread watches it if it is to do so from the first
+ * moment. */
 void plock__local_has_begun(plock_local_lease *lease);
 
 /* The lease waits; the native thread watches it from when it is let in. */
 void plock__local_watch(plock_local_lease *lease);
 
-/* The program has seen that it does not hold any more. tells: whoever listens is to hear of it, too. */
+/* The program has seen that it does not hold any more. tells: whoever listens is to hear of it,
+ * too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
 /* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
@@ -232,8 +256,8 @@ PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 /* It holds. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
-/* There is nothing to watch until the lease is in line or holds again; a file that is lost is let go of. False: not yet, for the native
- * thread has to put the lease down before. */
+/* There is nothing to watch until the lease is in line or holds again; a file that is lost is let
+ * go of. False: not yet, for the native thread has to put the lease down before. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* It does so no more. */
@@ -247,14 +271,16 @@ void plock__local_lease_release(plock_local_lease *lease);
 void plock__local_lease_destroy(plock_local_lease *lease);
 
 /* It was granted, extended or renewed at that moment, and its claim ends then. */
-static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until, plock_ns from) {
+static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until,
+                                           plock_ns from) {
     const plock_ns renewed = plock_after(from, lease->base.ttl);
     atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
 }
 
 /* Does the claim still say so? */
 static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
-    return !plock__local_lost(lease->map) && atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
+    return !plock__local_lost(lease->map) &&
+           atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
 }
 
 /* The claim's state; PLOCK__FREE: it is not the lease's any more. */

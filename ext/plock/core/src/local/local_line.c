@@ -55,17 +55,17 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
-        if (number < map->claim_count && atomic_load(&map->claims[number].asleep)) plock__parking_slot_wake(&map->claims[number].word);
-        else plock__local_wake(map, calls->to[i].process);
+        if (number < map->claim_count && atomic_load(&map->claims[number].asleep))
+            plock__parking_slot_wake(&map->claims[number].word);
+        else
+            plock__local_wake(map, calls->to[i].process);
     }
 }
 
 /* How long a process has to take what was handed over to it. */
 static const plock_ns HANDOVER = PLOCK_SECOND;
 
-static bool any(uint32_t number) {
-    return number != PLOCK__LOCAL_NONE;
-}
+static bool any(uint32_t number) { return number != PLOCK__LOCAL_NONE; }
 
 /* --- looking --- */
 
@@ -94,12 +94,15 @@ void plock__local_first_looks(plock__local_map *map, const plock__local_key *key
 
 /* --- letting in --- */
 
-static bool inside_allow(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+static bool inside_allow(plock__local_map *map, const plock__local_key *key, char mode,
+                         unsigned limit) {
     if (!any(key->first_holder)) return true;
-    return mode && plock__claim(map, key->first_holder)->mode == mode && (!limit || key->holders < limit);
+    return mode && plock__claim(map, key->first_holder)->mode == mode &&
+           (!limit || key->holders < limit);
 }
 
-bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit) {
+bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
+                         unsigned limit) {
     if (any(plock__local_living(map, key->first_waiter))) return false;
     return inside_allow(map, key, mode, limit);
 }
@@ -140,8 +143,10 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
     wake(map, claim);
     PLOCK__FAULT();
     stamp(map, claim);
-    if (own) begin(map, claim, now);
-    else hand_over(claim, now);
+    if (own)
+        begin(map, claim, now);
+    else
+        hand_over(claim, now);
     PLOCK__FAULT();
     plock__local_unlink_waiter(map, key, number);
     plock__local_link_holder(map, key, number);
@@ -164,7 +169,8 @@ static void let_in(plock__local_map *map, plock__local_key *key, plock_ns now) {
         grant(map, key, first, now);
         first = plock__local_living(map, next);
     }
-    if (shared) plock__local_first_looks(map, key); /* there may be others inside than those that he watches */
+    /* there may be others inside than those that he watches */
+    if (shared) plock__local_first_looks(map, key);
 }
 
 /* --- ending --- */
@@ -177,8 +183,10 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
     PLOCK__FAULT();
     atomic_store(&claim->word, plock__word(plock__serial(claim), PLOCK__FREE));
     PLOCK__FAULT();
-    if (state == PLOCK__WAITING) plock__local_unlink_waiter(map, key, number);
-    else plock__local_unlink_holder(map, key, number);
+    if (state == PLOCK__WAITING)
+        plock__local_unlink_waiter(map, key, number);
+    else
+        plock__local_unlink_holder(map, key, number);
     PLOCK__FAULT();
     if (number < map->claim_count) map->lease_of[number] = NULL;
     plock__local_drop_claim(map, number);
@@ -188,11 +196,13 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
 /* Dropped as soon as nobody is on it. */
 static void settle(plock__local_map *map, uint32_t number, plock__local_key *key, plock_ns now) {
     let_in(map, key, now);
-    if (!any(key->first_holder) && !any(key->first_waiter) && key->length) plock__local_drop_key(map, number);
+    if (!any(key->first_holder) && !any(key->first_waiter) && key->length)
+        plock__local_drop_key(map, number);
 }
 
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now) {
-    const uint32_t number = plock__claim(map, claim)->key, successor = plock__claim(map, claim)->next;
+    const uint32_t number = plock__claim(map, claim)->key,
+                   successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
     /* He watched the one who leaves, and now has to watch who was before that. */
@@ -201,7 +211,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
     settle(map, number, key, now);
 }
 
-/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row. */
+/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row.
+ */
 static bool alive(plock__local_map *map, uint64_t process) {
     if (process != map->asked_about) map->lives = plock__local_alive(map, process);
     map->asked_about = process;
@@ -235,15 +246,17 @@ bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     const uint32_t before = map->header->keys_used;
     if (map->swept_at && now - map->swept_at < OFTEN) return false;
     map->swept_at = now;
-    for (uint32_t number = 0; number < map->header->keys_made && number < map->key_count && !map->damaged; number++)
+    for (uint32_t number = 0;
+         number < map->header->keys_made && number < map->key_count && !map->damaged; number++)
         if (map->keys[number].length) plock__local_tidy(map, number, now);
     return map->header->keys_used < before;
 }
 
 /* --- claims --- */
 
-plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wait_request *wait_request, bool waits, plock_ns now,
-                                    uint32_t *made, plock_error *error) {
+plock_status plock__local_claim_key(plock__local_map *map, uint32_t number,
+                                    const plock__local_wait_request *wait_request, bool waits,
+                                    plock_ns now, uint32_t *made, plock_error *error) {
     plock__local_key *key = plock__key(map, number);
     const plock_status status = plock__local_make_claim(map, made, error);
     if (status) {
@@ -266,7 +279,8 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
     claim->owner_digested = wait_request->owner_digested;
     memcpy(claim->owner, wait_request->owner.bytes, wait_request->owner.length);
     claim->label_length = (uint8_t)wait_request->label.length;
-    if (wait_request->label.length) memcpy(claim->label, wait_request->label.bytes, wait_request->label.length);
+    if (wait_request->label.length)
+        memcpy(claim->label, wait_request->label.bytes, wait_request->label.length);
     atomic_store_explicit(&claim->process, map->process, memory_order_relaxed);
     map->lease_of[*made] = wait_request->lease;
     PLOCK__FAULT();
@@ -281,7 +295,8 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, cons
         plock__local_link_holder(map, key, *made);
     }
     PLOCK__FAULT();
-    atomic_store(&claim->word, plock__word(++map->header->serial, waits ? PLOCK__WAITING : PLOCK__HELD));
+    atomic_store(&claim->word,
+                 plock__word(++map->header->serial, waits ? PLOCK__WAITING : PLOCK__HELD));
     PLOCK__FAULT();
     return PLOCK_OK;
 }
@@ -303,7 +318,8 @@ static void look_by(plock__local_outlook *outlook, plock_ns at) {
 static void heed_holders(plock__local_map *map, const plock__local_key *key, plock_ns now,
                          plock__local_outlook *outlook) {
     uint32_t steps = 0;
-    for (uint32_t at = key->first_holder; any(at) && !map->damaged; at = plock__claim(map, at)->next) {
+    for (uint32_t at = key->first_holder; any(at) && !map->damaged;
+         at = plock__claim(map, at)->next) {
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, end_of(map, holder));
         const bool handed = plock__state(holder) == PLOCK__HANDED; /* taken, it may end before */
@@ -339,7 +355,8 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
     return PLOCK__LOCAL_NONE;
 }
 
-bool plock__local_look(plock__local_map *map, uint32_t number, uint64_t serial, plock_ns now, plock__local_outlook *outlook) {
+bool plock__local_look(plock__local_map *map, uint32_t number, uint64_t serial, plock_ns now,
+                       plock__local_outlook *outlook) {
     plock__local_claim *claim = plock__claim(map, number);
     const uint64_t waiting = plock__word(serial, PLOCK__WAITING), word = atomic_load(&claim->word);
     *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};

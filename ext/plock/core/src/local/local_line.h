@@ -1,9 +1,10 @@
 /* Who may hold a key, and in which order. All of it in the section.
  *
- * Whoever changes something for another process wakes its waker first, and then does it: if he dies in between, the other one comes, finds
- * him dead in the section, and repairs what he left. Only a holder's own release wakes afterwards, outside, for whoever is first in line
- * watches the process of each holder. Who sleeps at his claim's word (parking slot.h) is woken there,
- * which can only be after it was changed.
+ * Whoever changes something for another process wakes its waker first, and then does it: if he dies
+ * in between, the other one comes, finds him dead in the section, and repairs what he left. Only a
+ * holder's own release wakes afterwards, outside, for whoever is first in line watches the process
+ * of each holder. Who sleeps at his claim's word (parking slot.h) is woken there, which can only be
+ * after it was changed.
  *
  * A claim that another process lets in is handed over for a second. Within that second its process
  * takes it, by the thread that waits or by the native thread, and then it has its full time. Else
@@ -40,11 +41,15 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
 /* Would a claim that comes now be let in? Waiters of silent processes are not in its way. */
-bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode, unsigned limit);
+bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
+                         unsigned limit);
 
-/* A claim on the key that holds at once, or waits behind all others. PLOCK_OK or PLOCK_STORE_FULL. A key that nobody is on is dropped. */
-PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number, const plock__local_wait_request *wait_request, bool waits, plock_ns now,
-                                                   uint32_t *claim, plock_error *error);
+/* A claim on the key that holds at once, or waits behind all others. PLOCK_OK or PLOCK_STORE_FULL.
+ * A key that nobody is on is dropped. */
+PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number,
+                                                   const plock__local_wait_request *wait_request,
+                                                   bool waits, plock_ns now, uint32_t *claim,
+                                                   plock_error *error);
 
 /* The first waiter from this one on whose process is not silent; NONE: there is none. */
 uint32_t plock__local_living(plock__local_map *map, uint32_t waiter);
@@ -75,7 +80,8 @@ typedef struct plock__local_outlook {
 
 /* Takes out who died before him, and says what he has to heed from now on. A turn that was handed
  * over to him is taken. False: he does not wait any more. */
-bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now, plock__local_outlook *outlook);
+bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now,
+                       plock__local_outlook *outlook);
 
 /* --- local_attendant.c: for claims of this process --- */
 

@@ -1,5 +1,6 @@
-/* The lookout: looks now and then whether a local store's file is still in its place, as long as somebody holds something in it. Else a file
- * that was moved, and is put back before anybody asks, would bring back leases that were lost meanwhile. */
+/* The lookout: looks now and then whether a local store's file is still in its place, as long as
+ * somebody holds something in it. Else a file that was moved, and is put back before anybody asks,
+ * would bring back leases that were lost meanwhile. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
@@ -18,7 +19,8 @@ struct plock__local_lookout {
     plock_ns used_at;      /* when something was held in it, as far as seen: its own */
 };
 
-/* The map, retained, if something is held in it or waited for; over: nothing was for a while, or it is gone. */
+/* The map, retained, if something is held in it or waited for; over: nothing was for a while, or it
+ * is gone. */
 static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now, bool *over) {
     plock__enter();
     plock__local_map *map = lookout->map;
@@ -39,7 +41,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     bool over;
     plock__local_map *map = to_look_at(lookout, now, &over);
     if (map) {
-        (void)(plock__local_check(map, now, &ignored) == PLOCK_OK); /* where it is lost, the map says so from now on */
+        /* where it is lost, the map says so from now on */
+        (void)(plock__local_check(map, now, &ignored) == PLOCK_OK);
         plock__local_release(map);
     }
     *interest = (plock_interest){.fd = -1, .deadline = now + LOOKS_EVERY};
@@ -64,14 +67,19 @@ static void destroy(plock_job *job) {
 void plock__local_post_lookout(plock__local_map *map) {
     plock__local_lookout *made = plock__allocate(sizeof *made);
     if (!made) return; /* the next one tries it again; who asks about a lease looks himself */
-    *made = (plock__local_lookout){.job = {.step = step, .destroy = destroy, .idle = idle, .lingers = true}, .generation = plock__generation(), .map = map,
-                                   .used_at = plock_now()};
+    *made = (plock__local_lookout){
+        .job = {.step = step, .destroy = destroy, .idle = idle, .lingers = true},
+        .generation = plock__generation(),
+        .map = map,
+        .used_at = plock_now()};
     plock__enter();
     const bool first = !map->lookout;
     if (first) map->lookout = made;
     plock__leave();
-    if (first) plock__worker_submit(&made->job);
-    else plock__free(made); /* another thread was quicker */
+    if (first)
+        plock__worker_submit(&made->job);
+    else
+        plock__free(made); /* another thread was quicker */
 }
 
 void plock__local_dismiss_lookout(plock__local_map *map) {

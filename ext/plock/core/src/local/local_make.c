@@ -28,14 +28,16 @@ plock__local_plan plock__local_plan_for(uint32_t keys) {
     p.buckets = p.processes + pages(sizeof(plock__local_process) * PLOCK__LOCAL_PROCESSES);
     p.keys = p.buckets + pages(sizeof(uint32_t) * p.bucket_count);
     p.claims = p.keys + pages(sizeof(plock__local_key) * keys);
-    p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count) + PLOCK__LOCAL_PAGE; /* the last one has nothing but the magic */
+    /* the last one has nothing but the magic */
+    p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count) + PLOCK__LOCAL_PAGE;
     return p;
 }
 
 static uint64_t checksum(const plock__local_title *title) {
     const unsigned char *bytes = (const unsigned char *)title;
     uint64_t sum = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (size_t i = 0; i < offsetof(plock__local_title, check); i++) sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < offsetof(plock__local_title, check); i++)
+        sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
     return sum;
 }
 
@@ -79,9 +81,7 @@ static bool has_magic_at(int fd, off_t place) {
 }
 
 /* Once more before the magic at the end: what stands at the beginning may be written over. */
-static off_t layout_at(off_t size) {
-    return size - MAGIC - (off_t)sizeof(uint32_t);
-}
+static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
 /* One that was truncated or written over, perhaps; but never one that somebody named by mistake. */
 static bool is_ours(int fd) {
@@ -99,46 +99,61 @@ plock__local_verdict plock__local_judge(int fd) {
     memcpy(&title, page, sizeof title);
     if (got != (ssize_t)sizeof page || fstat(fd, &found)) return v;
     v.why = "its beginning was written over";
-    if (!has_magic(page) || title.check != checksum(&title) || title.byte_order != PLOCK__LOCAL_BYTE_ORDER) return v;
+    if (!has_magic(page) || title.check != checksum(&title) ||
+        title.byte_order != PLOCK__LOCAL_BYTE_ORDER)
+        return v;
     v.readable = true;
     v.title = title;
-    memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until), sizeof v.outlives_until);
+    memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until),
+           sizeof v.outlives_until);
     memcpy(&v.fence, page + offsetof(plock__local_header, fence), sizeof v.fence);
     if (v.fence < 0 || v.fence >= PLOCK__LOCAL_FENCE_MAX) v.fence = 0;
     uint32_t damaged;
     memcpy(&damaged, page + offsetof(plock__local_header, damaged), sizeof damaged);
     v.why = "it is of another version of plock";
-    if (title.layout != PLOCK__LOCAL_LAYOUT || title.keys < PLOCK_LOCAL_KEYS_MIN || title.keys > PLOCK_LOCAL_KEYS_MAX) return v;
+    if (title.layout != PLOCK__LOCAL_LAYOUT || title.keys < PLOCK_LOCAL_KEYS_MIN ||
+        title.keys > PLOCK_LOCAL_KEYS_MAX)
+        return v;
     plock__local_write_title(&wanted, title.keys);
     int64_t seen_at;
     memcpy(&seen_at, page + offsetof(plock__local_header, seen_at), sizeof seen_at);
     v.rebooted = title.clock == wanted.clock && seen_at > plock_now();
-    v.left_over = v.rebooted || (*title.boot && *wanted.boot && memcmp(title.boot, wanted.boot, sizeof title.boot) != 0);
+    v.left_over = v.rebooted || (*title.boot && *wanted.boot &&
+                                 memcmp(title.boot, wanted.boot, sizeof title.boot) != 0);
     v.why = "it was truncated";
     if (title.size != wanted.size || (uint64_t)found.st_size != title.size) return v;
     v.why = "it was damaged";
     if (damaged) return v;
     v.usable = true;
-    v.why = title.clock != wanted.clock ? "it is used from where another clock goes, in another container" : NULL;
+    v.why = title.clock != wanted.clock
+                ? "it is used from where another clock goes, in another container"
+                : NULL;
     return v;
 }
 
-plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path, const char *why, const char *because) {
-    return plock__fail(error, status, "the local store %.110s cannot be used: %.80s%.60s", path, why, because);
+plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
+                                 const char *why, const char *because) {
+    return plock__fail(error, status, "the local store %.110s cannot be used: %.80s%.60s", path,
+                       why, because);
 }
 
 /* --- is it needed as it is? --- */
 
-/* The room that a file of this size was made with, if all of it is there and laid out as here; else 0. */
+/* The room that a file of this size was made with, if all of it is there and laid out as here; else
+ * 0. */
 static uint32_t keys_in(int fd) {
     uint32_t low = PLOCK_LOCAL_KEYS_MIN, high = PLOCK_LOCAL_KEYS_MAX, layout;
     struct stat found;
     if (fstat(fd, &found) || !has_magic_at(fd, found.st_size - MAGIC)) return 0;
-    if (pread(fd, &layout, sizeof layout, layout_at(found.st_size)) != sizeof layout || layout != PLOCK__LOCAL_LAYOUT) return 0;
+    if (pread(fd, &layout, sizeof layout, layout_at(found.st_size)) != sizeof layout ||
+        layout != PLOCK__LOCAL_LAYOUT)
+        return 0;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (plock__local_plan_for(middle).size < (uint64_t)found.st_size) low = middle + 1;
-        else high = middle;
+        if (plock__local_plan_for(middle).size < (uint64_t)found.st_size)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return plock__local_plan_for(low).size == (uint64_t)found.st_size ? low : 0;
 }
@@ -147,8 +162,12 @@ static uint32_t keys_in(int fd) {
 static bool is_closed(int fd) {
     static const uint32_t DAMAGED = 1;
     uint32_t section;
-    if (pwrite(fd, &DAMAGED, sizeof DAMAGED, offsetof(plock__local_header, damaged)) != sizeof DAMAGED) return false;
-    if (pread(fd, &section, sizeof section, offsetof(plock__local_header, section)) != sizeof section) return false;
+    if (pwrite(fd, &DAMAGED, sizeof DAMAGED, offsetof(plock__local_header, damaged)) !=
+        sizeof DAMAGED)
+        return false;
+    if (pread(fd, &section, sizeof section, offsetof(plock__local_header, section)) !=
+        sizeof section)
+        return false;
     const uint32_t slot = plock__local_place_inside(section);
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
@@ -160,13 +179,17 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
     plock__local_process found;
     if (state == PLOCK__FREE || state >= PLOCK__KEPT) return false;
     if (!process || !plock__local_used(fd, (uint32_t)slot, 1)) return false;
-    if (pread(fd, &found, sizeof found, (off_t)(p->processes + slot * sizeof found)) != sizeof found) return true;
+    if (pread(fd, &found, sizeof found, (off_t)(p->processes + slot * sizeof found)) !=
+        sizeof found)
+        return true;
     const uint64_t id = atomic_load(&found.id);
-    return id == process || id % PLOCK__LOCAL_PROCESSES != slot; /* else another has that place by now */
+    /* else another has that place by now */
+    return id == process || id % PLOCK__LOCAL_PROCESSES != slot;
 }
 
-/* Does a process hold something in it, or wait? One that only has it open sees by itself, when it uses it next, what has become of it.
- * Where the records are not all there, whoever has it open counts. */
+/* Does a process hold something in it, or wait? One that only has it open sees by itself, when it
+ * uses it next, what has become of it. Where the records are not all there, whoever has it open
+ * counts. */
 static bool is_needed(int fd) {
     enum { AT_ONCE = 64 };
     plock__local_claim claims[AT_ONCE];
@@ -177,7 +200,9 @@ static bool is_needed(int fd) {
     for (uint32_t first = 0; first < p.claim_count; first += AT_ONCE) {
         const uint32_t count = p.claim_count - first < AT_ONCE ? p.claim_count - first : AT_ONCE;
         const size_t length = count * sizeof *claims;
-        if (pread(fd, claims, length, (off_t)(p.claims + first * sizeof *claims)) != (ssize_t)length) return true;
+        if (pread(fd, claims, length, (off_t)(p.claims + first * sizeof *claims)) !=
+            (ssize_t)length)
+            return true;
         for (uint32_t i = 0; i < count; i++)
             if (counts(fd, &p, &claims[i])) return true;
     }
@@ -187,17 +212,24 @@ static bool is_needed(int fd) {
 /* Is something held in it that outlives its process? */
 static bool keeps(const plock__local_verdict *v) {
     const plock_ns now = plock_now();
-    return v->readable && !v->rebooted && v->outlives_until > now && v->outlives_until <= plock_after(now, PLOCK_TTL_MAX);
+    return v->readable && !v->rebooted && v->outlives_until > now &&
+           v->outlives_until <= plock_after(now, PLOCK_TTL_MAX);
 }
 
 bool plock__local_goes(int fd, const plock__local_verdict *v) {
-    return !v->usable || (v->left_over && !keeps(v) && !plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES));
+    return !v->usable ||
+           (v->left_over && !keeps(v) && !plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES));
 }
 
 /* Nothing may be taken from anybody. */
-plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path, plock_error *error) {
-    if (keeps(v)) return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and locks in it are kept for some time yet");
-    if (!v->usable && is_needed(fd)) return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why, ", and other processes use it");
+plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path,
+                                           plock_error *error) {
+    if (keeps(v))
+        return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
+                                   ", and locks in it are kept for some time yet");
+    if (!v->usable && is_needed(fd))
+        return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
+                                   ", and other processes use it");
     return PLOCK_OK;
 }
 
@@ -206,10 +238,12 @@ plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v
 /* Who writes beyond that is ended by a signal. */
 static bool may_grow_to(uint64_t size) {
     struct rlimit most;
-    return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= size;
+    return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
+           most.rlim_cur >= size;
 }
 
-/* Writing, not only reserving: then there is room in every file system, and nobody is ended by a fault when he uses it. */
+/* Writing, not only reserving: then there is room in every file system, and nobody is ended by a
+ * fault when he uses it. */
 int plock__local_fill(int fd, uint64_t from, uint64_t until) {
     static const unsigned char ZEROS[16 * PLOCK__LOCAL_PAGE];
     errno = EFBIG;
@@ -235,21 +269,30 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     header.keys_free = header.claims_free = PLOCK__LOCAL_NONE;
     if (ftruncate(fd, (off_t)p.size) || plock__local_fill(fd, 0, p.keys)) return -1;
     if (pwrite(fd, PLOCK__LOCAL_MAGIC, MAGIC, (off_t)p.size - MAGIC) != MAGIC) return -1;
-    if (pwrite(fd, &header.title.layout, sizeof header.title.layout, layout_at((off_t)p.size)) != sizeof header.title.layout) return -1;
+    if (pwrite(fd, &header.title.layout, sizeof header.title.layout, layout_at((off_t)p.size)) !=
+        sizeof header.title.layout)
+        return -1;
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* Beside it first, so that nobody ever sees half a file. With the lock on making it, so what is there already was left by somebody who died. */
-plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys, int64_t fence, plock_error *error) {
+/* Beside it first, so that nobody ever sees half a file. With the lock on making it, so what is
+ * there already was left by somebody who died. */
+plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
+                               int64_t fence, plock_error *error) {
     char beside[300];
     const int length = snprintf(beside, sizeof beside, "%s.new", name);
-    if (length < 0 || (size_t)length >= sizeof beside) return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
+    if (length < 0 || (size_t)length >= sizeof beside)
+        return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
     if (!may_grow_to(plock__local_plan_for(keys).size))
-        return plock__fail(error, PLOCK_STORE_FULL, "the local store %.120s needs a file of %llu bytes, and this process may write smaller ones only (ulimit -f)",
+        return plock__fail(error, PLOCK_STORE_FULL,
+                           "the local store %.120s needs a file of %llu bytes, and this process "
+                           "may write smaller ones only (ulimit -f)",
                            path, (unsigned long long)plock__local_plan_for(keys).size);
     (void)unlinkat(folder, beside, 0);
-    const int fd = openat(folder, beside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    const bool made = fd >= 0 && !fchmod(fd, S_IRUSR | S_IWUSR) && !write_new(fd, keys, fence) && !renameat(folder, beside, folder, name);
+    const int fd = openat(folder, beside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                          S_IRUSR | S_IWUSR);
+    const bool made = fd >= 0 && !fchmod(fd, S_IRUSR | S_IWUSR) && !write_new(fd, keys, fence) &&
+                      !renameat(folder, beside, folder, name);
     const int code = errno;
     if (fd >= 0) (void)close(fd);
     if (made) return PLOCK_OK;

@@ -21,13 +21,16 @@ static const char NAME[] = "locks";
 enum { OTHERS_WRITE = S_IWGRP | S_IWOTH };
 
 static plock_status refuse(plock_error *error, const char *path, const char *why) {
-    return plock__fail(error, PLOCK_BAD_CONFIG, "the local store %.120s cannot be used: %s", path, why);
+    return plock__fail(error, PLOCK_BAD_CONFIG, "the local store %.120s cannot be used: %s", path,
+                       why);
 }
 
-plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing, int code) {
+plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing,
+                                   int code) {
     static const int NAMED_WRONGLY[] = {ELOOP, ENAMETOOLONG, EINVAL, EISDIR};
     char what[PLOCK_MESSAGE_MAX];
-    plock_status status = code == ENOSPC || code == EDQUOT || code == EFBIG ? PLOCK_STORE_FULL : PLOCK_CONNECT;
+    plock_status status =
+        code == ENOSPC || code == EDQUOT || code == EFBIG ? PLOCK_STORE_FULL : PLOCK_CONNECT;
     if (code == ENOENT || code == ENOTDIR) status = PLOCK_DISCONNECTED;
     for (size_t i = 0; i < sizeof NAMED_WRONGLY / sizeof *NAMED_WRONGLY; i++)
         if (code == NAMED_WRONGLY[i]) status = PLOCK_BAD_CONFIG;
@@ -39,13 +42,15 @@ plock_status plock__local_unusable(plock_error *error, const char *path, const c
 
 static bool usable(const char *folder) {
     struct stat found;
-    return folder && *folder == '/' && stat(folder, &found) == 0 && S_ISDIR(found.st_mode) && access(folder, W_OK) == 0;
+    return folder && *folder == '/' && stat(folder, &found) == 0 && S_ISDIR(found.st_mode) &&
+           access(folder, W_OK) == 0;
 }
 
 /* It may be left over from whoever became this user by su or sudo. */
 static bool own(const char *folder) {
     struct stat found;
-    return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() && !(found.st_mode & OTHERS_WRITE);
+    return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() &&
+           !(found.st_mode & OTHERS_WRITE);
 }
 
 plock_status plock__local_default_path(char **path, plock_error *error) {
@@ -53,9 +58,12 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
     const char *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
     if (!usable(temporary)) temporary = "/tmp";
     const int length = own(runtime) ? snprintf(text, sizeof text, "%s/plock/%s", runtime, NAME)
-                                       : snprintf(text, sizeof text, "%s/plock-%lu/%s", temporary, (unsigned long)geteuid(), NAME);
+                                    : snprintf(text, sizeof text, "%s/plock-%lu/%s", temporary,
+                                               (unsigned long)geteuid(), NAME);
     *path = NULL;
-    if (length < 0 || (size_t)length >= sizeof text) return plock__fail(error, PLOCK_BAD_CONFIG, "the default place for a local store has too long a name");
+    if (length < 0 || (size_t)length >= sizeof text)
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "the default place for a local store has too long a name");
     *path = plock__copy(text, (size_t)length);
     return *path ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
@@ -64,24 +72,25 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
 
 #if defined(__linux__)
 
-/* Those on which another host can have the file, too, or where what one process writes to memory is not at once what others read.
- * Numbers: statfs(2). */
+/* Those on which another host can have the file, too, or where what one process writes to memory is
+ * not at once what others read. Numbers: statfs(2). */
 static const struct {
     unsigned long magic;
     const char *name;
 } REMOTE[] = {
-    {0x6969, "NFS"},         {0x517b, "SMB"},         {0xff534d42, "CIFS"},   {0xfe534d42, "SMB"},     {0x01021997, "9P"},
-    {0x65735546, "FUSE"},    {0x00c36400, "Ceph"},    {0x5346414f, "AFS"},    {0x6b414653, "AFS"},     {0x73757245, "Coda"},
-    {0x564c, "NCP"},         {0x7461636f, "OCFS2"},   {0x01161970, "GFS2"},   {0x0bd00bd0, "Lustre"},  {0x47504653, "GPFS"},
-    {0x19830326, "BeeGFS"},  {0xaad7aaea, "PanFS"},   {0x786f4256, "vboxsf"}, {0xbacbacbc, "vmhgfs"},  {0x6e736673, "a network"},
+    {0x6969, "NFS"},        {0x517b, "SMB"},           {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB"},    {0x01021997, "9P"},        {0x65735546, "FUSE"},
+    {0x00c36400, "Ceph"},   {0x5346414f, "AFS"},       {0x6b414653, "AFS"},
+    {0x73757245, "Coda"},   {0x564c, "NCP"},           {0x7461636f, "OCFS2"},
+    {0x01161970, "GFS2"},   {0x0bd00bd0, "Lustre"},    {0x47504653, "GPFS"},
+    {0x19830326, "BeeGFS"}, {0xaad7aaea, "PanFS"},     {0x786f4256, "vboxsf"},
+    {0xbacbacbc, "vmhgfs"}, {0x6e736673, "a network"},
 };
 
 #ifdef PLOCK_TESTING
 static long pretended;
 
-void plock__local_pretend_file_system(long magic) {
-    pretended = magic;
-}
+void plock__local_pretend_file_system(long magic) { pretended = magic; }
 #endif
 
 static const char *remote_file_system(int fd) {
@@ -99,9 +108,7 @@ static const char *remote_file_system(int fd) {
 #else
 
 #ifdef PLOCK_TESTING
-void plock__local_pretend_file_system(long magic) {
-    (void)magic;
-}
+void plock__local_pretend_file_system(long magic) { (void)magic; }
 #endif
 
 static const char *remote_file_system(int fd) {
@@ -119,13 +126,18 @@ static const char *remote_file_system(int fd) {
 
 static plock_status accept_folder(int fd, const char *folder, plock_error *error) {
     struct stat found;
-    if (fstat(fd, &found)) return plock__local_unusable(error, folder, "looking at its folder", errno);
-    if (found.st_uid != geteuid()) return refuse(error, folder, "the folder belongs to another user");
-    if (found.st_mode & OTHERS_WRITE) return refuse(error, folder, "others can write to the folder; a folder of its own with mode 0700 will do");
+    if (fstat(fd, &found))
+        return plock__local_unusable(error, folder, "looking at its folder", errno);
+    if (found.st_uid != geteuid())
+        return refuse(error, folder, "the folder belongs to another user");
+    if (found.st_mode & OTHERS_WRITE)
+        return refuse(error, folder,
+                      "others can write to the folder; a folder of its own with mode 0700 will do");
     const char *remote = remote_file_system(fd);
     if (!remote) return PLOCK_OK;
     char why[96];
-    (void)snprintf(why, sizeof why, "the folder is on %s file system, where processes do not share memory", remote);
+    (void)snprintf(why, sizeof why,
+                   "the folder is on %s file system, where processes do not share memory", remote);
     return refuse(error, folder, why);
 }
 
@@ -134,24 +146,31 @@ static bool is_folder(const char *path) {
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-plock_status plock__local_open_folder(const char *path, int *folder, const char **name, plock_error *error) {
+plock_status plock__local_open_folder(const char *path, int *folder, const char **name,
+                                      plock_error *error) {
     char parent[1024];
     const char *slash = *path == '/' ? strrchr(path, '/') : NULL;
     *folder = -1;
-    if (!slash || !slash[1]) return refuse(error, path, "its path has to be absolute, and name a file");
-    if (is_folder(path)) return refuse(error, path, "it is a folder; name a file in it, such as \"locks\"");
+    if (!slash || !slash[1])
+        return refuse(error, path, "its path has to be absolute, and name a file");
+    if (is_folder(path))
+        return refuse(error, path, "it is a folder; name a file in it, such as \"locks\"");
     const size_t length = slash == path ? 1 : (size_t)(slash - path);
     if (length >= sizeof parent) return refuse(error, path, "its path is too long");
     memcpy(parent, path, length);
     parent[length] = 0;
     *name = slash + 1;
-    if (mkdir(parent, S_IRWXU) && errno != EEXIST) return plock__local_unusable(error, parent, "making its folder", errno);
+    if (mkdir(parent, S_IRWXU) && errno != EEXIST)
+        return plock__local_unusable(error, parent, "making its folder", errno);
     const int fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) return refuse(error, parent, "its folder is a symbolic link, or no folder");
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return refuse(error, parent, "its folder is a symbolic link, or no folder");
     if (fd < 0) return plock__local_unusable(error, parent, "opening its folder", errno);
     const plock_status status = accept_folder(fd, parent, error);
-    if (status) (void)close(fd);
-    else *folder = fd;
+    if (status)
+        (void)close(fd);
+    else
+        *folder = fd;
     return status;
 }
 
@@ -160,6 +179,7 @@ plock_status plock__local_accept_file(int fd, const char *path, plock_error *err
     if (fstat(fd, &found)) return plock__local_unusable(error, path, "looking at it", errno);
     if (!S_ISREG(found.st_mode)) return refuse(error, path, "it is not a regular file");
     if (found.st_uid != geteuid()) return refuse(error, path, "it belongs to another user");
-    if (found.st_mode & OTHERS_WRITE) return refuse(error, path, "others can write to it; its mode has to be 0600");
+    if (found.st_mode & OTHERS_WRITE)
+        return refuse(error, path, "others can write to it; its mode has to be 0600");
     return PLOCK_OK;
 }

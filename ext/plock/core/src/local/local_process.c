@@ -23,7 +23,8 @@
 #endif
 
 enum {
-    FIRST_BYTE = 4096, /* of those that are locked; what is written there has nothing to do with it */
+    /* of those that are locked; what is written there has nothing to do with it */
+    FIRST_BYTE = 4096,
     SLOTS = PLOCK__LOCAL_PROCESSES,
     WAKERS_MAX = 256,
     PATH_ROOM = 1100
@@ -31,8 +32,9 @@ enum {
 
 /* --- liveness ---
  *
- * The kernel gives a lock on bytes back when the last descriptor of the open file is closed, whatever became of the process; without
- * such locks, the ones of POSIX, which end with the process. */
+ * The kernel gives a lock on bytes back when the last descriptor of the open file is closed,
+ * whatever became of the process; without such locks, the ones of POSIX, which end with the
+ * process. */
 
 #ifdef PLOCK__OFD
 enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
@@ -40,17 +42,17 @@ enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
 enum { SET = F_SETLK, GET = F_GETLK, SHARED = 0 };
 #endif
 
-bool plock__local_life_is_shared(void) {
-    return SHARED;
-}
+bool plock__local_life_is_shared(void) { return SHARED; }
 
 static struct flock bytes(off_t first, off_t length) {
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};
+    return (struct flock){
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};
 }
 
 static bool locked(int fd, off_t first, off_t length) {
     struct flock lock = bytes(first, length);
-    return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK; /* what cannot be asked counts as alive: nothing is taken from it */
+    /* what cannot be asked counts as alive: nothing is taken from it */
+    return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK;
 }
 
 bool plock__local_used(int fd, uint32_t first, uint32_t count) {
@@ -70,7 +72,8 @@ bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {
 bool plock__local_alive(const plock__local_map *map, uint64_t process) {
     if (process == map->process) return true;
     const uint32_t slot = (uint32_t)(process % SLOTS);
-    return atomic_load(&map->processes[slot].id) == process && slot != map->slot && locked(map->fd, (off_t)slot, 1);
+    return atomic_load(&map->processes[slot].id) == process && slot != map->slot &&
+           locked(map->fd, (off_t)slot, 1);
 }
 
 /* --- signs of life --- */
@@ -103,7 +106,8 @@ static uint64_t name_space_of_pids(void) {
     return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
 }
 
-/* In clock ticks since boot; 0: not known. What stands before it in the line is a name, which may have blanks and brackets. */
+/* In clock ticks since boot; 0: not known. What stands before it in the line is a name, which may
+ * have blanks and brackets. */
 static uint64_t start_of(long pid) {
     char path[64], line[512];
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -137,19 +141,19 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-void plock__local_keep_number(plock__local_map *map, int fd) {
-    map->before = fd;
-}
+void plock__local_keep_number(plock__local_map *map, int fd) { map->before = fd; }
 
 static bool tell_ends(plock__local_map *map) {
     const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    map->tells = fd >= 0 && inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0 && dup3(fd, map->before, O_CLOEXEC) >= 0;
+    map->tells = fd >= 0 && inotify_add_watch(fd, map->path, IN_CLOSE_WRITE) >= 0 &&
+                 dup3(fd, map->before, O_CLOEXEC) >= 0;
     if (fd >= 0) (void)close(fd);
     return map->tells;
 }
 
-/* When a process dies, the kernel closes what has the highest number first. An inotify's last descriptor takes it ten milliseconds, and on a
- * busy machine seconds; so that one comes after the file's, or whoever has died would seem alive for so long. */
+/* When a process dies, the kernel closes what has the highest number first. An inotify's last
+ * descriptor takes it ten milliseconds, and on a busy machine seconds; so that one comes after the
+ * file's, or whoever has died would seem alive for so long. */
 int plock__local_ends(plock__local_map *map) {
     return map->tells || tell_ends(map) ? fcntl(map->before, F_DUPFD_CLOEXEC, 0) : -1;
 }
@@ -166,24 +170,33 @@ int plock__local_ends(plock__local_map *map) {
 #endif
 
 plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
-    uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS; /* of many that come at once, each begins elsewhere */
+    /* of many that come at once, each begins elsewhere */
+    uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS;
     for (; tried < SLOTS; tried++) {
         slot = (first + tried) % SLOTS;
         struct flock lock = bytes((off_t)slot, 1);
         if (fcntl(map->fd, SET, &lock) == 0) break;
-        if (errno != EAGAIN && errno != EACCES) return plock__local_unusable(error, map->path, "locking a place in its file", errno);
+        if (errno != EAGAIN && errno != EACCES)
+            return plock__local_unusable(error, map->path, "locking a place in its file", errno);
     }
-    if (tried == SLOTS) return plock__fail(error, PLOCK_STORE_FULL, "%d processes use the local store %.120s already", SLOTS, map->path);
+    if (tried == SLOTS)
+        return plock__fail(error, PLOCK_STORE_FULL,
+                           "%d processes use the local store %.120s already", SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND}; /* of a thousand that come at once, most sleep, or nobody who is inside gets on */
+    /* of a thousand that come at once, most sleep, or nobody who is inside gets on */
+    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
-    while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN && plock_now() < deadline) {
+    while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
+           plock_now() < deadline) {
         (void)nanosleep(&pause, NULL);
         if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
     }
-    if (status == PLOCK_AGAIN) return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s for three seconds: is it stopped?",
-                                                  plock__local_insider(map), map->path);
+    if (status == PLOCK_AGAIN)
+        return plock__fail(
+            error, PLOCK_SILENT,
+            "process %d is inside the local store %.120s for three seconds: is it stopped?",
+            plock__local_insider(map), map->path);
     if (status) return status;
     if (left_over) plock__local_repair(map);
     plock__local_process *own = &map->processes[slot];
@@ -206,7 +219,8 @@ static void name_waker(const plock__local_map *map, uint32_t slot, char path[PAT
 static int open_waker(const char *path, int flags) {
     struct stat found;
     const int fd = open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && found.st_uid == geteuid())) return fd;
+    if (fd < 0 || (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && found.st_uid == geteuid()))
+        return fd;
     (void)close(fd);
     errno = EEXIST;
     return -1;
@@ -215,7 +229,8 @@ static int open_waker(const char *path, int flags) {
 plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error) {
     char path[PATH_ROOM];
     name_waker(map, map->slot, path);
-    if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST) return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
+    if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST)
+        return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
     const int out = open_waker(path, O_RDONLY), in = out < 0 ? -1 : open_waker(path, O_WRONLY);
     if (in < 0) {
         const int code = errno;
@@ -243,8 +258,10 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     if (none >= 0) return none;
     name_waker(map, slot, path);
     const int fd = open_waker(path, O_RDWR);
-    *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX && atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    if (*keeps) atomic_fetch_add(&map->wakers_open, 1); /* else another thread has opened it meanwhile, or it is one too many */
+    *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
+             atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
+    /* else another thread has opened it meanwhile, or it is one too many */
+    if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }
 

@@ -14,9 +14,15 @@
 #include <sys/syscall.h>
 #endif
 
-/* Whoever holds it is some hundred instructions from its end, unless the system runs somebody else. Who finds it taken longer looks
- * whether the process is alive that is inside. */
-enum { SPINS = 60, PLACE_BITS = 11, TAG_BITS = 20, PLACE = (1 << PLACE_BITS) - 1, TAG = (1 << TAG_BITS) - 1 };
+/* Whoever holds it is some hundred instructions from its end, unless the system runs somebody else.
+ * Who finds it taken longer looks whether the process is alive that is inside. */
+enum {
+    SPINS = 60,
+    PLACE_BITS = 11,
+    TAG_BITS = 20,
+    PLACE = (1 << PLACE_BITS) - 1,
+    TAG = (1 << TAG_BITS) - 1
+};
 static const uint32_t OTHERS_WAIT = UINT32_C(1) << (PLACE_BITS + TAG_BITS);
 _Static_assert((int)PLOCK__LOCAL_PROCESSES < (int)PLACE, "a place and one has room");
 static const plock_ns NAP = PLOCK_MILLISECOND, PATIENCE = 3 * PLOCK_MILLISECOND;
@@ -47,11 +53,12 @@ static inline void relax(void) {
 }
 
 static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
-    return atomic_compare_exchange_strong_explicit(word, &seen, mine, memory_order_acquire, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(word, &seen, mine, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 
-/* A place may be given to another process while somebody finds out that the one before is dead: so what each writes there has some
- * random bits of its own. */
+/* A place may be given to another process while somebody finds out that the one before is dead: so
+ * what each writes there has some random bits of its own. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
@@ -107,14 +114,17 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     return plock__local_loss_of(map, error);
 }
 
-/* Its file was moved away while we were inside, so part of what we did is not in it. If it is put back, others who use it are not to wait for us,
- * who will never leave: as after a death, the next one repairs it. */
+/* Its file was moved away while we were inside, so part of what we did is not in it. If it is put
+ * back, others who use it are not to wait for us, who will never leave: as after a death, the next
+ * one repairs it. */
 static void leave_to_others(const plock__local_map *map) {
     static const uint32_t NOBODY = PLACE;
     static const off_t WHERE = offsetof(plock__local_header, section);
     uint32_t seen;
-    const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen && (seen & ~OTHERS_WAIT) == mark_of(map);
-    if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY); /* else nobody can use that file */
+    const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen &&
+                      (seen & ~OTHERS_WAIT) == mark_of(map);
+    /* else nobody can use that file */
+    if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY);
 }
 
 plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
@@ -130,9 +140,7 @@ plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
     return plock__local_loss_of(map, error);
 }
 
-uint32_t plock__local_place_inside(uint32_t section) {
-    return (section & PLACE) - 1;
-}
+uint32_t plock__local_place_inside(uint32_t section) { return (section & PLACE) - 1; }
 
 int plock__local_insider(const plock__local_map *map) {
     const uint32_t slot = plock__local_place_inside(atomic_load(&map->header->section));
@@ -151,17 +159,11 @@ static unsigned long fail_at(unsigned long n, int signal_number) {
     return atomic_exchange(&faults, 0);
 }
 
-unsigned long plock__local_die_at(unsigned long n) {
-    return fail_at(n, SIGKILL);
-}
+unsigned long plock__local_die_at(unsigned long n) { return fail_at(n, SIGKILL); }
 
-unsigned long plock__local_stop_at(unsigned long n) {
-    return fail_at(n, SIGSTOP);
-}
+unsigned long plock__local_stop_at(unsigned long n) { return fail_at(n, SIGSTOP); }
 
-unsigned long plock__local_signal_at(unsigned long n) {
-    return fail_at(n, SIGUSR1);
-}
+unsigned long plock__local_signal_at(unsigned long n) { return fail_at(n, SIGUSR1); }
 
 static _Atomic(void (*)(void)) before[PLOCK__MOMENTS];
 
@@ -175,6 +177,7 @@ void plock__local_happens(enum plock__local_moment moment) {
 }
 
 void plock__local_fault(void) {
-    if (atomic_fetch_add(&faults, 1) + 1 == atomic_load(&fails_at)) (void)kill(getpid(), atomic_load(&by));
+    if (atomic_fetch_add(&faults, 1) + 1 == atomic_load(&fails_at))
+        (void)kill(getpid(), atomic_load(&by));
 }
 #endif

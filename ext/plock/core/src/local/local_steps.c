@@ -1,4 +1,5 @@
-/* What is done with a lease of a local store that is held, or that somebody else left; step by step. */
+/* What is done with a lease of a local store that is held, or that somebody else left; step by
+ * step. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -20,7 +21,8 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* In the section: is it ours, and its time not over? */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
-    return plock__local_still(lease, PLOCK__HELD) && now < atomic_load(&lease->map->claims[lease->claim].until);
+    return plock__local_still(lease, PLOCK__HELD) &&
+           now < atomic_load(&lease->map->claims[lease->claim].until);
 }
 
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until) {
@@ -63,7 +65,8 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    const plock_ns until = lease->terms.renews && wanted < before ? before : wanted; /* it is renewed until then in any case */
+    /* it is renewed until then in any case */
+    const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
     give_span(held, lease->span, until);
@@ -72,7 +75,9 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
     if (lease->duty) plock__worker_schedule(&lease->job);
-    if (lease->later.listed) plock__later_by(&lease->later, plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
+    if (lease->later.listed)
+        plock__later_by(&lease->later,
+                        plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
@@ -100,16 +105,22 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->base.held = false;
 }
 
-/* In the section, which it leaves. The next waiter is called before the file's place is checked, for the check takes longer than the rest.
- * PLOCK_OK, PLOCK_NOT_OWNER, or as plock__local_leave and plock__local_check. */
+/* In the section, which it leaves. The next waiter is called before the file's place is checked,
+ * for the check takes longer than the rest. PLOCK_OK, PLOCK_NOT_OWNER, or as plock__local_leave and
+ * plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
-    if (!valid) end_if_over(lease, now);
-    else if (lease->doing == PLOCK__RELEASES) release(lease, now);
-    else if (lease->doing == PLOCK__EXTENDS) extend(lease, now);
-    else if (lease->doing == PLOCK__DOWNGRADES) downgrade(lease, now);
-    else leave(lease, now);
+    if (!valid)
+        end_if_over(lease, now);
+    else if (lease->doing == PLOCK__RELEASES)
+        release(lease, now);
+    else if (lease->doing == PLOCK__EXTENDS)
+        extend(lease, now);
+    else if (lease->doing == PLOCK__DOWNGRADES)
+        downgrade(lease, now);
+    else
+        leave(lease, now);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
     plock_status status = plock__local_leave(map, &lease->base.error);
@@ -119,14 +130,21 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    if (!lease->base.held && lease->doing != PLOCK__RELEASES) return plock__local_finish_without(lease, PLOCK_MISUSE); /* it was let go of */
+    /* it was let go of */
+    if (!lease->base.held && lease->doing != PLOCK__RELEASES)
+        return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = lease->doing == PLOCK__RELEASES ? PLOCK_OK : plock__local_check(map, now, &lease->base.error);
-    if (!status) status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
+    plock_status status = lease->doing == PLOCK__RELEASES
+                              ? PLOCK_OK
+                              : plock__local_check(map, now, &lease->base.error);
+    if (!status)
+        status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
-    if (status && !plock__local_lost(map)) return lease->base.held ? finish(lease, status) : plock__local_finish_without(lease, status);
+    if (status && !plock__local_lost(map))
+        return lease->base.held ? finish(lease, status)
+                                : plock__local_finish_without(lease, status);
     if (!status) status = change(lease, now);
     const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
     if (lost) {
@@ -147,10 +165,12 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     if (number == PLOCK__LOCAL_NONE) return PLOCK__LOCAL_NONE;
     plock__local_tidy(map, number, now);
     uint32_t steps = 0;
-    for (uint32_t at = plock__key(map, number)->length ? plock__key(map, number)->first_holder : PLOCK__LOCAL_NONE; at != PLOCK__LOCAL_NONE;) {
+    for (uint32_t at = plock__key(map, number)->length ? plock__key(map, number)->first_holder
+                                                       : PLOCK__LOCAL_NONE;
+         at != PLOCK__LOCAL_NONE;) {
         const plock__local_claim *held = plock__claim(map, at);
-        if (plock__state(held) == PLOCK__HELD && held->owner_length == owner.length && held->owner_digested == digested &&
-            !memcmp(held->owner, owner.bytes, owner.length))
+        if (plock__state(held) == PLOCK__HELD && held->owner_length == owner.length &&
+            held->owner_digested == digested && !memcmp(held->owner, owner.bytes, owner.length))
             return at;
         if (map->damaged || ++steps > map->claim_count) return PLOCK__LOCAL_NONE;
         at = held->next;
@@ -158,8 +178,10 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* From now on it has another owner and a greater fence. Its process is ours by now: if we die in between, it ends as ours does. */
-static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner, bool digested) {
+/* From now on it has another owner and a greater fence. Its process is ours by now: if we die in
+ * between, it ends as ours does. */
+static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
+                         bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
     PLOCK__FAULT();
     held->owner_length = (uint8_t)owner.length;
@@ -177,21 +199,28 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
 }
 
 /* The span that it is to have from now on, no shorter than it is kept; 0: it keeps its end. */
-static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held, plock_ns now) {
+static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
+                         plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
     if (!ttl && (!lease->terms.at_least || atomic_load(&held->until) >= held->kept_until)) return 0;
     return ttl > kept ? ttl : kept;
 }
 
-/* Whoever had it may have had it for as long as his process lives; now it is the adopter who says. */
+/* Whoever had it may have had it for as long as his process lives; now it is the adopter who says.
+ */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
-    const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least, alone = plock_after(now, most);
-    const plock_ns bounded = lease->terms.max_hold ? plock_after(now, lease->terms.max_hold) : PLOCK_NEVER;
-    const plock_ns until = lease->terms.renews ? bounded : alone < atomic_load(&held->until) ? alone : atomic_load(&held->until);
+    const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
+                   alone = plock_after(now, most);
+    const plock_ns bounded =
+        lease->terms.max_hold ? plock_after(now, lease->terms.max_hold) : PLOCK_NEVER;
+    const plock_ns until = lease->terms.renews                 ? bounded
+                           : alone < atomic_load(&held->until) ? alone
+                                                               : atomic_load(&held->until);
     atomic_store(&held->until, until > held->kept_until ? until : held->kept_until);
 }
 
-static void take_over(plock_local_lease *lease, uint32_t number, plock_text owner, bool digested, plock_ns now) {
+static void take_over(plock_local_lease *lease, uint32_t number, plock_text owner, bool digested,
+                      plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = plock__claim(map, number);
     plock__local_first_looks(map, plock__key(map, held->key));
@@ -210,7 +239,8 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     PLOCK__FAULT();
     end_with(lease, held, now);
     PLOCK__FAULT();
-    atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD)); /* whoever had it has it no more */
+    /* whoever had it has it no more */
+    atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD));
     plock__local_has_claim(lease, number);
     lease->base.held = true;
     lease->mode = held->mode;
@@ -227,26 +257,38 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     bool digested, new_digested;
     const bool adopts = lease->doing == PLOCK__ADOPTS;
     plock_status status = plock__local_use_for(lease);
-    const plock_text named = adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
+    const plock_text named =
+        adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);
-    if (!status) status = plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
-    if (!status && adopts && lease->care == PLOCK__WATCHED) status = plock__local_attend(lease->map, &lease->base.error);
-    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
+    if (!status)
+        status =
+            plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
+    if (!status && adopts && lease->care == PLOCK__WATCHED)
+        status = plock__local_attend(lease->map, &lease->base.error);
+    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER)
+        status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
-    if (!status) status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
+    if (!status)
+        status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     status = plock__local_afresh(lease, status, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
     const uint32_t number = held_by(lease, owner, digested, now);
     const bool found = number != PLOCK__LOCAL_NONE;
-    if (found && adopts) take_over(lease, number, new_owner, new_digested, now);
-    else if (found) lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
-    status = plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), interest);
+    if (found && adopts)
+        take_over(lease, number, new_owner, new_digested, now);
+    else if (found)
+        lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
+    status =
+        plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status || !found || !adopts) {
         lease->base.held = false;
-        return plock__local_finish_without(lease, status ? status : found ? PLOCK_OK : plock__fail_plainly(&lease->base.error, PLOCK_NOT_OWNER));
+        return plock__local_finish_without(
+            lease, status  ? status
+                   : found ? PLOCK_OK
+                           : plock__fail_plainly(&lease->base.error, PLOCK_NOT_OWNER));
     }
     plock__local_has_begun(lease);
     return finish(lease, PLOCK_OK);
@@ -257,7 +299,8 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
 plock_status plock__local_step(plock_lease *base, plock_interest *interest) {
     plock_local_lease *lease = plock__local_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
-    if (plock_lease_inherited(&lease->base)) return finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_FORKED));
+    if (plock_lease_inherited(&lease->base))
+        return finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_FORKED));
     switch (lease->doing) {
     case PLOCK__ASKS:
     case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, interest);

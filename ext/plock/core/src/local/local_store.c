@@ -9,9 +9,7 @@
 
 static plock_local *stores; /* of this process; under the lock */
 
-static void start(void) {
-    plock__on_fork(plock__local_in_child);
-}
+static void start(void) { plock__on_fork(plock__local_in_child); }
 
 static plock_status initialize(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,10 +18,12 @@ static plock_status initialize(void) {
     return status;
 }
 
-plock_status plock_local_open(plock_local **out, const char *path, unsigned keys, plock_error *error) {
+plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,
+                              plock_error *error) {
     *out = NULL;
     if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
-        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d", PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
+        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d",
+                           PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
     plock_status status = initialize();
     plock_local *store = status ? NULL : plock__allocate(sizeof *store);
     if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
@@ -33,28 +33,30 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
     store->next = stores;
     stores = store;
     plock__leave();
-    if (!path) status = plock__local_default_path(&store->path, error);
-    else if (!(store->path = plock__copy(path, strlen(path)))) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (!path)
+        status = plock__local_default_path(&store->path, error);
+    else if (!(store->path = plock__copy(path, strlen(path))))
+        status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     plock__local_map *map = NULL;
     plock__begin_step();
     if (!status) status = plock__local_use(store, &map, error);
     if (map) plock__local_release(map);
     plock__end_step();
-    if (status == PLOCK_DISCONNECTED) status = error->status = PLOCK_BAD_CONFIG; /* a path that has never led anywhere */
-    if (status) plock_local_close(store);
-    else *out = store;
+    /* a path that has never led anywhere */
+    if (status == PLOCK_DISCONNECTED) status = error->status = PLOCK_BAD_CONFIG;
+    if (status)
+        plock_local_close(store);
+    else
+        *out = store;
     return status;
 }
 
-const char *plock_local_path(const plock_local *store) {
-    return store->path;
-}
+const char *plock_local_path(const plock_local *store) { return store->path; }
 
-const char *plock_local_remade(const plock_local *store) {
-    return store->remade;
-}
+const char *plock_local_remade(const plock_local *store) { return store->remade; }
 
-/* Takes it away from all stores, for none can use it. With the lock held; returns how many references the caller has to give up now. */
+/* Takes it away from all stores, for none can use it. With the lock held; returns how many
+ * references the caller has to give up now. */
 static unsigned retire(const plock__local_map *map) {
     unsigned count = 0;
     for (plock_local *store = stores; store; store = store->next) {
@@ -65,8 +67,9 @@ static unsigned retire(const plock__local_map *map) {
     return count;
 }
 
-/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as plock__local_check: one that cannot be
- * used any more goes as soon as nothing is held in it, or waited for. */
+/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as
+ * plock__local_check: one that cannot be used any more goes as soon as nothing is held in it, or
+ * waited for. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -133,8 +136,10 @@ plock_status plock__local_use_for(plock_local_lease *lease) {
     plock__local_map *map = NULL;
     if (lease->map || use_current(lease)) return PLOCK_OK;
     const plock_status status = plock__local_use(lease->store, &map, &lease->base.error);
-    if (!status) plock__local_uses(lease, map);
-    else if (map) plock__local_release(map);
+    if (!status)
+        plock__local_uses(lease, map);
+    else if (map)
+        plock__local_release(map);
     return status;
 }
 
@@ -151,12 +156,14 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* One that is lost goes with the last who uses it: were its file put back, this process would count as alive there. With the lock held. */
+/* One that is lost goes with the last who uses it: were its file put back, this process would count
+ * as alive there. With the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;
     const unsigned count = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
-    return (plock__local_unneeded){.retired = used, .count = count, .unused = plock__local_unused(lease)};
+    return (plock__local_unneeded){
+        .retired = used, .count = count, .unused = plock__local_unused(lease)};
 }
 
 void plock__local_has_used(plock_local_lease *lease) {
@@ -171,26 +178,33 @@ void plock__local_let_maps_go(const plock__local_unneeded *unneeded) {
     if (unneeded->unused) plock__local_release(unneeded->unused);
 }
 
-plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline, plock_interest *interest, plock_error *error) {
+plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline,
+                                plock_interest *interest, plock_error *error) {
     const plock_status status = plock__local_enter(map, began, error);
     if (status != PLOCK_AGAIN) return status;
     const plock_ns now = plock_now();
     if (now >= deadline)
-        return plock__fail(error, PLOCK_SILENT, "process %d is inside the local store %.120s and does not go on: is it stopped?",
-                           plock__local_insider(map), map->path);
+        return plock__fail(
+            error, PLOCK_SILENT,
+            "process %d is inside the local store %.120s and does not go on: is it stopped?",
+            plock__local_insider(map), map->path);
     *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
 
-bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline, plock_interest *interest) {
-    const bool told = atomic_load(&map->loss) == PLOCK__LOCAL_ABSURD || (status != PLOCK_DISCONNECTED && status != PLOCK_PROTOCOL);
+bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline,
+                                plock_interest *interest) {
+    const bool told = atomic_load(&map->loss) == PLOCK__LOCAL_ABSURD ||
+                      (status != PLOCK_DISCONNECTED && status != PLOCK_PROTOCOL);
     if (told || !plock__local_lost(map) || plock_now() >= deadline) return false;
     *interest = (plock_interest){.fd = -1};
     return true;
 }
 
-plock_status plock__local_afresh(plock_local_lease *lease, plock_status status, plock_interest *interest) {
-    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, interest)) return status;
+plock_status plock__local_afresh(plock_local_lease *lease, plock_status status,
+                                 plock_interest *interest) {
+    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, interest))
+        return status;
     lease->base.held = false;
     if (!plock__local_start_over(lease)) interest->deadline = plock_now() + PLOCK_MILLISECOND;
     return PLOCK_AGAIN;

@@ -47,7 +47,8 @@ uint32_t plock__local_find(plock__local_map *map, const plock__local_name *name)
     uint32_t steps = 0;
     for (uint32_t number = first_in(map, name->hash); number != PLOCK__LOCAL_NONE;) {
         const plock__local_key *key = plock__key(map, number);
-        if (key->hash == name->hash && key->length == name->text.length && key->digested == name->digested &&
+        if (key->hash == name->hash && key->length == name->text.length &&
+            key->digested == name->digested &&
             !memcmp(key->name, name->text.bytes, name->text.length))
             return number;
         if (map->damaged || ++steps > map->key_count) {
@@ -87,17 +88,22 @@ static void unlink_key(plock__local_map *map, uint32_t number) {
     map->damaged = true; /* it was nowhere */
 }
 
-plock_status plock__local_make_key(plock__local_map *map, const plock__local_name *name, uint32_t *number, plock_error *error) {
+plock_status plock__local_make_key(plock__local_map *map, const plock__local_name *name,
+                                   uint32_t *number, plock_error *error) {
     plock__local_header *header = map->header;
     *number = header->keys_free;
     if (*number != PLOCK__LOCAL_NONE) {
         const plock__local_key *key = plock__key(map, *number);
-        if (key->length != NONE_LEFT) map->damaged = true;
-        else header->keys_free = key->next;
+        if (key->length != NONE_LEFT)
+            map->damaged = true;
+        else
+            header->keys_free = key->next;
         if (map->damaged) return plock__fail_plainly(error, PLOCK_PROTOCOL);
     } else {
         if (header->keys_made >= map->key_count)
-            return plock__fail(error, PLOCK_STORE_FULL, "the local store %.120s has no room for more than %u keys at a time", map->path, map->key_count);
+            return plock__fail(error, PLOCK_STORE_FULL,
+                               "the local store %.120s has no room for more than %u keys at a time",
+                               map->path, map->key_count);
         const plock_status status = plock__local_ready_key(map, error);
         if (status) return status;
         *number = header->keys_made++;
@@ -137,12 +143,17 @@ plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number, pl
     *number = header->claims_free;
     if (*number != PLOCK__LOCAL_NONE) {
         const plock__local_claim *claim = plock__claim(map, *number);
-        if (plock__state(claim) != PLOCK__FREE) map->damaged = true;
-        else header->claims_free = claim->next;
+        if (plock__state(claim) != PLOCK__FREE)
+            map->damaged = true;
+        else
+            header->claims_free = claim->next;
         if (map->damaged) return plock__fail_plainly(error, PLOCK_PROTOCOL);
     } else {
         if (header->claims_made >= map->claim_count)
-            return plock__fail(error, PLOCK_STORE_FULL, "the local store %.120s has no room for more than %u who hold or wait", map->path, map->claim_count);
+            return plock__fail(
+                error, PLOCK_STORE_FULL,
+                "the local store %.120s has no room for more than %u who hold or wait", map->path,
+                map->claim_count);
         const plock_status status = plock__local_ready_claim(map, error);
         if (status) return status;
         *number = header->claims_made++;
@@ -173,30 +184,43 @@ void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint
 
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number) {
     const plock__local_claim *claim = plock__claim(map, number);
-    if (claim->previous == PLOCK__LOCAL_NONE) key->first_holder = claim->next;
-    else plock__claim(map, claim->previous)->next = claim->next;
+    if (claim->previous == PLOCK__LOCAL_NONE)
+        key->first_holder = claim->next;
+    else
+        plock__claim(map, claim->previous)->next = claim->next;
     PLOCK__FAULT();
-    if (claim->next != PLOCK__LOCAL_NONE) plock__claim(map, claim->next)->previous = claim->previous;
+    if (claim->next != PLOCK__LOCAL_NONE)
+        plock__claim(map, claim->next)->previous = claim->previous;
     key->holders--;
 }
 
-void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number, uint32_t before) {
+void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number,
+                              uint32_t before) {
     plock__local_claim *claim = plock__claim(map, number);
     claim->next = before;
-    claim->previous = before == PLOCK__LOCAL_NONE ? key->last_waiter : plock__claim(map, before)->previous;
+    claim->previous =
+        before == PLOCK__LOCAL_NONE ? key->last_waiter : plock__claim(map, before)->previous;
     PLOCK__FAULT();
-    if (claim->previous == PLOCK__LOCAL_NONE) key->first_waiter = number;
-    else plock__claim(map, claim->previous)->next = number;
+    if (claim->previous == PLOCK__LOCAL_NONE)
+        key->first_waiter = number;
+    else
+        plock__claim(map, claim->previous)->next = number;
     PLOCK__FAULT();
-    if (before == PLOCK__LOCAL_NONE) key->last_waiter = number;
-    else plock__claim(map, before)->previous = number;
+    if (before == PLOCK__LOCAL_NONE)
+        key->last_waiter = number;
+    else
+        plock__claim(map, before)->previous = number;
 }
 
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number) {
     const plock__local_claim *claim = plock__claim(map, number);
-    if (claim->previous == PLOCK__LOCAL_NONE) key->first_waiter = claim->next;
-    else plock__claim(map, claim->previous)->next = claim->next;
+    if (claim->previous == PLOCK__LOCAL_NONE)
+        key->first_waiter = claim->next;
+    else
+        plock__claim(map, claim->previous)->next = claim->next;
     PLOCK__FAULT();
-    if (claim->next == PLOCK__LOCAL_NONE) key->last_waiter = claim->previous;
-    else plock__claim(map, claim->next)->previous = claim->previous;
+    if (claim->next == PLOCK__LOCAL_NONE)
+        key->last_waiter = claim->previous;
+    else
+        plock__claim(map, claim->next)->previous = claim->previous;
 }

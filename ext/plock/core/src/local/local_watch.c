@@ -1,4 +1,5 @@
-/* What the native thread does for one lease of a local store: renews what is seen of it, tells of its loss, ends a claim that its owner could not end. */
+/* What the native thread does for one lease of a local store: renews what is seen of it, tells of
+ * its loss, ends a claim that its owner could not end. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
@@ -41,8 +42,8 @@ void plock__local_begin_watch(plock_local_lease *lease) {
     lease->renew_at = 0; /* the thread sees to that */
 }
 
-/* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only what the program sees. With the lock held.
- * Has it been renewed? */
+/* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only
+ * what the program sees. With the lock held. Has it been renewed? */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -56,7 +57,8 @@ static bool renew(plock_local_lease *lease, plock_ns now) {
 static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
-    if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN) lease->duty = PLOCK__STOPS;
+    if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN)
+        lease->duty = PLOCK__STOPS;
     if (lease->duty) plock__worker_schedule(&lease->job);
 }
 
@@ -69,7 +71,8 @@ static bool lose(plock_local_lease *lease) {
 }
 
 static void tell(const plock_local_lease *lease) {
-    if (lease->care == PLOCK__WATCHED || lease->terms.watched) plock__notice_post(PLOCK_LOST, lease->base.id, plock__text("", 0), 0, 0);
+    if (lease->care == PLOCK__WATCHED || lease->terms.watched)
+        plock__notice_post(PLOCK_LOST, lease->base.id, plock__text("", 0), 0, 0);
 }
 
 void plock__local_has_lost(plock_local_lease *lease, bool tells) {
@@ -82,14 +85,19 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     plock_error ignored;
     const plock_ns now = plock_now();
-    (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK); /* where it is lost, so is the lease */
+    /* where it is lost, so is the lease */
+    (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
-    const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS, over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
-    const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now), watches = lease->duty == PLOCK__WATCHES;
+    const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS,
+               over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
+    const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now),
+               watches = lease->duty == PLOCK__WATCHES;
     *interest = (plock_interest){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
-    if (holds && lease->terms.renews && lease->renew_at < interest->deadline) interest->deadline = lease->renew_at;
-    if (!lease->map->attendant && now + UNATTENDED < interest->deadline) interest->deadline = now + UNATTENDED;
+    if (holds && lease->terms.renews && lease->renew_at < interest->deadline)
+        interest->deadline = lease->renew_at;
+    if (!lease->map->attendant && now + UNATTENDED < interest->deadline)
+        interest->deadline = now + UNATTENDED;
     plock__leave();
     if (lost) tell(lease);
     if (renewed) plock__notice_post(PLOCK_RENEWED, lease->base.id, plock__text("", 0), 0, 0);
@@ -102,7 +110,8 @@ static plock_local_lease *lease_of(plock_later *later) {
     return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
 }
 
-/* The thread has a reference as long as it has a duty. With the lock held; the job is to be submitted then. */
+/* The thread has a reference as long as it has a duty. With the lock held; the job is to be
+ * submitted then. */
 static void take_up(plock_local_lease *lease, enum plock__local_duty duty) {
     lease->references++;
     lease->duty = duty;
@@ -114,7 +123,8 @@ static void keep(plock_later *later) {
     take_up(lease, PLOCK__WATCHES);
 }
 
-/* Whoever ends its claim from now on wakes. Where that cannot be had, the lease looks by itself now and then. */
+/* Whoever ends its claim from now on wakes. Where that cannot be had, the lease looks by itself now
+ * and then. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -123,7 +133,8 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
-    (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* what is damaged is noticed by the renewal, too */
+    /* what is damaged is noticed by the renewal, too */
+    (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     plock__enter();
     if (held && lease->duty == PLOCK__WATCHES) plock__local_register(lease);
     plock__leave();
@@ -146,7 +157,8 @@ void plock__local_see_to_later(plock_local_lease *lease) {
     const plock_ns now = plock_now();
     plock__enter();
     plock__local_begin_watch(lease);
-    plock__later_by(&lease->later, plock__later_than(now, now + lease->base.ttl / PLOCK__RENEWALS_PER_TTL));
+    plock__later_by(&lease->later,
+                    plock__later_than(now, now + lease->base.ttl / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
 }
 
@@ -168,7 +180,8 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     if (!status) {
         map->lease_of[lease->claim] = NULL;
         if (plock__local_has_place(lease)) plock__local_end_claim(map, lease->claim, now);
-        (void)(plock__local_leave(map, &ignored) == PLOCK_OK); /* a file that is damaged holds nobody up any more */
+        /* a file that is damaged holds nobody up any more */
+        (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
     plock__enter();
     lease->duty = PLOCK__STOPS;
@@ -189,26 +202,35 @@ static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
     const bool own = !plock_lease_inherited(&lease->base);
-    const bool again = own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
+    const bool again =
+        own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
     if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
-    if (again) lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
-    else lease->duty = PLOCK__OFF;
+    if (again)
+        lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
+    else
+        lease->duty = PLOCK__OFF;
     plock__local_map *unused = plock__local_unused(lease);
     plock__leave();
     if (unused) plock__local_release(unused);
-    if (again) plock__worker_submit(job);
-    else plock__local_lease_release(lease);
+    if (again)
+        plock__worker_submit(job);
+    else
+        plock__local_lease_release(lease);
 }
 
 /* --- what the program says --- */
 
 /* From each state to the one that does this. */
-static void employ(plock_local_lease *lease, enum plock__local_duty duty, enum plock__local_duty after_stopping) {
+static void employ(plock_local_lease *lease, enum plock__local_duty duty,
+                   enum plock__local_duty after_stopping) {
     plock__enter();
     const bool off = lease->duty == PLOCK__OFF;
-    if (off) take_up(lease, duty);
-    else if (lease->duty == PLOCK__WATCHES) lease->duty = duty;
-    else if (lease->duty != PLOCK__ENDS) lease->duty = after_stopping;
+    if (off)
+        take_up(lease, duty);
+    else if (lease->duty == PLOCK__WATCHES)
+        lease->duty = duty;
+    else if (lease->duty != PLOCK__ENDS)
+        lease->duty = after_stopping;
     if (!off) plock__worker_schedule(&lease->job);
     plock__leave();
     if (off) plock__worker_submit(&lease->job);
@@ -237,9 +259,12 @@ bool plock__local_start_over(plock_local_lease *lease) {
     const bool lost = plock__local_lost(map);
     plock__enter();
     lease->place = PLOCK__NOBODY; /* asks anew */
-    if (lost) stop(lease);
-    else plock__local_unregister(lease);
-    if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN; /* it has told of a loss */
+    if (lost)
+        stop(lease);
+    else
+        plock__local_unregister(lease);
+    /* it has told of a loss */
+    if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN;
     const bool ready = !lost || lease->duty == PLOCK__OFF;
     plock__leave();
     if (lost && ready) plock__local_has_used(lease);

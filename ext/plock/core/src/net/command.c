@@ -39,7 +39,8 @@ static plock_status format(plock_command *command, unsigned count, const plock_t
         arguments[i] = words[i].bytes;
         lengths[i] = words[i].length;
     }
-    const long long length = redisFormatCommandArgv(&command->bytes, (int)count, arguments, lengths);
+    const long long length =
+        redisFormatCommandArgv(&command->bytes, (int)count, arguments, lengths);
     if (length < 0) {
         command->bytes = NULL;
         return PLOCK_NO_MEMORY;
@@ -52,16 +53,19 @@ static plock_status format(plock_command *command, unsigned count, const plock_t
     return PLOCK_OK;
 }
 
-static plock_command *of_this_shape(plock_commands *commands, unsigned count, const plock_text *words) {
+static plock_command *of_this_shape(plock_commands *commands, unsigned count,
+                                    const plock_text *words) {
     for (unsigned i = 0; i < PLOCK__SHAPES; i++)
         if (fits(&commands->shapes[i], count, words)) return &commands->shapes[i];
     return NULL;
 }
 
-plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words, plock_text *text) {
+plock_status plock__command_write(plock_commands *commands, unsigned count, const plock_text *words,
+                                  plock_text *text) {
     plock_command *command = of_this_shape(commands, count, words);
     if (command) {
-        for (unsigned i = 0; i < count; i++) memcpy(command->bytes + command->places[i], words[i].bytes, words[i].length);
+        for (unsigned i = 0; i < count; i++)
+            memcpy(command->bytes + command->places[i], words[i].bytes, words[i].length);
     } else {
         const bool large = count > PLOCK__SHAPE_MAX;
         if (!large) commands->newest = (commands->newest + 1) % PLOCK__SHAPES;

@@ -18,7 +18,9 @@ static plock_status make_display(plock_config *config) {
     const bool v6 = config->host && strchr(config->host, ':');
     if (!config->path && !config->host) return PLOCK_OK; /* still being read */
     size_t length = 0, n = 0;
-    parts[n++] = config->scheme == PLOCK_UNIX ? "unix://" : config->scheme == PLOCK_TCP ? "redis://" : "rediss://";
+    parts[n++] = config->scheme == PLOCK_UNIX  ? "unix://"
+                 : config->scheme == PLOCK_TCP ? "redis://"
+                                               : "rediss://";
     if (v6) parts[n++] = "[";
     parts[n++] = config->path ? config->path : config->host;
     if (config->host) {
@@ -45,7 +47,8 @@ static plock_status make_display(plock_config *config) {
 typedef plock_status setter(void *field, const char *name, const char *value, plock_error *error);
 
 static plock_status set_text(void *field, const char *name, const char *value, plock_error *error) {
-    if (strlen(value) > TEXT_MAX) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: longer than %d bytes", name, TEXT_MAX);
+    if (strlen(value) > TEXT_MAX)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: longer than %d bytes", name, TEXT_MAX);
     char *copy = plock__copy(value, strlen(value));
     if (!copy) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     char **text = field;
@@ -54,16 +57,19 @@ static plock_status set_text(void *field, const char *name, const char *value, p
     return PLOCK_OK;
 }
 
-static plock_status set_database(void *field, const char *name, const char *value, plock_error *error) {
+static plock_status set_database(void *field, const char *name, const char *value,
+                                 plock_error *error) {
     const size_t digits = strspn(value, "0123456789");
-    if (!digits || value[digits] || digits > 9) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a database number", name);
+    if (!digits || value[digits] || digits > 9)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a database number", name);
     return set_text(field, name, value, error);
 }
 
 /* False: it is not a decimal number of seconds, or one that is out of all proportion. */
 static bool read_seconds(const char *value, plock_ns *seconds) {
     enum { WHOLE_MAX = 100000000 };
-    /* strtod knows more than a decimal number, and its point depends on the locale: so the digits are read here. */
+    /* strtod knows more than a decimal number, and its point depends on the locale: so the digits
+     * are read here. */
     const char *c = value;
     plock_ns whole = 0, part = 0, unit = PLOCK_SECOND;
     for (; *c >= '0' && *c <= '9' && whole < WHOLE_MAX; c++) whole = whole * 10 + (*c - '0');
@@ -73,40 +79,51 @@ static bool read_seconds(const char *value, plock_ns *seconds) {
     return c != value && !*c;
 }
 
-static plock_status set_seconds(void *field, const char *name, const char *value, plock_error *error) {
+static plock_status set_seconds(void *field, const char *name, const char *value,
+                                plock_error *error) {
     plock_ns seconds;
-    if (!read_seconds(value, &seconds) || seconds < PLOCK_MILLISECOND || seconds > 3600 * PLOCK_SECOND)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number of seconds from 0.001 to 3600", name);
+    if (!read_seconds(value, &seconds) || seconds < PLOCK_MILLISECOND ||
+        seconds > 3600 * PLOCK_SECOND)
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "%s: not a number of seconds from 0.001 to 3600", name);
     *(plock_ns *)field = seconds;
     return PLOCK_OK;
 }
 
-static plock_status set_fence_ttl(void *field, const char *name, const char *value, plock_error *error) {
+static plock_status set_fence_ttl(void *field, const char *name, const char *value,
+                                  plock_error *error) {
     plock_ns seconds;
     if (!read_seconds(value, &seconds) || seconds > PLOCK_FENCE_TTL_MAX)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number of seconds from 0 to %lld", name,
-                           (long long)(PLOCK_FENCE_TTL_MAX / PLOCK_SECOND));
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number of seconds from 0 to %lld",
+                           name, (long long)(PLOCK_FENCE_TTL_MAX / PLOCK_SECOND));
     *(plock_ns *)field = seconds;
     return PLOCK_OK;
 }
 
-static plock_status set_pool_size(void *field, const char *name, const char *value, plock_error *error) {
+static plock_status set_pool_size(void *field, const char *name, const char *value,
+                                  plock_error *error) {
     char *end;
     errno = 0;
     const long size = *value >= '0' && *value <= '9' ? strtol(value, &end, 10) : 0;
-    if (size < 1 || size > POOL_MAX || errno || *end) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number from 1 to %d", name, POOL_MAX);
+    if (size < 1 || size > POOL_MAX || errno || *end)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number from 1 to %d", name,
+                           POOL_MAX);
     *(unsigned *)field = (unsigned)size;
     return PLOCK_OK;
 }
 
-static plock_status set_verify(void *field, const char *name, const char *value, plock_error *error) {
-    if (strcmp(value, "peer") && strcmp(value, "none")) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: neither peer nor none", name);
+static plock_status set_verify(void *field, const char *name, const char *value,
+                               plock_error *error) {
+    if (strcmp(value, "peer") && strcmp(value, "none"))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: neither peer nor none", name);
     *(bool *)field = !strcmp(value, "none");
     return PLOCK_OK;
 }
 
-static plock_status set_encoding(void *field, const char *name, const char *value, plock_error *error) {
-    if (strcmp(value, "plain") && strcmp(value, "marshal")) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: neither plain nor marshal", name);
+static plock_status set_encoding(void *field, const char *name, const char *value,
+                                 plock_error *error) {
+    if (strcmp(value, "plain") && strcmp(value, "marshal"))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: neither plain nor marshal", name);
     *(plock_encoding *)field = strcmp(value, "plain") ? PLOCK_MARSHAL : PLOCK_PLAIN;
     return PLOCK_OK;
 }
@@ -145,7 +162,8 @@ static const struct option *find_option(const char *name) {
     return NULL;
 }
 
-plock_status plock_config_set(plock_config *config, const char *name, const char *value, plock_error *error) {
+plock_status plock_config_set(plock_config *config, const char *name, const char *value,
+                              plock_error *error) {
     const struct option *option = find_option(name);
     if (!option) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: no such option", name);
     const plock_status status = option->set((char *)config + option->field, name, value, error);
@@ -182,18 +200,25 @@ static plock_status wrong(plock_error *error, const char *what) {
     return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: %s", what);
 }
 
-#define UNESCAPED " (in a password @ is written %40, / is %2F, : is %3A, ? is %3F, # is %23, % is %25)"
+#define UNESCAPED                                                                                  \
+    " (in a password @ is written %40, / is %2F, : is %3A, ? is %3F, # is %23, % is %25)"
 
-static plock_status set_decoded(plock_config *config, const char *name, char *value, plock_error *error) {
-    if (!percent_decode(value)) return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: %s has a broken percent escape", name);
+static plock_status set_decoded(plock_config *config, const char *name, char *value,
+                                plock_error *error) {
+    if (!percent_decode(value))
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "the store's URL: %s has a broken percent escape", name);
     return plock_config_set(config, name, value, error);
 }
 
 static plock_status parse_user(plock_config *config, char *text, plock_error *error) {
-    if (text[strcspn(text, "[]")]) return wrong(error, "the user or password has an unescaped bracket ([ is written %5B, ] is %5D)");
+    if (text[strcspn(text, "[]")])
+        return wrong(error,
+                     "the user or password has an unescaped bracket ([ is written %5B, ] is %5D)");
     char *password = strchr(text, ':');
     if (password) *password++ = 0;
-    if (password && strchr(password, ':')) return wrong(error, "the password has an unescaped character" UNESCAPED);
+    if (password && strchr(password, ':'))
+        return wrong(error, "the password has an unescaped character" UNESCAPED);
     plock_status status = *text ? set_decoded(config, "username", text, error) : PLOCK_OK;
     if (!status && password && *password) status = set_decoded(config, "password", password, error);
     return status;
@@ -210,10 +235,15 @@ static plock_status parse_query(plock_config *config, char *query, plock_error *
         const struct option *option = find_option(item);
         if (!option || !option->in_query) {
             const bool printable = item[strspn(item, "abcdefghijklmnopqrstuvwxyz_")] == 0;
-            return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: unknown option %.32s", printable ? item : "(not printed)");
+            return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: unknown option %.32s",
+                               printable ? item : "(not printed)");
         }
-        if (!value) return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: option %s has no value", item);
-        if (!percent_decode(value)) return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: option %s has a broken percent escape", item);
+        if (!value)
+            return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: option %s has no value",
+                               item);
+        if (!percent_decode(value))
+            return plock__fail(error, PLOCK_BAD_CONFIG,
+                               "the store's URL: option %s has a broken percent escape", item);
         const plock_status status = option->set((char *)config + option->field, item, value, error);
         if (status) return status;
     }
@@ -225,25 +255,32 @@ static plock_status parse_host(plock_config *config, char *text, plock_error *er
     char *port = NULL, *host = text;
     if (*text == '[') {
         char *end = strchr(text, ']');
-        if (!end || (end[1] && end[1] != ':')) return wrong(error, "an IPv6 address without its closing bracket");
+        if (!end || (end[1] && end[1] != ':'))
+            return wrong(error, "an IPv6 address without its closing bracket");
         *end = 0;
         host = text + 1;
         if (end[1]) port = end + 2;
-        if (!*host || host[strspn(host, "0123456789abcdefABCDEF:.%")]) return wrong(error, "what stands in brackets is no IPv6 address");
+        if (!*host || host[strspn(host, "0123456789abcdefABCDEF:.%")])
+            return wrong(error, "what stands in brackets is no IPv6 address");
     } else if ((port = strchr(text, ':'))) {
         *port++ = 0;
-        if (strchr(port, ':')) return wrong(error, "more than one colon after the host (an IPv6 address stands in brackets; is a password unescaped?)" UNESCAPED);
+        if (strchr(port, ':'))
+            return wrong(error, "more than one colon after the host (an IPv6 address stands in "
+                                "brackets; is a password unescaped?)" UNESCAPED);
     }
     if (!*host) return wrong(error, "the host is missing");
     if (port) {
         const size_t digits = strspn(port, "0123456789");
         const long number = digits && digits <= 5 && !port[digits] ? strtol(port, NULL, 10) : 0;
-        if (number < 1 || number > 65535) return wrong(error, "the port is not a number from 1 to 65535 (is a password unescaped?)");
+        if (number < 1 || number > 65535)
+            return wrong(error,
+                         "the port is not a number from 1 to 65535 (is a password unescaped?)");
         (void)snprintf(config->port, sizeof config->port, "%u", (unsigned)number & 0xffff);
     }
     if (!percent_decode(host)) return wrong(error, "the host has a broken percent escape");
     for (const char *c = host; *c; c++)
-        if (*c <= ' ' || *c == '@' || *c == '/' || *c == 127) return wrong(error, "the host has a character that no host name has");
+        if (*c <= ' ' || *c == '@' || *c == '/' || *c == 127)
+            return wrong(error, "the host has a character that no host name has");
     return set_text(&config->host, "the store's URL: host", host, error);
 }
 
@@ -258,13 +295,17 @@ static plock_status parse_address(plock_config *config, char *rest, plock_error 
     plock_status status = parse_host(config, rest, error);
     if (!status && database && *database) {
         if (strchr(database, '@')) return wrong(error, "an @ after the host" UNESCAPED);
-        status = set_database(&config->database, "the store's URL: what follows the host", database, error);
+        status = set_database(&config->database, "the store's URL: what follows the host", database,
+                              error);
     }
     return status;
 }
 
 static plock_status parse(plock_config *config, char *url, plock_error *error) {
-    static const struct { const char *text; plock_scheme scheme; } SCHEMES[] = {
+    static const struct {
+        const char *text;
+        plock_scheme scheme;
+    } SCHEMES[] = {
         {"redis://", PLOCK_TCP}, {"rediss://", PLOCK_TLS_OVER_TCP}, {"unix://", PLOCK_UNIX}};
     char *rest = NULL;
     for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++)
@@ -272,7 +313,9 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
             config->scheme = SCHEMES[i].scheme;
             rest = url + strlen(SCHEMES[i].text);
         }
-    if (!rest) return wrong(error, "unknown scheme; known are redis://, rediss://, unix://, local: and memory:");
+    if (!rest)
+        return wrong(error,
+                     "unknown scheme; known are redis://, rediss://, unix://, local: and memory:");
     if (strchr(rest, '#')) return wrong(error, "an unescaped #" UNESCAPED);
     char *query = strchr(rest, '?');
     if (query) *query++ = 0;
@@ -284,7 +327,8 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
         *at++ = 0;
         status = parse_user(config, rest, error);
         if (status) return status;
-        if (strchr(at, '@') && config->scheme != PLOCK_UNIX) return wrong(error, "more than one @" UNESCAPED);
+        if (strchr(at, '@') && config->scheme != PLOCK_UNIX)
+            return wrong(error, "more than one @" UNESCAPED);
         rest = at;
     }
     return parse_address(config, rest, error);
@@ -295,7 +339,8 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
 plock_status plock_config_new(plock_config **out, const char *url, plock_error *error) {
     *out = NULL;
     plock_config *config = plock__allocate(sizeof *config);
-    char *scratch = config ? plock__copy(url, strlen(url)) : NULL; /* taken apart in place, and wiped: it has the password */
+    /* taken apart in place, and wiped: it has the password */
+    char *scratch = config ? plock__copy(url, strlen(url)) : NULL;
     if (!scratch) {
         plock__free(config);
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
@@ -307,22 +352,25 @@ plock_status plock_config_new(plock_config **out, const char *url, plock_error *
     config->fence_ttl = 3600 * PLOCK_SECOND;
     config->pool_size = 16;
     memcpy(config->port, "6379", sizeof "6379");
-    plock_status status = length > TEXT_MAX ? wrong(error, "longer than 4096 bytes") : parse(config, scratch, error);
+    plock_status status =
+        length > TEXT_MAX ? wrong(error, "longer than 4096 bytes") : parse(config, scratch, error);
     plock__wipe(scratch, length);
     plock__free(scratch);
     if (!status && make_display(config)) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    if (status) plock_config_free(config);
-    else *out = config;
+    if (status)
+        plock_config_free(config);
+    else
+        *out = config;
     return status;
 }
 
-const char *plock_config_display(const plock_config *config) {
-    return config->display;
-}
+const char *plock_config_display(const plock_config *config) { return config->display; }
 
 plock_status plock__config_check(const plock_config *config, plock_error *error) {
-    if (config->username && !config->password) return plock__fail(error, PLOCK_BAD_CONFIG, "username: given without password");
-    if (config->key && !config->cert) return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
+    if (config->username && !config->password)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "username: given without password");
+    if (config->key && !config->cert)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
     return PLOCK_OK;
 }
 
@@ -330,15 +378,14 @@ bool plock_config_unverified(const plock_config *config) {
     return config->scheme == PLOCK_TLS_OVER_TCP && config->unverified;
 }
 
-bool plock_config_marshals(const plock_config *config) {
-    return config->encoding == PLOCK_MARSHAL;
-}
+bool plock_config_marshals(const plock_config *config) { return config->encoding == PLOCK_MARSHAL; }
 
 void plock_config_free(plock_config *config) {
     if (!config) return;
     plock__free_secret(config->password);
-    char *texts[] = {config->host, config->path, config->username, config->database, config->ca_file, config->ca_path,
-                     config->cert, config->key, config->server_name, config->display};
+    char *texts[] = {config->host,        config->path,    config->username, config->database,
+                     config->ca_file,     config->ca_path, config->cert,     config->key,
+                     config->server_name, config->display};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) plock__free(texts[i]);
     plock__free(config);
 }

@@ -27,7 +27,8 @@ void plock__connection_free(plock_connection *connection) {
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
     plock__commands_clear(&connection->commands);
-    if (connection->out) plock__wipe(connection->out, connection->out_room); /* AUTH went through here */
+    /* AUTH went through here */
+    if (connection->out) plock__wipe(connection->out, connection->out_room);
     plock__free(connection->out);
     plock__free(connection);
 }
@@ -43,18 +44,21 @@ static plock_status die(plock_connection *connection, plock_status status) {
 }
 
 static plock_status check_usable(const plock_connection *connection, plock_error *error) {
-    if (connection->generation != plock__generation()) return plock__fail_plainly(error, PLOCK_FORKED);
+    if (connection->generation != plock__generation())
+        return plock__fail_plainly(error, PLOCK_FORKED);
     if (connection->state == PLOCK__DEAD) return plock__fail_plainly(error, PLOCK_DISCONNECTED);
     return PLOCK_OK;
 }
 
 /* --- sending --- */
 
-static plock_status flush(plock_connection *connection, plock_interest *interest, plock_error *error) {
+static plock_status flush(plock_connection *connection, plock_interest *interest,
+                          plock_error *error) {
     while (connection->out_sent < connection->out_length) {
         size_t sent = 0;
-        const plock_status status = connection->transport->does->write(connection->transport, connection->out + connection->out_sent,
-                                                                       connection->out_length - connection->out_sent, &sent, interest, error);
+        const plock_status status = connection->transport->does->write(
+            connection->transport, connection->out + connection->out_sent,
+            connection->out_length - connection->out_sent, &sent, interest, error);
         if (status) return status;
         connection->out_sent += sent;
     }
@@ -62,10 +66,12 @@ static plock_status flush(plock_connection *connection, plock_interest *interest
     return PLOCK_OK;
 }
 
-static plock_status queue(plock_connection *connection, const char *bytes, size_t length, plock_error *error) {
+static plock_status queue(plock_connection *connection, const char *bytes, size_t length,
+                          plock_error *error) {
     if (connection->out_length + length > connection->out_room) {
         const size_t room = connection->out_length + length + 512;
-        char *grown = plock__allocate(room); /* not a realloc: the old block may hold a password, and is wiped */
+        /* not a realloc: the old block may hold a password, and is wiped */
+        char *grown = plock__allocate(room);
         if (!grown) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
         if (connection->out) {
             memcpy(grown, connection->out, connection->out_length);
@@ -81,19 +87,21 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
 }
 
 /* Leaves with what is sent or received next. */
-static plock_status queue_command(plock_connection *connection, unsigned count, const plock_text *words,
-                                  plock_error *error) {
+static plock_status queue_command(plock_connection *connection, unsigned count,
+                                  const plock_text *words, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (status) return status;
     plock_text command;
-    if (plock__command_write(&connection->commands, count, words, &command)) return die(connection, plock__fail_plainly(error, PLOCK_NO_MEMORY));
+    if (plock__command_write(&connection->commands, count, words, &command))
+        return die(connection, plock__fail_plainly(error, PLOCK_NO_MEMORY));
     status = queue(connection, command.bytes, command.length, error);
     if (status) return die(connection, status);
     connection->awaited++;
     return PLOCK_OK;
 }
 
-plock_status plock__connection_send(plock_connection *connection, unsigned count, const plock_text *words, plock_error *error) {
+plock_status plock__connection_send(plock_connection *connection, unsigned count,
+                                    const plock_text *words, plock_error *error) {
     plock_status status = queue_command(connection, count, words, error);
     if (status) return status;
     plock_interest later;
@@ -120,8 +128,11 @@ bool plock__connection_expects(const plock_connection *connection, plock_interes
     return true;
 }
 
-plock_status plock__connection_hear(plock_connection *connection, bool reads, const plock_value **value, plock_interest *interest, plock_error *error) {
-    if (!reads && connection->state == PLOCK__READY && plock__connection_expects(connection, interest)) {
+plock_status plock__connection_hear(plock_connection *connection, bool reads,
+                                    const plock_value **value, plock_interest *interest,
+                                    plock_error *error) {
+    if (!reads && connection->state == PLOCK__READY &&
+        plock__connection_expects(connection, interest)) {
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
@@ -130,13 +141,15 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads, co
 }
 
 bool plock__connection_at_rest(const plock_connection *connection) {
-    return connection->state == PLOCK__READY && connection->generation == plock__generation() && connection->awaited == 0 &&
-           plock__connection_flushed(connection) && plock__reader_empty(connection->reader) && !holds_bytes(connection);
+    return connection->state == PLOCK__READY && connection->generation == plock__generation() &&
+           connection->awaited == 0 && plock__connection_flushed(connection) &&
+           plock__reader_empty(connection->reader) && !holds_bytes(connection);
 }
 
 /* --- receiving --- */
 
-plock_status plock__connection_receive(plock_connection *connection, const plock_value **value, plock_interest *interest, plock_error *error) {
+plock_status plock__connection_receive(plock_connection *connection, const plock_value **value,
+                                       plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (status) return status;
     plock_interest for_writing;
@@ -147,16 +160,20 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
         if (status != PLOCK_AGAIN) break;
         char bytes[4096];
         size_t got = 0;
-        status = connection->transport->does->read(connection->transport, bytes, sizeof bytes, &got, interest, error);
+        status = connection->transport->does->read(connection->transport, bytes, sizeof bytes, &got,
+                                                   interest, error);
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) { /* no reply comes before the command is out */
+    /* no reply comes before the command is out */
+    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) {
         interest->fd = for_writing.fd;
         interest->events = for_writing.events;
     }
     if (status) return die(connection, status);
-    if (connection->awaited == 0) return die(connection, plock__fail(error, PLOCK_PROTOCOL, "an answer to nothing that was asked"));
+    if (connection->awaited == 0)
+        return die(connection,
+                   plock__fail(error, PLOCK_PROTOCOL, "an answer to nothing that was asked"));
     connection->awaited--;
     return PLOCK_OK;
 }
@@ -166,9 +183,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
 
 enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8 };
 
-static plock_text word(const char *text) {
-    return plock__text(text, strlen(text));
-}
+static plock_text word(const char *text) { return plock__text(text, strlen(text)); }
 
 static plock_status greet(plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
@@ -188,20 +203,23 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         connection->greeting |= HELLO;
     }
     if (!status && config->database && strcmp(config->database, "0")) {
-        status = queue_command(connection, 2, (plock_text[]){word("SELECT"), word(config->database)}, error);
+        status = queue_command(connection, 2,
+                               (plock_text[]){word("SELECT"), word(config->database)}, error);
         connection->greeting |= SELECT;
     }
     if (!status) {
         char name[32];
         (void)snprintf(name, sizeof name, "plock-%ld", (long)getpid());
-        status = queue_command(connection, 3, (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
+        status = queue_command(connection, 3,
+                               (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
         connection->greeting |= SETNAME;
     }
     return status;
 }
 
 static bool says(const plock_value *value, const char *text) {
-    return value->type == PLOCK__STRING && value->length == strlen(text) && !memcmp(value->text, text, value->length);
+    return value->type == PLOCK__STRING && value->length == strlen(text) &&
+           !memcmp(value->text, text, value->length);
 }
 
 /* The answer to HELLO is a list of names and what they stand for. A server that does not say
@@ -209,7 +227,8 @@ static bool says(const plock_value *value, const char *text) {
 static plock_status judge_server(const plock_value *answer, plock_error *error) {
     for (size_t i = 0; answer->type == PLOCK__ARRAY && i + 1 < answer->length; i += 2) {
         const plock_value *name = plock__element(answer, i, PLOCK__STRING);
-        const plock_value *mode = name && says(name, "mode") ? plock__element(answer, i + 1, PLOCK__STRING) : NULL;
+        const plock_value *mode =
+            name && says(name, "mode") ? plock__element(answer, i + 1, PLOCK__STRING) : NULL;
         if (mode && says(mode, "cluster")) return plock__fail_plainly(error, PLOCK_CLUSTER);
         if (mode && says(mode, "sentinel")) return plock__fail_plainly(error, PLOCK_SENTINEL);
     }
@@ -219,7 +238,8 @@ static plock_status judge_server(const plock_value *answer, plock_error *error) 
 /* Nothing of what these do is needed: the name is for CLIENT LIST only, and not every proxy
  * knows HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
-    return (command == SETNAME || command == HELLO) && (status == PLOCK_NOPERM || status == PLOCK_SERVER);
+    return (command == SETNAME || command == HELLO) &&
+           (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
 /* A Sentinel refuses a password, too: so HELLO has its say first. */
@@ -239,11 +259,14 @@ static bool has(const plock_value *value, const char *words) {
 
 /* Redis before 6, and since. */
 static bool has_no_password(const plock_value *value) {
-    return has(value, "Client sent AUTH, but no password is set") || has(value, "called without any password configured");
+    return has(value, "Client sent AUTH, but no password is set") ||
+           has(value, "called without any password configured");
 }
 
-static plock_status judge_greeting(plock_connection *connection, const plock_value *value, plock_error *error) {
-    const unsigned answered = connection->greeting & -connection->greeting; /* the lowest bit: they come in order */
+static plock_status judge_greeting(plock_connection *connection, const plock_value *value,
+                                   plock_error *error) {
+    /* the lowest bit: they come in order */
+    const unsigned answered = connection->greeting & -connection->greeting;
     connection->greeting &= ~answered;
     if (value->type != PLOCK__ERROR) {
         const plock_status status = answered == HELLO ? judge_server(value, error) : PLOCK_OK;
@@ -253,8 +276,10 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     if (answered == AUTH) {
         /* Some servers repeat the command that they do not understand, and here that holds the
          * password. */
-        const char *why = has_no_password(value) ? "the server has no password set: remove it from the URL, or set requirepass"
-                                                 : plock_status_text(status);
+        const char *why =
+            has_no_password(value)
+                ? "the server has no password set: remove it from the URL, or set requirepass"
+                : plock_status_text(status);
         (void)plock__fail(error, status, "%s (to AUTH)", why);
         if (status != PLOCK_WRONGPASS) return status;
         connection->refusal = *error;
@@ -264,17 +289,21 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-plock_status plock__connection_open(plock_connection *connection, plock_ns deadline, plock_interest *interest, plock_error *error) {
+plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
+                                    plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (!status && connection->state == PLOCK__CONNECTING) {
-        status = connection->transport->does->connect(connection->transport, deadline, interest, error);
+        status =
+            connection->transport->does->connect(connection->transport, deadline, interest, error);
         if (!status) status = greet(connection, error);
     }
     while (!status && connection->greeting) {
         const plock_value *value;
         status = plock__connection_receive(connection, &value, interest, error);
-        if (!status) status = judge_greeting(connection, value, error);
-        else if (status != PLOCK_AGAIN && take_refusal(connection, error)) status = error->status;
+        if (!status)
+            status = judge_greeting(connection, value, error);
+        else if (status != PLOCK_AGAIN && take_refusal(connection, error))
+            status = error->status;
     }
     if (!status) connection->state = PLOCK__READY;
     return die(connection, status);
@@ -283,9 +312,11 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
 /* A Redis without TLS waits for the end of a line when it is sent a handshake. The transport
  * says by itself when it could not connect. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
-    const bool handshakes = connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;
+    const bool handshakes =
+        connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;
     if (!handshakes) return plock__fail_plainly(error, PLOCK_SILENT);
-    return plock__fail(error, PLOCK_SILENT,
-                       "the server did not answer the TLS handshake in time: it does not seem to speak "
-                       "TLS on this port (then use redis://)");
+    return plock__fail(
+        error, PLOCK_SILENT,
+        "the server did not answer the TLS handshake in time: it does not seem to speak "
+        "TLS on this port (then use redis://)");
 }

@@ -2,10 +2,12 @@
 
 #include "base/process.h"
 
-/* An idle connection that has rested this long is looked at before it is used again: the server may have closed it. */
+/* An idle connection that has rested this long is looked at before it is used again: the server may
+ * have closed it. */
 static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
 
-/* Without memory for a waker, a caller looks this often whether a connection has been handed over to it. */
+/* Without memory for a waker, a caller looks this often whether a connection has been handed over
+ * to it. */
 static const plock_ns WITHOUT_A_WAKER = 2 * PLOCK_MILLISECOND;
 
 static plock_pool *pools;
@@ -65,16 +67,19 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
     pool->waiting--;
 }
 
-/* Hands a connection that has come back, or the room of one that was closed (NULL), to the first caller in the queue. It
- * wakes that caller with the lock held, because the turn may be gone right after. */
+/* Hands a connection that has come back, or the room of one that was closed (NULL), to the first
+ * caller in the queue. It wakes that caller with the lock held, because the turn may be gone right
+ * after. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
     remove_turn(pool, turn);
     turn->served = true;
     turn->connection = connection;
-    if (turn->job) plock__worker_schedule(turn->job);
-    else if (turn->waker) plock_waker_wake(turn->waker);
+    if (turn->job)
+        plock__worker_schedule(turn->job);
+    else if (turn->waker)
+        plock_waker_wake(turn->waker);
     return true;
 }
 
@@ -102,7 +107,8 @@ static plock_connection *pop_idle(plock_pool *pool, bool careful) {
         if (!connection) return NULL;
         connection->next_idle = NULL;
         const bool look = careful || plock_now() - connection->idle_since >= RESTED;
-        if (connection->generation == plock__generation() && (!look || connection->transport->does->alive(connection->transport)))
+        if (connection->generation == plock__generation() &&
+            (!look || connection->transport->does->alive(connection->transport)))
             return connection;
         discard(pool, connection);
     }
@@ -137,7 +143,8 @@ static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     return queues;
 }
 
-static plock_status look(plock_connection **connection, plock_turn *turn, plock_interest *interest) {
+static plock_status look(plock_connection **connection, plock_turn *turn,
+                         plock_interest *interest) {
     plock__enter();
     const bool served = turn->served;
     plock__leave();
@@ -188,7 +195,8 @@ void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
 void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
     if (!turn->waits) return;
     plock__enter();
-    const bool own = turn->generation == plock__generation(); /* a child of a fork has an empty queue */
+    /* a child of a fork has an empty queue */
+    const bool own = turn->generation == plock__generation();
     plock_connection *unused = turn->connection;
     if (own && !turn->served) remove_turn(pool, turn);
     if (own && turn->served && !unused) give_room(pool);
@@ -201,8 +209,8 @@ void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
 
 void plock__pool_give(plock_pool *pool, plock_connection *connection, bool usable) {
     plock__enter();
-    const bool keep = usable && !connection->beside && plock__connection_at_rest(connection) && connection->epoch == pool->epoch &&
-                      !atomic_load(&pool->closed);
+    const bool keep = usable && !connection->beside && plock__connection_at_rest(connection) &&
+                      connection->epoch == pool->epoch && !atomic_load(&pool->closed);
     if (keep && !hand_over(pool, connection)) {
         connection->idle_since = plock_now();
         connection->next_idle = pool->idle;
@@ -230,12 +238,11 @@ void plock__pool_close(plock_pool *pool) {
     plock__pool_distrust(pool);
 }
 
-bool plock__pool_closed(const plock_pool *pool) {
-    return atomic_load(&pool->closed);
-}
+bool plock__pool_closed(const plock_pool *pool) { return atomic_load(&pool->closed); }
 
 void plock__pool_use(plock_pool *pool) {
-    if (atomic_load_explicit(&pool->closed, memory_order_relaxed)) atomic_store(&pool->closed, false);
+    if (atomic_load_explicit(&pool->closed, memory_order_relaxed))
+        atomic_store(&pool->closed, false);
 }
 
 /* Those that queue are threads of the parent. */
@@ -248,11 +255,12 @@ static void forget(plock_turns *queue) {
     *queue = (plock_turns){0};
 }
 
-/* The child keeps the structures and none of the descriptors: what is idle goes, and what was in use by threads that
- * do not exist here is dead. */
+/* The child keeps the structures and none of the descriptors: what is idle goes, and what was in
+ * use by threads that do not exist here is dead. */
 void plock__pools_in_child(void) {
     for (plock_pool *pool = pools; pool; pool = pool->next) {
-        for (plock_connection *connection = pool->all; connection; connection = connection->next) plock__connection_abandon(connection);
+        for (plock_connection *connection = pool->all; connection; connection = connection->next)
+            plock__connection_abandon(connection);
         pool->open = pool->waiting = 0;
         forget(&pool->urgent);
         forget(&pool->ordinary);

@@ -9,30 +9,33 @@
 
 struct plock_reader {
     redisReader *hiredis;
-    size_t fed;          /* bytes since the last whole reply */
-    const char *refused; /* why a value was not taken; NULL: none was refused */
+    size_t fed;            /* bytes since the last whole reply */
+    const char *refused;   /* why a value was not taken; NULL: none was refused */
     bool no_memory, whole; /* whole: the values are a reply that has been handed out */
     size_t count, text_used;
     plock_value values[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
 };
 
-/* --- hiredis calls these for each value, parents before children; NULL stops it. The objects are our indexes, from 1. --- */
+/* --- hiredis calls these for each value, parents before children; NULL stops it. The objects are
+ * our indexes, from 1. --- */
 
 static const char NOT_RESP2[] = "a type that RESP2 does not have";
 
-/* hiredis numbers what RESP3 added after what was there; those who speak RESP2 are never sent that. */
-static bool beyond_resp2(int type) {
-    return type > REDIS_REPLY_ERROR;
-}
+/* hiredis numbers what RESP3 added after what was there; those who speak RESP2 are never sent that.
+ */
+static bool beyond_resp2(int type) { return type > REDIS_REPLY_ERROR; }
 
 static plock_value *add(const redisReadTask *task, plock_type type) {
     plock_reader *reader = task->privdata;
     unsigned depth = 0;
     for (const redisReadTask *parent = task->parent; parent; parent = parent->parent) depth++;
-    if (beyond_resp2(task->type)) reader->refused = NOT_RESP2;
-    else if (depth > PLOCK__REPLY_DEPTH_MAX) reader->refused = "arrays nested too deeply";
-    else if (reader->count == PLOCK__REPLY_VALUES_MAX) reader->refused = "too many values";
+    if (beyond_resp2(task->type))
+        reader->refused = NOT_RESP2;
+    else if (depth > PLOCK__REPLY_DEPTH_MAX)
+        reader->refused = "arrays nested too deeply";
+    else if (reader->count == PLOCK__REPLY_VALUES_MAX)
+        reader->refused = "too many values";
     if (reader->refused) return NULL;
     plock_value *value = &reader->values[reader->count++];
     *value = (plock_value){.type = type};
@@ -41,7 +44,9 @@ static plock_value *add(const redisReadTask *task, plock_type type) {
 
 static void *add_text(const redisReadTask *task, char *text, size_t length) {
     plock_reader *reader = task->privdata;
-    plock_value *value = add(task, task->type == REDIS_REPLY_ERROR ? PLOCK__ERROR : task->type == REDIS_REPLY_STATUS ? PLOCK__DONE : PLOCK__STRING);
+    plock_value *value = add(task, task->type == REDIS_REPLY_ERROR    ? PLOCK__ERROR
+                                   : task->type == REDIS_REPLY_STATUS ? PLOCK__DONE
+                                                                      : PLOCK__STRING);
     if (!value) return NULL;
     if (length > sizeof reader->text - reader->text_used) {
         reader->refused = "too many bytes";
@@ -59,9 +64,7 @@ static void *add_integer(const redisReadTask *task, long long integer) {
     return value;
 }
 
-static void *add_nil(const redisReadTask *task) {
-    return add(task, PLOCK__NIL);
-}
+static void *add_nil(const redisReadTask *task) { return add(task, PLOCK__NIL); }
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t array_length;
@@ -80,9 +83,7 @@ static void *add_array(const redisReadTask *task, array_length length) {
     return value;
 }
 
-static void free_nothing(void *object) {
-    (void)object; /* the values belong to the reader */
-}
+static void free_nothing(void *object) { (void)object; /* the values belong to the reader */ }
 
 #if HIREDIS_MAJOR >= 1
 static void *refuse(const redisReadTask *task) {
@@ -102,15 +103,12 @@ static void *refuse_bool(const redisReadTask *task, int truth) {
 }
 #endif
 
-static redisReplyObjectFunctions functions = { /* not const: hiredis takes a plain pointer */
-    .createString = add_text,
-    .createArray = add_array,
-    .createInteger = add_integer,
-    .createNil = add_nil,
-    .freeObject = free_nothing,
+static redisReplyObjectFunctions functions = {
+    /* not const: hiredis takes a plain pointer */
+    .createString = add_text,      .createArray = add_array,   .createInteger = add_integer,
+    .createNil = add_nil,          .freeObject = free_nothing,
 #if HIREDIS_MAJOR >= 1
-    .createDouble = refuse_double,
-    .createBool = refuse_bool,
+    .createDouble = refuse_double, .createBool = refuse_bool,
 #endif
 };
 
@@ -125,7 +123,8 @@ plock_reader *plock__reader_new(void) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    reader->hiredis->maxbuf = 0; /* it keeps its buffer, which we bound; 0.14 aborts where it cannot get a smaller one */
+    /* it keeps its buffer, which we bound; 0.14 aborts where it cannot get a smaller one */
+    reader->hiredis->maxbuf = 0;
     return reader;
 }
 
@@ -135,9 +134,12 @@ void plock__reader_free(plock_reader *reader) {
     plock__free(reader);
 }
 
-plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t length, plock_error *error) {
+plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t length,
+                                plock_error *error) {
     reader->fed += length;
-    if (reader->fed > PLOCK__REPLY_BYTES_MAX) return plock__fail(error, PLOCK_PROTOCOL, "an answer of more than %d bytes", PLOCK__REPLY_BYTES_MAX);
+    if (reader->fed > PLOCK__REPLY_BYTES_MAX)
+        return plock__fail(error, PLOCK_PROTOCOL, "an answer of more than %d bytes",
+                           PLOCK__REPLY_BYTES_MAX);
     if (redisReaderFeed(reader->hiredis, bytes, length) == REDIS_OK) return PLOCK_OK;
     return plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
@@ -148,12 +150,14 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #define TASK(hiredis) (&(hiredis)->rstack[(hiredis)->ridx])
 #endif
 
-/* hiredis waits for all of a bulk string before it says anything; one that announces more than we take is refused at
- * once instead of at the deadline. The task's type is known as soon as the '$' has been eaten; then comes the length. */
+/* hiredis waits for all of a bulk string before it says anything; one that announces more than we
+ * take is refused at once instead of at the deadline. The task's type is known as soon as the '$'
+ * has been eaten; then comes the length. */
 static bool announces_too_much(const redisReader *hiredis) {
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
     size_t announced = 0;
-    for (size_t i = hiredis->pos; i < hiredis->len && hiredis->buf[i] >= '0' && hiredis->buf[i] <= '9'; i++) {
+    for (size_t i = hiredis->pos;
+         i < hiredis->len && hiredis->buf[i] >= '0' && hiredis->buf[i] <= '9'; i++) {
         announced = announced * 10 + (size_t)(hiredis->buf[i] - '0');
         if (announced > PLOCK__REPLY_BYTES_MAX) return true;
     }
@@ -165,20 +169,29 @@ static bool awaits_beyond_resp2(const redisReader *hiredis) {
     return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
 }
 
-plock_status plock__reader_next(plock_reader *reader, const plock_value **values, plock_error *error) {
+plock_status plock__reader_next(plock_reader *reader, const plock_value **values,
+                                plock_error *error) {
     if (reader->whole) {
         reader->count = reader->text_used = 0;
         reader->whole = false;
     }
     void *object = NULL;
     if (redisReaderGetReply(reader->hiredis, &object) != REDIS_OK) {
-        if (reader->refused) return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s", reader->refused);
-        if (reader->hiredis->err == REDIS_ERR_OOM) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-        return plock__fail(error, PLOCK_PROTOCOL, "an answer that is not the protocol of Redis: %s", reader->hiredis->errstr);
+        if (reader->refused)
+            return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
+                               reader->refused);
+        if (reader->hiredis->err == REDIS_ERR_OOM)
+            return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+        return plock__fail(error, PLOCK_PROTOCOL, "an answer that is not the protocol of Redis: %s",
+                           reader->hiredis->errstr);
     }
     if (!object) {
-        if (awaits_beyond_resp2(reader->hiredis)) return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s", NOT_RESP2);
-        if (announces_too_much(reader->hiredis)) return plock__fail(error, PLOCK_PROTOCOL, "an answer that announces more than %d bytes", PLOCK__REPLY_BYTES_MAX);
+        if (awaits_beyond_resp2(reader->hiredis))
+            return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
+                               NOT_RESP2);
+        if (announces_too_much(reader->hiredis))
+            return plock__fail(error, PLOCK_PROTOCOL, "an answer that announces more than %d bytes",
+                               PLOCK__REPLY_BYTES_MAX);
         return PLOCK_AGAIN;
     }
     reader->fed = reader->hiredis->len - reader->hiredis->pos;
@@ -187,32 +200,52 @@ plock_status plock__reader_next(plock_reader *reader, const plock_value **values
     return PLOCK_OK;
 }
 
-bool plock__reader_empty(const plock_reader *reader) {
-    return reader->fed == 0;
-}
+bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; }
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++)
-        if (array[1 + before].type == PLOCK__ARRAY) return NULL; /* then indexes would not be positions */
+    for (size_t before = 0; before <= i; before++) /* then indexes would not be positions */
+        if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }
 
 /* --- errors of the server --- */
 
 plock_status plock__server_error(const plock_value *value, plock_error *error) {
-    static const struct { const char *word; plock_status status; } WORDS[] = {
-        {"LOADING", PLOCK_LOADING},       {"READONLY", PLOCK_READONLY}, {"MASTERDOWN", PLOCK_MASTERDOWN}, {"NOAUTH", PLOCK_NOAUTH},
-        {"WRONGPASS", PLOCK_WRONGPASS},   {"NOPERM", PLOCK_NOPERM},     {"OOM", PLOCK_OOM},               {"MOVED", PLOCK_MOVED},
-        {"ASK", PLOCK_MOVED},             {"CROSSSLOT", PLOCK_CROSSSLOT}, {"CLUSTERDOWN", PLOCK_CLUSTERDOWN}, {"TRYAGAIN", PLOCK_CLUSTERDOWN},
-        {"NOSCRIPT", PLOCK_NOSCRIPT},     {"BUSY", PLOCK_BUSY},         {"DENIED", PLOCK_NOAUTH},
-        {"MISCONF", PLOCK_MISCONF},       {"NOREPLICAS", PLOCK_MISCONF},
-        /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a script may not do what it does (7); */
-        {"ERR AUTH ", PLOCK_WRONGPASS},   {"ERR Client sent AUTH", PLOCK_WRONGPASS}, {"ERR invalid password", PLOCK_WRONGPASS},
+    static const struct {
+        const char *word;
+        plock_status status;
+    } WORDS[] = {
+        {"LOADING", PLOCK_LOADING},
+        {"READONLY", PLOCK_READONLY},
+        {"MASTERDOWN", PLOCK_MASTERDOWN},
+        {"NOAUTH", PLOCK_NOAUTH},
+        {"WRONGPASS", PLOCK_WRONGPASS},
+        {"NOPERM", PLOCK_NOPERM},
+        {"OOM", PLOCK_OOM},
+        {"MOVED", PLOCK_MOVED},
+        {"ASK", PLOCK_MOVED},
+        {"CROSSSLOT", PLOCK_CROSSSLOT},
+        {"CLUSTERDOWN", PLOCK_CLUSTERDOWN},
+        {"TRYAGAIN", PLOCK_CLUSTERDOWN},
+        {"NOSCRIPT", PLOCK_NOSCRIPT},
+        {"BUSY", PLOCK_BUSY},
+        {"DENIED", PLOCK_NOAUTH},
+        {"MISCONF", PLOCK_MISCONF},
+        {"NOREPLICAS", PLOCK_MISCONF},
+        /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a
+           script may not do what it does (7); */
+        {"ERR AUTH ", PLOCK_WRONGPASS},
+        {"ERR Client sent AUTH", PLOCK_WRONGPASS},
+        {"ERR invalid password", PLOCK_WRONGPASS},
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
-        {"ERR ACL failure in script", PLOCK_NOPERM}, {"ERR The user executing the script can't ", PLOCK_NOPERM},
-        /* this connection is one too many; there is no such database; databases are not for clusters. */
-        {"ERR max number of clients", PLOCK_FULL}, {"ERR DB index", PLOCK_BAD_CONFIG}, {"ERR invalid DB index", PLOCK_BAD_CONFIG},
+        {"ERR ACL failure in script", PLOCK_NOPERM},
+        {"ERR The user executing the script can't ", PLOCK_NOPERM},
+        /* this connection is one too many; there is no such database; databases are not for
+           clusters. */
+        {"ERR max number of clients", PLOCK_FULL},
+        {"ERR DB index", PLOCK_BAD_CONFIG},
+        {"ERR invalid DB index", PLOCK_BAD_CONFIG},
         {"ERR SELECT is not allowed in cluster", PLOCK_MOVED},
     };
     char text[PLOCK_MESSAGE_MAX];
@@ -221,18 +254,26 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     text[length] = 0;
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
-    char *quoted = strstr(text, ", with args"); /* "unknown command 'AUTH', with args beginning with: …": those are not to be shown */
+    /* "unknown command 'AUTH', with args beginning with: …": those are not to be shown */
+    char *quoted = strstr(text, ", with args");
     if (quoted) *quoted = 0;
-    /* Redis 6 wraps what went wrong inside a script: "ERR Error running script (…): @user_script: 3: -READONLY …", and has
-     * sentences of its own for what the user may not do there. */
+    /* Redis 6 wraps what went wrong inside a script: "ERR Error running script (…): @user_script:
+     * 3: -READONLY …", and has sentences of its own for what the user may not do there. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
-    plock_status status = wrapped && strstr(text, ": The user executing the script can't ") ? PLOCK_NOPERM : PLOCK_SERVER;
+    plock_status status = wrapped && strstr(text, ": The user executing the script can't ")
+                              ? PLOCK_NOPERM
+                              : PLOCK_SERVER;
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && status == PLOCK_SERVER; i++) {
         const size_t word = strlen(WORDS[i].word);
-        const bool phrase = strchr(WORDS[i].word, ' '); /* what follows a single word must not be more of it */
-        if (!strncmp(start, WORDS[i].word, word) && (phrase || start[word] == ' ' || start[word] == 0)) status = WORDS[i].status;
+        /* what follows a single word must not be more of it */
+        const bool phrase = strchr(WORDS[i].word, ' ');
+        if (!strncmp(start, WORDS[i].word, word) &&
+            (phrase || start[word] == ' ' || start[word] == 0))
+            status = WORDS[i].status;
     }
-    if (status != PLOCK_SERVER) return plock__fail(error, status, "%s (the server says: %.160s)", plock_status_text(status), text);
+    if (status != PLOCK_SERVER)
+        return plock__fail(error, status, "%s (the server says: %.160s)", plock_status_text(status),
+                           text);
     return plock__fail(error, PLOCK_SERVER, "%s: %.200s", plock_status_text(PLOCK_SERVER), text);
 }

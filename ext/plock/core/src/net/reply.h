@@ -1,5 +1,5 @@
-/* Replies in RESP2, read by hiredis' reader into a flat list of values: no allocation for each value, and none that a
- * hostile server could make large. */
+/* Replies in RESP2, read by hiredis' reader into a flat list of values: no allocation for each
+ * value, and none that a hostile server could make large. */
 #ifndef PLOCK__REPLY_H
 #define PLOCK__REPLY_H
 
@@ -9,18 +9,27 @@
 #include <stdint.h>
 
 enum {
-    PLOCK__REPLY_BYTES_MAX = 16 * 1024, /* one reply, headers included; our scripts answer with less than 1 KiB */
-    PLOCK__REPLY_VALUES_MAX = 256,      /* values in one reply */
-    PLOCK__REPLY_DEPTH_MAX = 4,         /* arrays in arrays */
+    /* one reply, headers included; our scripts answer with less than 1 KiB */
+    PLOCK__REPLY_BYTES_MAX = 16 * 1024,
+    PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
+    PLOCK__REPLY_DEPTH_MAX = 4,    /* arrays in arrays */
 };
 
-typedef enum plock_type { PLOCK__NIL, PLOCK__INTEGER, PLOCK__STRING, PLOCK__DONE, PLOCK__ERROR, PLOCK__ARRAY } plock_type;
+typedef enum plock_type {
+    PLOCK__NIL,
+    PLOCK__INTEGER,
+    PLOCK__STRING,
+    PLOCK__DONE,
+    PLOCK__ERROR,
+    PLOCK__ARRAY
+} plock_type;
 
 typedef struct plock_value {
     plock_type type;
-    int64_t integer;   /* INTEGER */
-    size_t length;     /* STRING, DONE ("+OK"), ERROR: bytes; ARRAY: elements, which follow it in the list */
-    const char *text;  /* STRING, DONE, ERROR: not terminated; good until the next reply is read */
+    int64_t integer; /* INTEGER */
+    /* STRING, DONE ("+OK"), ERROR: bytes; ARRAY: elements, which follow it in the list */
+    size_t length;
+    const char *text; /* STRING, DONE, ERROR: not terminated; good until the next reply is read */
 } plock_value;
 
 typedef struct plock_reader plock_reader;
@@ -30,11 +39,13 @@ plock_reader *plock__reader_new(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
 /* PLOCK_OK, PLOCK_PROTOCOL (more than one reply may have) or PLOCK_NO_MEMORY. */
-PLOCK_MUST_USE plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t length, plock_error *error);
+PLOCK_MUST_USE plock_status plock__reader_feed(plock_reader *reader, const char *bytes,
+                                               size_t length, plock_error *error);
 
-/* The next whole reply: PLOCK_OK with the values, the outermost first; PLOCK_AGAIN: more bytes are needed;
- * PLOCK_PROTOCOL or PLOCK_NO_MEMORY: the stream is of no more use. */
-PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock_value **values, plock_error *error);
+/* The next whole reply: PLOCK_OK with the values, the outermost first; PLOCK_AGAIN: more bytes are
+ * needed; PLOCK_PROTOCOL or PLOCK_NO_MEMORY: the stream is of no more use. */
+PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock_value **values,
+                                               plock_error *error);
 
 /* Has every byte that was fed been part of a reply that was handed out? */
 bool plock__reader_empty(const plock_reader *reader);

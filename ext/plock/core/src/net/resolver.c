@@ -22,7 +22,7 @@ struct plock_lookup {
     bool done;
     int failure, error_number; /* of getaddrinfo; the number where that is EAI_SYSTEM */
     plock_addresses found;
-    plock_waker *waker; /* woken when done, and never cleared: all waiters see it */
+    plock_waker *waker;       /* woken when done, and never cleared: all waiters see it */
     plock_resolver *resolver; /* for the thread: who to tell; NULL when the store is gone */
     char *host, *port;
 };
@@ -58,11 +58,13 @@ static bool read_literal(const char *host, const char *port, plock_addresses *fo
 }
 
 static int look_up(const char *host, const char *port, plock_addresses *found) {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     const int failure = service(host, port, &hints, &list);
     if (failure) return failure;
-    for (const struct addrinfo *item = list; item && found->count < PLOCK__ADDRESSES_MAX; item = item->ai_next) {
+    for (const struct addrinfo *item = list; item && found->count < PLOCK__ADDRESSES_MAX;
+         item = item->ai_next) {
         plock_address *address = &found->list[found->count];
         if (item->ai_addrlen > sizeof address->storage) continue;
         memcpy(&address->storage, item->ai_addr, item->ai_addrlen);
@@ -73,7 +75,8 @@ static int look_up(const char *host, const char *port, plock_addresses *found) {
     return found->count ? 0 : EAI_NONAME;
 }
 
-static void finish(plock_lookup *lookup, int failure, int error_number, const plock_addresses *found) {
+static void finish(plock_lookup *lookup, int failure, int error_number,
+                   const plock_addresses *found) {
     plock__enter();
     lookup->found = *found;
     lookup->failure = failure;
@@ -119,7 +122,8 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 
 static plock_lookup *join(plock_resolver *resolver) {
     plock_lookup *lookup = resolver->running;
-    if (lookup && lookup->generation != plock__generation()) { /* its thread stayed in the parent: its reference is left behind */
+    /* its thread stayed in the parent: its reference is left behind */
+    if (lookup && lookup->generation != plock__generation()) {
         resolver->running = NULL;
         lookup = NULL;
     }
@@ -154,18 +158,24 @@ static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     }
     pthread_t thread;
     const int failed = plock__start_thread(&thread, run, lookup);
-    if (failed) finish(lookup, EAI_SYSTEM, failed, &(plock_addresses){0});
-    else (void)pthread_detach(thread);
+    if (failed)
+        finish(lookup, EAI_SYSTEM, failed, &(plock_addresses){0});
+    else
+        (void)pthread_detach(thread);
     return lookup;
 }
 
-static plock_status report(int failure, int error_number, const plock_resolver *resolver, plock_error *error) {
+static plock_status report(int failure, int error_number, const plock_resolver *resolver,
+                           plock_error *error) {
     if (!failure) return PLOCK_OK;
-    if (failure == EAI_SYSTEM) return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
-    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s", resolver->host, gai_strerror(failure));
+    if (failure == EAI_SYSTEM)
+        return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
+    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s",
+                       resolver->host, gai_strerror(failure));
 }
 
-plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_interest *interest, plock_error *error) {
+plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found,
+                            plock_interest *interest, plock_error *error) {
     if (!*lookup) {
         if (read_literal(resolver->host, resolver->port, found)) return PLOCK_OK;
         *lookup = begin(resolver, error);
@@ -192,7 +202,8 @@ void plock__abandon_lookup(plock_lookup **lookup) {
 
 void plock__resolver_clear(plock_resolver *resolver) {
     plock__enter();
-    if (resolver->running && resolver->running->generation == plock__generation()) resolver->running->resolver = NULL;
+    if (resolver->running && resolver->running->generation == plock__generation())
+        resolver->running->resolver = NULL;
     resolver->running = NULL;
     plock__leave();
 }

@@ -1,5 +1,6 @@
-/* Host names. getaddrinfo(3) knows no deadline, so it runs on a thread of its own that is abandoned when time is up;
- * while it runs, every caller that asks for the same endpoint joins it: there is never more than one. */
+/* Host names. getaddrinfo(3) knows no deadline, so it runs on a thread of its own that is abandoned
+ * when time is up; while it runs, every caller that asks for the same endpoint joins it: there is
+ * never more than one. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -29,8 +30,11 @@ typedef struct plock_resolver {
 } plock_resolver;
 
 /* Call with *lookup NULL first, and again as interest says. An address literal is answered at once.
- * Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after any but PLOCK_AGAIN *lookup is NULL. */
-PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found, plock_interest *interest, plock_error *error);
+ * Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after any but
+ * PLOCK_AGAIN *lookup is NULL. */
+PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
+                                           plock_addresses *found, plock_interest *interest,
+                                           plock_error *error);
 
 /* The caller no longer waits. */
 void plock__abandon_lookup(plock_lookup **lookup);
@@ -39,8 +43,10 @@ void plock__resolver_clear(plock_resolver *resolver);
 
 #ifdef PLOCK_TESTING
 struct addrinfo;
-/* Takes the place of getaddrinfo; NULL puts it back. The lists it gives are freed by freeaddrinfo. */
-void plock__replace_name_service(int (*service)(const char *, const char *, const struct addrinfo *, struct addrinfo **));
+/* Takes the place of getaddrinfo; NULL puts it back. The lists it gives are freed by freeaddrinfo.
+ */
+void plock__replace_name_service(int (*service)(const char *, const char *, const struct addrinfo *,
+                                                struct addrinfo **));
 #endif
 
 #endif

@@ -16,7 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A listening Unix socket whose backlog is full refuses with EAGAIN and tells nobody when there is room. */
+/* A listening Unix socket whose backlog is full refuses with EAGAIN and tells nobody when there is
+ * room. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
 typedef struct socket_transport {
@@ -44,12 +45,16 @@ static void hang_up(socket_transport *s) {
     s->fd = -1;
 }
 
-static plock_status find_addresses(socket_transport *s, plock_interest *interest, plock_error *error) {
-    if (s->config->scheme != PLOCK_UNIX) return plock__resolve(s->resolver, &s->lookup, &s->addresses, interest, error);
+static plock_status find_addresses(socket_transport *s, plock_interest *interest,
+                                   plock_error *error) {
+    if (s->config->scheme != PLOCK_UNIX)
+        return plock__resolve(s->resolver, &s->lookup, &s->addresses, interest, error);
     struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
     const size_t length = strlen(s->config->path);
     if (length >= sizeof unix_address.sun_path)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "the socket's path is longer than the %zu bytes that the system allows", sizeof unix_address.sun_path - 1);
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "the socket's path is longer than the %zu bytes that the system allows",
+                           sizeof unix_address.sun_path - 1);
     memcpy(unix_address.sun_path, s->config->path, length + 1);
     memcpy(&s->addresses.list[0].storage, &unix_address, sizeof unix_address);
     s->addresses.list[0].length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
@@ -59,7 +64,8 @@ static plock_status find_addresses(socket_transport *s, plock_interest *interest
 
 static void set_options(int fd, int family) {
     const int on = 1;
-    /* None of these is worth failing for: they make a connection quicker or its loss noticed sooner. */
+    /* None of these is worth failing for: they make a connection quicker or its loss noticed
+     * sooner. */
     if (family != AF_UNIX) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -88,22 +94,26 @@ static plock_status open_socket(socket_transport *s, int family, plock_error *er
 }
 
 /* Why this address was no good, for the case that no other is. */
-static plock_status refused(const socket_transport *s, const plock_address *address, const char *why, int code, plock_error *error) {
+static plock_status refused(const socket_transport *s, const plock_address *address,
+                            const char *why, int code, plock_error *error) {
     char place[NI_MAXHOST] = "", doing[NI_MAXHOST + 32];
     if (s->config->scheme != PLOCK_UNIX)
-        (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, place, sizeof place, NULL, 0, NI_NUMERICHOST);
+        (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, place,
+                          sizeof place, NULL, 0, NI_NUMERICHOST);
     (void)snprintf(doing, sizeof doing, "connecting%s%s", *place ? " to " : "", place);
     if (code) return plock__fail_errno(error, PLOCK_CONNECT, doing, code);
     return plock__fail(error, PLOCK_CONNECT, "%.128s: %s", doing, why);
 }
 
 /* One address after the other; each of those left gets its share of the time left. */
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline,
+                                 plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     if (!s->resolved) {
         const plock_status status = find_addresses(s, interest, error);
         if (status == PLOCK_AGAIN && plock_now() >= deadline)
-            return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved in time", s->config->host);
+            return plock__fail(error, PLOCK_RESOLVE,
+                               "the host name %s could not be resolved in time", s->config->host);
         if (status) return status;
         s->resolved = true;
     }
@@ -120,13 +130,18 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
             }
             s->address_deadline = now + (deadline - now) / (plock_ns)(s->addresses.count - s->next);
         }
-        if (connect(s->fd, (const struct sockaddr *)&address->storage, address->length) == 0 || errno == EISCONN) return PLOCK_OK;
+        if (connect(s->fd, (const struct sockaddr *)&address->storage, address->length) == 0 ||
+            errno == EISCONN)
+            return PLOCK_OK;
         const int code = errno;
-        const bool pending = code == EINPROGRESS || code == EALREADY || code == EINTR, full = code == EAGAIN;
+        const bool pending = code == EINPROGRESS || code == EALREADY || code == EINTR,
+                   full = code == EAGAIN;
         if ((pending || full) && now < s->address_deadline) {
             interest->fd = full ? -1 : s->fd;
             interest->events = POLLOUT;
-            interest->deadline = full && now + BACKLOG_PAUSE < s->address_deadline ? now + BACKLOG_PAUSE : s->address_deadline;
+            interest->deadline = full && now + BACKLOG_PAUSE < s->address_deadline
+                                     ? now + BACKLOG_PAUSE
+                                     : s->address_deadline;
             return PLOCK_AGAIN;
         }
         hang_up(s);
@@ -137,7 +152,8 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
 }
 
 /* What a failed send or recv means. */
-static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest, plock_error *error) {
+static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest,
+                           plock_error *error) {
     if (code == EAGAIN || code == EWOULDBLOCK) {
         interest->fd = s->fd;
         interest->events = events;
@@ -146,7 +162,8 @@ static plock_status broken(socket_transport *s, short events, int code, plock_in
     return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", code);
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got,
+                              plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     ssize_t n;
     do n = recv(s->fd, buffer, size, 0);
@@ -157,7 +174,8 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     return PLOCK_OK;
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size,
+                               size_t *sent, plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
     ssize_t n;
     do n = send(s->fd, bytes, size, PLOCK__SEND_FLAGS);
@@ -169,12 +187,11 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
 
 static bool alive(plock_transport *transport) {
     char byte;
-    return recv(of(transport)->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    return recv(of(transport)->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-static void abandon(plock_transport *transport) {
-    hang_up(of(transport));
-}
+static void abandon(plock_transport *transport) { hang_up(of(transport)); }
 
 static void destroy(plock_transport *transport) {
     socket_transport *s = of(transport);
@@ -184,7 +201,9 @@ static void destroy(plock_transport *transport) {
 }
 
 plock_transport *plock__socket_transport(const plock_config *config, plock_resolver *resolver) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, plock__socket_descriptor, NULL, alive, abandon, destroy};
+    static const plock_transport_operations OPERATIONS = {
+        connect_step, read_some, write_some, plock__socket_descriptor,
+        NULL,         alive,     abandon,    destroy};
     socket_transport *s = plock__allocate(sizeof *s);
     if (!s) return NULL;
     s->base.does = &OPERATIONS;

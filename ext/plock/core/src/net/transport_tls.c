@@ -1,4 +1,5 @@
-/* TLS over TCP, by OpenSSL: version 1.2 or later, the certificate's chain and name verified unless verify=none is written out. */
+/* TLS over TCP, by OpenSSL: version 1.2 or later, the certificate's chain and name verified unless
+ * verify=none is written out. */
 #include "net/transport.h"
 
 #include "base/failure.h"
@@ -26,13 +27,12 @@ typedef struct tls_transport {
     bool handshaken;
 } tls_transport;
 
-static tls_transport *of(plock_transport *transport) {
-    return (tls_transport *)(void *)transport;
-}
+static tls_transport *of(plock_transport *transport) { return (tls_transport *)(void *)transport; }
 
-/* OpenSSL keeps state for every thread that calls it, and frees it twice where such a thread (Ruby keeps them for seconds) ends
- * while exit() runs (https://github.com/openssl/openssl/issues/6214). So no step leaves any behind. What frees does not come
- * here: it makes none, and may run in a collection of garbage amid somebody else's use of OpenSSL. */
+/* OpenSSL keeps state for every thread that calls it, and frees it twice where such a thread (Ruby
+ * keeps them for seconds) ends while exit() runs (https://github.com/openssl/openssl/issues/6214).
+ * So no step leaves any behind. What frees does not come here: it makes none, and may run in a
+ * collection of garbage amid somebody else's use of OpenSSL. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;
@@ -52,15 +52,18 @@ static const char *reason(char *text, size_t size) {
 
 static int bio_write(BIO *bio, const char *bytes, int size) {
     BIO_clear_retry_flags(bio);
-    const ssize_t n = send(plock__socket_descriptor(BIO_get_data(bio)), bytes, (size_t)size, PLOCK__SEND_FLAGS);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) BIO_set_retry_write(bio);
+    const ssize_t n =
+        send(plock__socket_descriptor(BIO_get_data(bio)), bytes, (size_t)size, PLOCK__SEND_FLAGS);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        BIO_set_retry_write(bio);
     return (int)n;
 }
 
 static int bio_read(BIO *bio, char *buffer, int size) {
     BIO_clear_retry_flags(bio);
     const ssize_t n = recv(plock__socket_descriptor(BIO_get_data(bio)), buffer, (size_t)size, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) BIO_set_retry_read(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        BIO_set_retry_read(bio);
     return (int)n;
 }
 
@@ -74,7 +77,8 @@ static BIO_METHOD *method;
 static void make_method(void) {
     const int index = BIO_get_new_index();
     method = index < 0 ? NULL : BIO_meth_new(index | BIO_TYPE_SOURCE_SINK, "plock socket");
-    if (method && !(BIO_meth_set_write(method, bio_write) && BIO_meth_set_read(method, bio_read) && BIO_meth_set_ctrl(method, bio_control))) {
+    if (method && !(BIO_meth_set_write(method, bio_write) && BIO_meth_set_read(method, bio_read) &&
+                    BIO_meth_set_ctrl(method, bio_control))) {
         BIO_meth_free(method);
         method = NULL;
     }
@@ -107,7 +111,8 @@ static plock_status bad_path(plock_error *error, const char *option, const char 
         ERR_clear_error();
         return plock__fail_errno(error, PLOCK_BAD_CONFIG, named, code);
     }
-    return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s (a PEM file is needed)", named, reason(text, sizeof text));
+    return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s (a PEM file is needed)", named,
+                       reason(text, sizeof text));
 }
 
 static plock_status load_trust(SSL_CTX *context, const plock_config *config, plock_error *error) {
@@ -115,9 +120,11 @@ static plock_status load_trust(SSL_CTX *context, const plock_config *config, plo
     if (config->ca_path && access(config->ca_path, R_OK | X_OK))
         return bad_path(error, "ca_path", config->ca_path, R_OK | X_OK);
     if (!config->ca_file && !config->ca_path) {
-        if (SSL_CTX_set_default_verify_paths(context) != 1) return bad_file(error, "the system's certificates");
+        if (SSL_CTX_set_default_verify_paths(context) != 1)
+            return bad_file(error, "the system's certificates");
     } else if (SSL_CTX_load_verify_locations(context, config->ca_file, config->ca_path) != 1) {
-        return config->ca_file ? bad_path(error, "ca_file", config->ca_file, R_OK) : bad_file(error, "ca_path");
+        return config->ca_file ? bad_path(error, "ca_file", config->ca_file, R_OK)
+                               : bad_file(error, "ca_path");
     }
     return PLOCK_OK;
 }
@@ -128,7 +135,8 @@ static int no_passphrase(char *buffer, int size, int writing, void *context) {
     return 0;
 }
 
-static plock_status load_identity(SSL_CTX *context, const plock_config *config, plock_error *error) {
+static plock_status load_identity(SSL_CTX *context, const plock_config *config,
+                                  plock_error *error) {
     if (!config->cert) return PLOCK_OK;
     SSL_CTX_set_default_passwd_cb(context, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1)
@@ -145,25 +153,29 @@ plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock
     ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (!context) return leave(plock__fail_plainly(error, PLOCK_NO_MEMORY));
-    (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION); /* a handshake in the middle of a command would need states of its own */
+    (void)SSL_CTX_set_mode(context,
+                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    /* a handshake in the middle of a command would need states of its own */
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_verify(context, config->unverified ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     plock_status status = PLOCK_OK;
-    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) status = bad_file(error, "TLS 1.2");
+    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+        status = bad_file(error, "TLS 1.2");
     if (!status) status = load_trust(context, config, error);
     if (!status) status = load_identity(context, config, error);
-    if (status) SSL_CTX_free(context);
-    else *out = context;
+    if (status)
+        SSL_CTX_free(context);
+    else
+        *out = context;
     return leave(status);
 }
 
-void plock__tls_context_free(SSL_CTX *context) {
-    SSL_CTX_free(context);
-}
+void plock__tls_context_free(SSL_CTX *context) { SSL_CTX_free(context); }
 
 /* --- a connection --- */
 
-/* The name that the certificate must have; an IP address is looked for among its addresses, and not sent as SNI (RFC 6066). */
+/* The name that the certificate must have; an IP address is looked for among its addresses, and not
+ * sent as SNI (RFC 6066). */
 static bool set_name(SSL *ssl, const plock_config *config) {
     const char *name = config->server_name ? config->server_name : config->host;
     unsigned char address[sizeof(struct in6_addr)];
@@ -180,7 +192,9 @@ static plock_status start(tls_transport *t, plock_error *error) {
     if (!bio) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     SSL_set_bio(t->ssl, bio, bio); /* now owns it */
     SSL_set_connect_state(t->ssl);
-    if (!set_name(t->ssl, t->config)) return plock__fail(error, PLOCK_BAD_CONFIG, "server_name: not a name that a certificate can have");
+    if (!set_name(t->ssl, t->config))
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "server_name: not a name that a certificate can have");
     return PLOCK_OK;
 }
 
@@ -189,7 +203,8 @@ static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on t
                                    "(use redis://, or the port that tls-port names)";
 
 /* What an unsuccessful call of OpenSSL means. */
-static plock_status judge(tls_transport *t, int result, plock_interest *interest, plock_error *error) {
+static plock_status judge(tls_transport *t, int result, plock_interest *interest,
+                          plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
         interest->fd = plock__socket_descriptor(t->socket);
@@ -200,7 +215,9 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
         const long verdict = SSL_get_verify_result(t->ssl);
         if (verdict != X509_V_OK && !t->config->unverified) {
             ERR_clear_error();
-            return plock__fail(error, PLOCK_TLS_VERIFY, "the server's certificate was not accepted: %s", X509_verify_cert_error_string(verdict));
+            return plock__fail(error, PLOCK_TLS_VERIFY,
+                               "the server's certificate was not accepted: %s",
+                               X509_verify_cert_error_string(verdict));
         }
     }
     bool gone = kind == SSL_ERROR_ZERO_RETURN || kind == SSL_ERROR_SYSCALL;
@@ -209,15 +226,19 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
 #endif
     if (gone) {
         ERR_clear_error();
-        if (kind == SSL_ERROR_SYSCALL && system) return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", system);
+        if (kind == SSL_ERROR_SYSCALL && system)
+            return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", system);
         return plock__fail_plainly(error, PLOCK_DISCONNECTED);
     }
-    const bool plain = !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
+    const bool plain =
+        !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    return plock__fail(error, PLOCK_TLS, "TLS: %s%s", reason(text, sizeof text), plain ? NO_TLS_THERE : "");
+    return plock__fail(error, PLOCK_TLS, "TLS: %s%s", reason(text, sizeof text),
+                       plain ? NO_TLS_THERE : "");
 }
 
-static plock_status connect_step(plock_transport *transport, plock_ns deadline, plock_interest *interest, plock_error *error) {
+static plock_status connect_step(plock_transport *transport, plock_ns deadline,
+                                 plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     if (!t->ssl) {
         plock_status status = t->socket->does->connect(t->socket, deadline, interest, error);
@@ -232,7 +253,8 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline, 
     return leave(PLOCK_OK);
 }
 
-static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got, plock_interest *interest, plock_error *error) {
+static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got,
+                              plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     ERR_clear_error();
     errno = 0;
@@ -240,7 +262,8 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     return leave(result == 1 ? PLOCK_OK : judge(t, result, interest, error));
 }
 
-static plock_status write_some(plock_transport *transport, const char *bytes, size_t size, size_t *sent, plock_interest *interest, plock_error *error) {
+static plock_status write_some(plock_transport *transport, const char *bytes, size_t size,
+                               size_t *sent, plock_interest *interest, plock_error *error) {
     tls_transport *t = of(transport);
     ERR_clear_error();
     errno = 0;
@@ -248,8 +271,8 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     if (result == 1) return leave(PLOCK_OK);
     const plock_status status = judge(t, result, interest, error);
     if (status != PLOCK_DISCONNECTED) return leave(status);
-    /* Before it hung up the server may have sent an alert that says why: in TLS 1.3 a missing client certificate is noticed
-     * only after our handshake is done. */
+    /* Before it hung up the server may have sent an alert that says why: in TLS 1.3 a missing
+     * client certificate is noticed only after our handshake is done. */
     char byte;
     size_t got;
     plock_error alert;
@@ -264,14 +287,15 @@ static int descriptor(const plock_transport *transport) {
     return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
 }
 
-/* The rest of a record: OpenSSL takes records off the socket one by one (there is no read-ahead), each as a whole. */
+/* The rest of a record: OpenSSL takes records off the socket one by one (there is no read-ahead),
+ * each as a whole. */
 static size_t pending(const plock_transport *transport) {
     const int bytes = SSL_pending(((const tls_transport *)(const void *)transport)->ssl);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* What waits may be a session ticket, or the alert with which a server says that it hangs up. OpenSSL tells them apart, and takes tickets
- * off the socket. */
+/* What waits may be a session ticket, or the alert with which a server says that it hangs up.
+ * OpenSSL tells them apart, and takes tickets off the socket. */
 static bool alive(plock_transport *transport) {
     tls_transport *t = of(transport);
     char byte;
@@ -300,8 +324,10 @@ static void destroy(plock_transport *transport) {
     plock__free(t);
 }
 
-plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver, SSL_CTX *context) {
-    static const plock_transport_operations OPERATIONS = {connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
+plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver,
+                                      SSL_CTX *context) {
+    static const plock_transport_operations OPERATIONS = {
+        connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
     tls_transport *t = plock__allocate(sizeof *t);
     if (!t) return NULL;
     t->socket = plock__socket_transport(config, resolver);

@@ -1,5 +1,6 @@
-/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server; who is refused and has patience gets in
- * line (waiter.h) and rests there; after a failure there is a pause. */
+/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server; who is
+ * refused and has patience gets in line (waiter.h) and rests there; after a failure there is a
+ * pause. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -9,18 +10,20 @@
 
 #include <string.h>
 
-/* An attempt that begins shortly before the patience ends may take this much longer: cutting it off would cost the
- * connection and a release in the background. */
+/* An attempt that begins shortly before the patience ends may take this much longer: cutting it off
+ * would cost the connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-/* How long one whose patience is over waits until he is out of the queue, so that whoever looks then does not find him. */
+/* How long one whose patience is over waits until he is out of the queue, so that whoever looks
+ * then does not find him. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* --- who else asks --- */
 
 /* Most keys are digests, so their bytes are as good as random. */
 static uint64_t hash(plock_text key) {
-    uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u; /* what a parent noted is not its child's */
+    /* what a parent noted is not its child's */
+    uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
         uint64_t word;
         memcpy(&word, key.bytes + key.length - sizeof word - at, sizeof word);
@@ -30,8 +33,9 @@ static uint64_t hash(plock_text key) {
     return value | 1;
 }
 
-/* False: somebody of this process has asked for the same key, and not been answered. To ask beside him would bring nothing but one
- * more connection, and might overtake him; unless both can hold it. */
+/* False: somebody of this process has asked for the same key, and not been answered. To ask beside
+ * him would bring nothing but one more connection, and might overtake him; unless both can hold it.
+ */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
@@ -55,7 +59,8 @@ bool plock__acquire_asked(const plock_redis_lease *lease) {
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
     const bool asked = plock__acquire_asked(lease);
     stop_looking(lease);
-    const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true) : plock__lease_undo_request(lease);
+    const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true)
+                                             : plock__lease_undo_request(lease);
     plock__call_cancel(&lease->call, &undo);
     if (lease->waiter) {
         lease->ticket = plock__waiter_give_up(lease->waiter, asked, doubt);
@@ -83,8 +88,9 @@ static plock_ns gives_up_at(const plock_redis_lease *lease) {
 static plock_status given_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
     const plock_error cause = lease->base.error;
-    return plock__fail(&lease->base.error, status, "%.200s (gave up after %g s: unavailable_timeout)",
-                       cause.message, (double)span / (double)PLOCK_SECOND);
+    return plock__fail(&lease->base.error, status,
+                       "%.200s (gave up after %g s: unavailable_timeout)", cause.message,
+                       (double)span / (double)PLOCK_SECOND);
 }
 
 /* Where an earlier attempt has failed, its words still stand, and say more. */
@@ -111,33 +117,45 @@ static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *intere
 
 /* --- attempts --- */
 
-/* A token that may have reached the server in a request without an answer is never used again: that request could still
- * be carried out after a release. */
+/* A token that may have reached the server in a request without an answer is never used again: that
+ * request could still be carried out after a release. */
 static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
-        const plock_status status = plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
+        const plock_status status =
+            plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    if (!lease->undoes) plock__owner_number(&lease->subject.owner); /* one for all attempts: any of them may be the one to undo */
+    /* one for all attempts: any of them may be the one to undo */
+    if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
 }
 
 static void ask(plock_redis_lease *lease, plock_ns now) {
-    const plock_request request = lease->waiter ? plock__waiter_request(lease->waiter)
-                                                : plock__acquire_request(&lease->subject, lease->new_ttl, lease->subject.owner.brought && lease->doubt);
+    const plock_request request =
+        lease->waiter ? plock__waiter_request(lease->waiter)
+                      : plock__acquire_request(&lease->subject, lease->new_ttl,
+                                               lease->subject.owner.brought && lease->doubt);
     const plock_ns least = now + LAST_ATTEMPT;
     lease->phase = ASKING;
     lease->tried_at = now;
     if (!lease->unanswered_since) lease->unanswered_since = now;
-    plock__call_begin(&lease->call, lease->store, &request, lease->deadline > least ? lease->deadline : least);
+    plock__call_begin(&lease->call, lease->store, &request,
+                      lease->deadline > least ? lease->deadline : least);
 }
 
 /* Gets in line, where that is how to get it. */
-static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows, bool *asks) {
-    const plock_wait_request wait_request = {.subject = &lease->subject, .ttl = lease->new_ttl, .ticket = lease->ticket, .shares = lease->shares,
-                             .watch = lease->watch, .renewed_for = lease->max_hold, .follows = follows};
-    return plock__waiter_join(&lease->waiter, lease->store, &wait_request, place, asks, &lease->base.error);
+static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
+                         bool *asks) {
+    const plock_wait_request wait_request = {.subject = &lease->subject,
+                                             .ttl = lease->new_ttl,
+                                             .ticket = lease->ticket,
+                                             .shares = lease->shares,
+                                             .watch = lease->watch,
+                                             .renewed_for = lease->max_hold,
+                                             .follows = follows};
+    return plock__waiter_join(&lease->waiter, lease->store, &wait_request, place, asks,
+                              &lease->base.error);
 }
 
 plock_status plock__acquire_prepare(plock_redis_lease *lease) {
@@ -149,16 +167,20 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     bool asks = true;
     plock_status status = plock__acquire_prepare(lease);
     if (!status && lease->patient) status = join(lease, NULL, false, &asks);
-    if (!status && lease->patient && !lease->waiter && !looks_first(lease)) status = join(lease, NULL, true, &asks);
+    if (!status && lease->patient && !lease->waiter && !looks_first(lease))
+        status = join(lease, NULL, true, &asks);
     if (status) return status;
     lease->base.error.status = PLOCK_OK;
     lease->phase = RESTING;
-    if (asks) ask(lease, now);
-    else lease->base.contended = true;
+    if (asks)
+        ask(lease, now);
+    else
+        lease->base.contended = true;
     return PLOCK_AGAIN;
 }
 
-/* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's. */
+/* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's.
+ */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
@@ -167,7 +189,9 @@ static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, pl
 
 plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant *grant) {
     const plock_ns now = plock_now();
-    if (is_over(lease, grant, now)) return plock__fail(&lease->base.error, PLOCK_SILENT, "the answer came when the lease was over");
+    if (is_over(lease, grant, now))
+        return plock__fail(&lease->base.error, PLOCK_SILENT,
+                           "the answer came when the lease was over");
     lease->base.fence = grant->fence;
     lease->base.acquired_at = grant->asked_at;
     lease->base.waited = now - lease->began_at;
@@ -187,17 +211,21 @@ static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now)
     return since ? since : now;
 }
 
-/* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after a pause, or the end. */
+/* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after
+ * a pause, or the end. */
 static plock_status failed(plock_redis_lease *lease, plock_status status) {
-    const bool doubt = lease->phase == ASKING && plock__call_left(&lease->call) && plock_status_leaves_doubt(status);
+    const bool doubt = lease->phase == ASKING && plock__call_left(&lease->call) &&
+                       plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
     /* The server closed an idle connection: that is nobody's failure. */
-    const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED && lease->call.reused && !lease->reconnected && now < lease->deadline;
+    const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
+                            lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
     lease->doubt = lease->doubt || doubt;
     plock__lease_drop_watch(lease); /* the next attempt has another token */
-    const bool owes = doubt || (brought && lease->doubt); /* one owner for all attempts: any of them may hold */
+    /* one owner for all attempts: any of them may hold */
+    const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     if (reconnects) {
         lease->reconnected = true;
@@ -205,9 +233,12 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server had refused it, and is well: what was missing at last was a connection to ask again on. */
-    if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended) return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
-    if ((!plock_status_retries(status) && !lease->insists) || brought || late) return plock__lease_finish(lease, status);
+    /* The server had refused it, and is well: what was missing at last was a connection to ask
+     * again on. */
+    if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
+        return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
+    if ((!plock_status_retries(status) && !lease->insists) || brought || late)
+        return plock__lease_finish(lease, status);
     const plock_ns at = gives_up_at(lease);
     lease->outage = plock_status_unreachable(status) ? status : PLOCK_OK;
     if (lease->outage && now >= at) return plock__lease_finish(lease, given_up(lease, status));
@@ -226,7 +257,8 @@ static plock_status end_of_patience(plock_redis_lease *lease, plock_status statu
 static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
-    if (!lease->waiter || !plock__waiter_part(lease->waiter, asked)) return end_of_patience(lease, PLOCK_TIMED_OUT);
+    if (!lease->waiter || !plock__waiter_part(lease->waiter, asked))
+        return end_of_patience(lease, PLOCK_TIMED_OUT);
     stop_looking(lease);
     lease->phase = PARTING;
     lease->resume_at = now + PARTING_SPAN;
@@ -242,13 +274,15 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    if (!place->free_in && !lease->waiter && now < lease->deadline) { /* nobody has refused it yet */
+    /* nobody has refused it yet */
+    if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;
     }
     lease->base.contended = true;
     if (now >= lease->patience_ends) {
-        (void)plock__fail_plainly(&lease->base.error, lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED);
+        (void)plock__fail_plainly(&lease->base.error,
+                                  lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED);
         if (lease->patient) return part(lease, now);
         plock__lease_drop_watch(lease);
         return end_of_patience(lease, PLOCK_REFUSED);
@@ -270,7 +304,8 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
     const bool asks = lease->call.state != PLOCK__TAKING; /* else it waits for a connection */
-    if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, interest)) status = fall_silent(lease);
+    if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, interest))
+        status = fall_silent(lease);
     lease->waits = status == PLOCK_AGAIN;
     if (lease->waits) return PLOCK_AGAIN;
     plock_grant grant = {.asked_at = lease->call.left_at};
@@ -279,14 +314,17 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->base.error);
     if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__call_finish(&lease->call);
     if (status == PLOCK_OK) stop_looking(lease);
-    if (status == PLOCK_OK) status = plock__acquire_granted(lease, &grant);
-    else if (status == PLOCK_REFUSED) return refused(lease, &place);
+    if (status == PLOCK_OK)
+        status = plock__acquire_granted(lease, &grant);
+    else if (status == PLOCK_REFUSED)
+        return refused(lease, &place);
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
 static plock_status out_of_patience(plock_redis_lease *lease) {
     const plock_ns span = lease->store->config->attempt_timeout;
-    const bool unanswered = lease->phase == RESTING && plock__waiter_unanswered(lease->waiter, span);
+    const bool unanswered =
+        lease->phase == RESTING && plock__waiter_unanswered(lease->waiter, span);
     if (unanswered) (void)fall_silent(lease);
     if (!lease->base.error.status) (void)plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (!unanswered) return part(lease, plock_now());
@@ -297,8 +335,10 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
 /* Has its place in line waited for the server for so long that it gives up? */
 static bool rests_in_vain(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
-    if (!since) answered(lease);
-    else if (!lease->unanswered_since || plock__waiter_known(lease->waiter)) lease->unanswered_since = since;
+    if (!since)
+        answered(lease);
+    else if (!lease->unanswered_since || plock__waiter_known(lease->waiter))
+        lease->unanswered_since = since;
     return waits_in_vain(lease, interest);
 }
 
@@ -313,14 +353,19 @@ static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }
     if (!status) answered(lease);
-    if (status) lease->base.error = error;
-    else status = plock__acquire_granted(lease, &grant);
+    if (status)
+        lease->base.error = error;
+    else
+        status = plock__acquire_granted(lease, &grant);
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
 static plock_status pause_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
-    *interest = (plock_interest){.fd = -1, .deadline = lease->resume_at < lease->patience_ends ? lease->resume_at : lease->patience_ends};
+    *interest = (plock_interest){.fd = -1,
+                                 .deadline = lease->resume_at < lease->patience_ends
+                                                 ? lease->resume_at
+                                                 : lease->patience_ends};
     lease->waits = now < interest->deadline;
     if (lease->waits) return PLOCK_AGAIN;
     if (now >= lease->patience_ends) return out_of_patience(lease);
@@ -345,4 +390,3 @@ plock_status plock__acquire_step(plock_redis_lease *lease, plock_interest *inter
     } while (status == PLOCK_AGAIN && !lease->waits);
     return status;
 }
-

@@ -31,7 +31,8 @@ plock_status plock_admin_session_new(plock_admin_session **out, plock_store *sto
 
 /* An answer may still come: nobody else is to read it. */
 static void hang_up(plock_admin_session *admin_session) {
-    if (admin_session->connection) plock__pool_give(&admin_session->store->pool, admin_session->connection, false);
+    if (admin_session->connection)
+        plock__pool_give(&admin_session->store->pool, admin_session->connection, false);
     admin_session->connection = NULL;
     admin_session->state = SILENT;
 }
@@ -48,15 +49,20 @@ void plock_admin_session_free(plock_admin_session *admin_session) {
 /* --- asking --- */
 
 static void begin(plock_admin_session *admin_session, unsigned count, const plock_word *words) {
-    if (admin_session->state != SILENT || (admin_session->connection && !plock__connection_at_rest(admin_session->connection))) hang_up(admin_session);
+    if (admin_session->state != SILENT ||
+        (admin_session->connection && !plock__connection_at_rest(admin_session->connection)))
+        hang_up(admin_session);
     admin_session->count = count;
-    for (unsigned i = 0; i < count; i++) admin_session->words[i] = plock__text(words[i].text, words[i].length);
+    for (unsigned i = 0; i < count; i++)
+        admin_session->words[i] = plock__text(words[i].text, words[i].length);
     admin_session->parts = 0;
     admin_session->state = admin_session->connection ? ASKING : CONNECTING;
-    admin_session->deadline = plock_after(plock_now(), admin_session->store->config->connect_timeout);
+    admin_session->deadline =
+        plock_after(plock_now(), admin_session->store->config->connect_timeout);
 }
 
-plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigned count, const plock_word *words) {
+plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigned count,
+                                     const plock_word *words) {
     if (count == 0 || count > PLOCK_QUESTION_WORDS) return PLOCK_MISUSE;
     plock__begin_step();
     begin(admin_session, count, words);
@@ -95,21 +101,29 @@ static void keep(plock_admin_session *admin_session, const plock_value *value) {
 static plock_status open_connection(plock_admin_session *admin_session, plock_interest *interest) {
     plock_error *error = &admin_session->error;
     plock_status status = PLOCK_OK;
-    if (!admin_session->connection) status = plock__store_connect_beside(admin_session->store, &admin_session->connection, error);
-    if (!status) status = plock__connection_open(admin_session->connection, admin_session->deadline, interest, error);
+    if (!admin_session->connection)
+        status =
+            plock__store_connect_beside(admin_session->store, &admin_session->connection, error);
+    if (!status)
+        status = plock__connection_open(admin_session->connection, admin_session->deadline,
+                                        interest, error);
     if (!status) admin_session->state = ASKING;
     return status;
 }
 
 static plock_status ask(plock_admin_session *admin_session) {
     admin_session->state = LISTENING;
-    admin_session->deadline = plock_after(plock_now(), admin_session->store->config->command_timeout);
-    return plock__connection_send(admin_session->connection, admin_session->count, admin_session->words, &admin_session->error);
+    admin_session->deadline =
+        plock_after(plock_now(), admin_session->store->config->command_timeout);
+    return plock__connection_send(admin_session->connection, admin_session->count,
+                                  admin_session->words, &admin_session->error);
 }
 
-static plock_status listen_for_answer(plock_admin_session *admin_session, plock_interest *interest) {
+static plock_status listen_for_answer(plock_admin_session *admin_session,
+                                      plock_interest *interest) {
     const plock_value *value;
-    const plock_status status = plock__connection_receive(admin_session->connection, &value, interest, &admin_session->error);
+    const plock_status status = plock__connection_receive(admin_session->connection, &value,
+                                                          interest, &admin_session->error);
     if (status) return status;
     admin_session->state = SILENT;
     if (value->type == PLOCK__ERROR) return plock__server_error(value, &admin_session->error);
@@ -120,21 +134,27 @@ static plock_status listen_for_answer(plock_admin_session *admin_session, plock_
 static plock_status advance(plock_admin_session *admin_session, plock_interest *interest) {
     *interest = (plock_interest){.fd = -1, .deadline = admin_session->deadline};
     admin_session->error.status = PLOCK_OK;
-    plock_status status = admin_session->state == SILENT ? plock__fail_plainly(&admin_session->error, PLOCK_MISUSE) : PLOCK_OK;
-    if (!status && admin_session->state == CONNECTING) status = open_connection(admin_session, interest);
+    plock_status status = admin_session->state == SILENT
+                              ? plock__fail_plainly(&admin_session->error, PLOCK_MISUSE)
+                              : PLOCK_OK;
+    if (!status && admin_session->state == CONNECTING)
+        status = open_connection(admin_session, interest);
     if (!status && admin_session->state == ASKING) status = ask(admin_session);
     if (!status) status = listen_for_answer(admin_session, interest);
     if (status == PLOCK_AGAIN) {
-        if (interest->deadline > admin_session->deadline) interest->deadline = admin_session->deadline;
+        if (interest->deadline > admin_session->deadline)
+            interest->deadline = admin_session->deadline;
         if (plock_now() < admin_session->deadline) return PLOCK_AGAIN;
-        status = admin_session->connection ? plock__connection_silent(admin_session->connection, &admin_session->error)
-                                          : plock__fail_plainly(&admin_session->error, PLOCK_SILENT);
+        status = admin_session->connection
+                     ? plock__connection_silent(admin_session->connection, &admin_session->error)
+                     : plock__fail_plainly(&admin_session->error, PLOCK_SILENT);
     }
     if (status && admin_session->state != SILENT) hang_up(admin_session);
     return status;
 }
 
-plock_status plock_admin_session_step(plock_admin_session *admin_session, plock_interest *interest) {
+plock_status plock_admin_session_step(plock_admin_session *admin_session,
+                                      plock_interest *interest) {
     plock__begin_step();
     const plock_status status = advance(admin_session, interest);
     plock__end_step();
@@ -158,7 +178,8 @@ static void hurry_any(void *of, plock_ns deadline) {
 }
 
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session) {
-    return (plock_operation){.of = admin_session, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){
+        .of = admin_session, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
 const plock_error *plock_admin_session_error(const plock_admin_session *admin_session) {
@@ -170,5 +191,6 @@ size_t plock_admin_session_parts(const plock_admin_session *admin_session) {
 }
 
 plock_part plock_admin_session_part(const plock_admin_session *admin_session, size_t part) {
-    return part < admin_session->parts ? admin_session->answer[part] : (plock_part){.kind = PLOCK_PART_NOTHING};
+    return part < admin_session->parts ? admin_session->answer[part]
+                                       : (plock_part){.kind = PLOCK_PART_NOTHING};
 }

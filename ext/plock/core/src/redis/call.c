@@ -5,9 +5,13 @@
 
 #include <stdio.h>
 
-void plock__call_begin(plock_call *call, plock_store *store, const plock_request *request, plock_ns deadline) {
-    *call = (plock_call){
-        .state = PLOCK__TAKING, .store = store, .request = *request, .deadline = deadline, .generation = plock__generation()};
+void plock__call_begin(plock_call *call, plock_store *store, const plock_request *request,
+                       plock_ns deadline) {
+    *call = (plock_call){.state = PLOCK__TAKING,
+                         .store = store,
+                         .request = *request,
+                         .deadline = deadline,
+                         .generation = plock__generation()};
 }
 
 static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
@@ -19,7 +23,8 @@ static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
 static plock_status name_the_store(plock_call *call, plock_status status, plock_error *error) {
     if (error->status != status) (void)plock__fail_plainly(error, status);
     const plock_error cause = *error;
-    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(call->store->config), cause.message);
+    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(call->store->config),
+                       cause.message);
 }
 
 static void let_go(plock_call *call, bool usable) {
@@ -31,7 +36,8 @@ static void let_go(plock_call *call, bool usable) {
 
 enum how { BY_NAME, BY_TEXT };
 
-static plock_status send_script(plock_connection *connection, const plock_request *request, enum how how, plock_error *error) {
+static plock_status send_script(plock_connection *connection, const plock_request *request,
+                                enum how how, plock_error *error) {
     const plock_script *script = plock__script(request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
     plock_text words[PLOCK__LIST_MAX];
@@ -39,23 +45,28 @@ static plock_status send_script(plock_connection *connection, const plock_reques
     char keys[4];
     unsigned count = 0;
     words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
-    words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX) : plock__text(script->text, script->length);
-    words[count++] = request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys)) : plock__text(&"0123"[request->keys], 1);
+    words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX)
+                                    : plock__text(script->text, script->length);
+    words[count++] =
+        request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys))
+                      : plock__text(&"0123"[request->keys], 1);
     for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = texts[i];
     return plock__connection_send(connection, count, words, error);
 }
 
-static plock_status load_script(plock_connection *connection, plock_script_id id, plock_error *error) {
+static plock_status load_script(plock_connection *connection, plock_script_id id,
+                                plock_error *error) {
     const plock_script *script = plock__script(id);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4), plock__text(script->text, script->length)};
+    const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4),
+                                plock__text(script->text, script->length)};
     return plock__connection_send(connection, 3, words, error);
 }
 
 /* --- the steps; each moves the state on, or says why not --- */
 
-/* A request for a lease that is held, or for a turn that is reserved, goes before one for a lease that is still to be had: its time
- * runs, and other callers wait for it. */
+/* A request for a lease that is held, or for a turn that is reserved, goes before one for a lease
+ * that is still to be had: its time runs, and other callers wait for it. */
 static bool is_urgent(const plock_request *request) {
     if (request->irreplaceable) return true;
     switch (request->script) {
@@ -72,7 +83,8 @@ static bool is_urgent(const plock_request *request) {
     }
 }
 
-static plock_status take_connection(plock_call *call, plock_interest *interest, plock_error *error) {
+static plock_status take_connection(plock_call *call, plock_interest *interest,
+                                    plock_error *error) {
     if (!call->turn.waits) {
         call->turn.urgent = is_urgent(&call->request);
         call->turn.careful = call->request.irreplaceable;
@@ -88,7 +100,8 @@ static plock_status take_connection(plock_call *call, plock_interest *interest, 
     if (!call->reused) {
         status = plock__store_connect(call->store, &call->connection, error);
         if (status) return status;
-        call->open_deadline = sooner(call->deadline, plock_now(), call->store->config->connect_timeout);
+        call->open_deadline =
+            sooner(call->deadline, plock_now(), call->store->config->connect_timeout);
     }
     call->state = call->reused ? PLOCK__ASKING : PLOCK__OPENING;
     return PLOCK_OK;
@@ -96,11 +109,15 @@ static plock_status take_connection(plock_call *call, plock_interest *interest, 
 
 /* Of what is under way now; whoever hurries a call shortens only its own. */
 static plock_ns current_deadline(const plock_call *call) {
-    return call->state == PLOCK__OPENING && call->open_deadline < call->deadline ? call->open_deadline : call->deadline;
+    return call->state == PLOCK__OPENING && call->open_deadline < call->deadline
+               ? call->open_deadline
+               : call->deadline;
 }
 
-static plock_status open_connection(plock_call *call, plock_interest *interest, plock_error *error) {
-    const plock_status status = plock__connection_open(call->connection, current_deadline(call), interest, error);
+static plock_status open_connection(plock_call *call, plock_interest *interest,
+                                    plock_error *error) {
+    const plock_status status =
+        plock__connection_open(call->connection, current_deadline(call), interest, error);
     if (!status) call->state = PLOCK__ASKING;
     return status;
 }
@@ -126,31 +143,40 @@ static void name_the_command(const plock_call *call, plock_error *error) {
     char commands[PLOCK__COMMANDS_MAX] = "";
     if (script) plock__script_commands(script, error->message, commands);
     const plock_error said = *error;
-    if (*commands) (void)plock__fail(error, said.status, "%s: %s (%.120s)", plock_status_text(said.status), commands, said.message);
+    if (*commands)
+        (void)plock__fail(error, said.status, "%s: %s (%.120s)", plock_status_text(said.status),
+                          commands, said.message);
 }
 
-static plock_status read_answer(plock_call *call, const plock_value **value, plock_interest *interest, plock_error *error) {
+static plock_status read_answer(plock_call *call, const plock_value **value,
+                                plock_interest *interest, plock_error *error) {
     for (;;) {
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
         plock__store_reached(call->store, call->left_at);
-        const bool last = call->connection->awaited == 0; /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
+        /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
+        const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
             if (last) return PLOCK_OK;
             continue;
         }
         plock_error said;
         status = plock__server_error(*value, &said);
-        if (status == PLOCK_NOSCRIPT && call->loading_failed) return error->status = call->loading_failed;
+        if (status == PLOCK_NOSCRIPT && call->loading_failed)
+            return error->status = call->loading_failed;
         if (status == PLOCK_NOPERM) name_the_command(call, &said);
         *error = said;
-        if (!last) call->loading_failed = status;
-        else if (status != PLOCK_NOSCRIPT || call->loads) return status;
-        else if ((status = ask_again(call, error))) return status;
+        if (!last)
+            call->loading_failed = status;
+        else if (status != PLOCK_NOSCRIPT || call->loads)
+            return status;
+        else if ((status = ask_again(call, error)))
+            return status;
     }
 }
 
-plock_status plock__call_step(plock_call *call, const plock_value **value, plock_interest *interest, plock_error *error) {
+plock_status plock__call_step(plock_call *call, const plock_value **value, plock_interest *interest,
+                              plock_error *error) {
     *interest = (plock_interest){.fd = -1, .deadline = call->deadline};
     error->status = PLOCK_OK;
     plock_status status = PLOCK_OK;
@@ -171,34 +197,35 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
         const plock_ns deadline = current_deadline(call);
         if (interest->deadline > deadline) interest->deadline = deadline;
         if (plock_now() < deadline) return PLOCK_AGAIN;
-        /* The transport itself says when it could not connect; what then does not answer is the server, or TLS in front of it. */
+        /* The transport itself says when it could not connect; what then does not answer is the
+         * server, or TLS in front of it. */
         status = call->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
-                                                  : plock__connection_silent(call->connection, error);
+                                              : plock__connection_silent(call->connection, error);
     }
     status = name_the_store(call, status, error);
-    /* After a server that is no longer the right one, went away or fell silent, the other idle connections are no better. */
+    /* After a server that is no longer the right one, went away or fell silent, the other idle
+     * connections are no better. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
-    if (status == PLOCK_READONLY || (gone && call->reused)) plock__pool_distrust(&call->store->pool);
-    if (status != PLOCK_SILENT) let_go(call, plock_status_keeps_connection(status)); /* silent: the caller cancels, and may undo */
+    if (status == PLOCK_READONLY || (gone && call->reused))
+        plock__pool_distrust(&call->store->pool);
+    /* silent: the caller cancels, and may undo */
+    if (status != PLOCK_SILENT) let_go(call, plock_status_keeps_connection(status));
     return status;
 }
 
-void plock__call_finish(plock_call *call) {
-    let_go(call, true);
-}
+void plock__call_finish(plock_call *call) { let_go(call, true); }
 
 void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (call->state == PLOCK__CALL_NONE) return;
     plock_connection *connection = call->connection;
-    if (undo && call->state == PLOCK__LISTENING && connection && call->generation == plock__generation() &&
-        plock__connection_flushed(connection)) {
+    if (undo && call->state == PLOCK__LISTENING && connection &&
+        call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
-        /* Nobody will hear that the server does not know the script. What this cannot do, a release on another connection does. */
+        /* Nobody will hear that the server does not know the script. What this cannot do, a release
+         * on another connection does. */
         (void)send_script(connection, undo, BY_TEXT, &ignored);
     }
     let_go(call, false);
 }
 
-bool plock__call_left(const plock_call *call) {
-    return call->left_at != 0;
-}
+bool plock__call_left(const plock_call *call) { return call->left_at != 0; }

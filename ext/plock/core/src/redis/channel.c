@@ -13,7 +13,8 @@ plock_status plock__channel_name(plock_channel *channel) {
     static const char DIGITS[] = "0123456789abcdef";
     unsigned char bytes[PLOCK__CHANNEL_LENGTH / 2];
     const plock_status status = plock__random(bytes, sizeof bytes);
-    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++) channel->id[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
+    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++)
+        channel->id[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
     return status;
 }
 
@@ -46,13 +47,15 @@ static bool says(const plock_value *pushed, const char *word) {
 
 static plock_text cut(plock_text *rest) {
     const char *blank = memchr(rest->bytes, ' ', rest->length);
-    const plock_text word = plock__text(rest->bytes, blank ? (size_t)(blank - rest->bytes) : rest->length);
+    const plock_text word =
+        plock__text(rest->bytes, blank ? (size_t)(blank - rest->bytes) : rest->length);
     const size_t used = word.length + (blank ? 1 : 0);
     *rest = plock__text(rest->bytes + used, rest->length - used);
     return word;
 }
 
-/* "KIND VALUE KEY", the kind '=' or '+', or '~' and a number of ms, or '!' and the length of the value: that of a holder may have blanks. */
+/* "KIND VALUE KEY", the kind '=' or '+', or '~' and a number of ms, or '!' and the length of the
+ * value: that of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!says(pushed, "message") || !payload || !payload->length) return false;
@@ -82,7 +85,9 @@ static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
                          plock_message *message, plock_interest *interest, plock_error *error) {
     for (;;) {
         const plock_value *pushed;
-        const plock_status status = plock__connection_hear(channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, interest, error);
+        const plock_status status = plock__connection_hear(
+            channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, interest,
+            error);
         if (status) return status;
         if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
@@ -98,7 +103,8 @@ static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
 
 /* --- steps --- */
 
-plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads, plock_message *message, plock_interest *interest,
+plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads,
+                                 plock_message *message, plock_interest *interest,
                                  plock_error *error) {
     plock_status status = PLOCK_OK;
     if (channel->state == PLOCK__CHANNEL_CLOSED) status = begin(channel, store, error);

@@ -13,13 +13,16 @@ static plock_coordinator *coordinators; /* at work; under the lock */
 /* --- the lines, with the lock held --- */
 
 static plock_waiter *find(const plock_coordinator *coordinator, const plock_message *message) {
-    return plock__wait_queue_waiter(plock__wait_queue_find(coordinator->queues, message->key), message->value);
+    return plock__wait_queue_waiter(plock__wait_queue_find(coordinator->queues, message->key),
+                                    message->value);
 }
 
-/* All ask again: whoever could not be told lost his place. So may he have whose refusal is still on its way. */
+/* All ask again: whoever could not be told lost his place. So may he have whose refusal is still on
+ * its way. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
-    for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next) plock__wait_queue_shake(queue, NULL);
+    for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
+        plock__wait_queue_shake(queue, NULL);
     plock__watch_doubt(coordinator->watches);
 }
 
@@ -35,7 +38,8 @@ static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, 
 
 static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
     for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
-        for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) plock__waiter_fail(waiter, error);
+        for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
+            plock__waiter_fail(waiter, error);
 }
 
 /* --- steps --- */
@@ -46,17 +50,22 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
     plock_waiter *waiter = message->kind ? find(coordinator, message) : NULL;
     const bool shared = message->kind == '+', turn = shared || message->kind == '=';
     const bool employ = turn && waiter && plock__waiter_call(waiter, true);
-    if (message->kind == '~' && waiter) plock__wait_queue_told(waiter->queue, plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
-    if (message->kind == '!') plock__watch_broken(coordinator->watches, message->key, message->value);
+    if (message->kind == '~' && waiter)
+        plock__wait_queue_told(waiter->queue,
+                               plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
+    if (message->kind == '!')
+        plock__watch_broken(coordinator->watches, message->key, message->value);
     plock__leave();
     if (employ) plock__worker_submit(&waiter->job);
-    if (turn && !waiter) plock__waiter_pass_on(coordinator->store, message->key, message->value, shared);
+    if (turn && !waiter)
+        plock__waiter_pass_on(coordinator->store, message->key, message->value, shared);
 }
 
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
     plock__enter();
-    /* One that was open comes back: the places in the queue are kept for those who present their tickets. */
+    /* One that was open comes back: the places in the queue are kept for those who present their
+     * tickets. */
     if (!coordinator->open) fail_all(coordinator, error);
     coordinator->open = false;
     plock__leave();
@@ -86,7 +95,8 @@ static void attend(plock_coordinator *coordinator, plock_ns now, plock_interest 
     plock_error error = {.status = PLOCK_OK};
     plock_status status;
     for (bool reads = coordinator->job.ready;; reads = false) {
-        status = plock__channel_step(&coordinator->channel, coordinator->store, reads, &message, interest, &error);
+        status = plock__channel_step(&coordinator->channel, coordinator->store, reads, &message,
+                                     interest, &error);
         if (status) break;
         coordinator->failures = 0;
         understand(coordinator, &message);
@@ -101,7 +111,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* One that was set earlier is kept: lines come and go, and to wake this thread for each costs more than to wake it once in vain. */
+        /* One that was set earlier is kept: lines come and go, and to wake this thread for each
+         * costs more than to wake it once in vain. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -120,13 +131,17 @@ static bool idle(const plock_job *job) {
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock__enter();
     const bool unneeded = !needed(coordinator);
-    const bool unused = coordinator->store->references == 1 || plock__pool_closed(&coordinator->store->pool);
-    if (!unneeded) coordinator->idle_since = PLOCK_NEVER;
-    else if (coordinator->idle_since == PLOCK_NEVER) coordinator->idle_since = now;
+    const bool unused =
+        coordinator->store->references == 1 || plock__pool_closed(&coordinator->store->pool);
+    if (!unneeded)
+        coordinator->idle_since = PLOCK_NEVER;
+    else if (coordinator->idle_since == PLOCK_NEVER)
+        coordinator->idle_since = now;
     const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
     if (over) atomic_store(&coordinator->store->coordinator, NULL);
     plock__leave();
-    const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE; /* it is not told when the last one leaves */
+    /* it is not told when the last one leaves */
+    const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;
 }
@@ -159,14 +174,18 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
     plock_coordinator **link = &coordinators;
     while (*link && *link != coordinator) link = &(*link)->next;
     if (*link) *link = coordinator->next;
-    if (atomic_load(&coordinator->store->coordinator) == coordinator) atomic_store(&coordinator->store->coordinator, NULL);
+    if (atomic_load(&coordinator->store->coordinator) == coordinator)
+        atomic_store(&coordinator->store->coordinator, NULL);
 }
 
 /* In a child its waiters are the parent's, and are not touched. */
 static void destroy(plock_job *job) {
     plock_coordinator *coordinator = (plock_coordinator *)(void *)job;
-    const plock_error ended = {.status = PLOCK_DISCONNECTED, .message = "waiting for locks has been ended"};
-    const plock_error never_begun = {.status = PLOCK_DESCRIPTORS, .message = "no thread or file descriptor is left to wait with"};
+    const plock_error ended = {.status = PLOCK_DISCONNECTED,
+                               .message = "waiting for locks has been ended"};
+    const plock_error never_begun = {.status = PLOCK_DESCRIPTORS,
+                                     .message =
+                                         "no thread or file descriptor is left to wait with"};
     plock__enter();
     unlink_coordinator(coordinator);
     plock_wait_queue *queues = coordinator->queues;
@@ -184,7 +203,8 @@ static void destroy(plock_job *job) {
 
 static plock_coordinator *new_coordinator(plock_store *store, plock_error *error) {
     plock_coordinator *coordinator = plock__allocate(sizeof *coordinator);
-    const plock_status status = coordinator ? plock__channel_name(&coordinator->channel) : PLOCK_NO_MEMORY;
+    const plock_status status =
+        coordinator ? plock__channel_name(&coordinator->channel) : PLOCK_NO_MEMORY;
     if (status) {
         (void)plock__fail_plainly(error, status);
         plock__free(coordinator);
@@ -205,7 +225,8 @@ static void free_unused(plock_coordinator *coordinator) {
     plock__free(coordinator);
 }
 
-plock_status plock__coordinator_find(plock_store *store, plock_coordinator **found, plock_coordinator **start, plock_error *error) {
+plock_status plock__coordinator_find(plock_store *store, plock_coordinator **found,
+                                     plock_coordinator **start, plock_error *error) {
     *start = NULL;
     plock__enter();
     *found = plock__coordinator_of(store);
@@ -248,6 +269,8 @@ void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by) {
 
 /* The thread is the parent's; so are those who wait. */
 void plock__coordinators_in_child(void) {
-    for (plock_coordinator *coordinator = coordinators; coordinator; coordinator = coordinator->next) atomic_store(&coordinator->store->coordinator, NULL);
+    for (plock_coordinator *coordinator = coordinators; coordinator;
+         coordinator = coordinator->next)
+        atomic_store(&coordinator->store->coordinator, NULL);
     coordinators = NULL;
 }

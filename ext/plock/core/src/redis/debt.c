@@ -117,7 +117,8 @@ static unsigned most_collectors(const plock_store *store) {
 
 static void begin(plock_collector *collector, plock_ns now) {
     const plock_config *config = collector->store->config;
-    const plock_ns least = plock_after(now, config->release_timeout); /* for one try, however late */
+    /* for one try, however late */
+    const plock_ns least = plock_after(now, config->release_timeout);
     const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
     const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
     const plock_request request = collector->debt->request(collector->debt, now);
@@ -152,8 +153,8 @@ static void conclude(plock_collector *collector, plock_status status) {
      * idle one after that. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
-    const bool kept = (unfinished && now < debt->until) ||
-                      (!done && passes && (closed || now < debt->until));
+    const bool kept =
+        (unfinished && now < debt->until) || (!done && passes && (closed || now < debt->until));
     collector->debt = NULL;
     plock__enter();
     if (kept) closed || unfinished ? prepend(debts, debt) : append(debts, debt);
@@ -185,8 +186,10 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         if (!status) status = plock__read_done(collector->call.request.script, answer, &error);
         const bool answered =
             status == PLOCK_OK || status == PLOCK_NOT_OWNER || status == PLOCK_AGAIN;
-        if (answered) plock__call_finish(&collector->call);
-        else plock__call_cancel(&collector->call, NULL);
+        if (answered)
+            plock__call_finish(&collector->call);
+        else
+            plock__call_cancel(&collector->call, NULL);
         conclude(collector, status);
     }
 }
@@ -228,8 +231,10 @@ static void start_collector(plock_store *store) {
     plock_debt *left = !collector && !debts->collectors ? take_all(debts) : NULL;
     plock__leave();
     settle_all(left, PLOCK_NO_MEMORY);
-    if (starts) plock__worker_submit(&collector->job);
-    else plock__free(collector);
+    if (starts)
+        plock__worker_submit(&collector->job);
+    else
+        plock__free(collector);
 }
 
 void plock__debt_submit(plock_store *store, plock_debt *debt) {
@@ -239,8 +244,10 @@ void plock__debt_submit(plock_store *store, plock_debt *debt) {
     if (!full) append(debts, debt);
     const bool starts = !full && !debts->collectors;
     plock__leave();
-    if (full) debt->settle(debt, PLOCK_STORE_FULL);
-    else if (starts) start_collector(store);
+    if (full)
+        debt->settle(debt, PLOCK_STORE_FULL);
+    else if (starts)
+        start_collector(store);
 }
 
 void plock__debts_hurry(void) {

@@ -23,7 +23,7 @@ struct plock_debt {
 typedef struct plock_debts {
     struct plock_debts *next; /* of the process, as long as there are collectors */
     plock_debt *first, *last;
-    plock_debt *inherited;    /* the parent's: they are freed, and nothing else */
+    plock_debt *inherited; /* the parent's: they are freed, and nothing else */
     unsigned count;
     plock_collector *collectors; /* there is one at least while there are debts */
     unsigned collecting;         /* how many */

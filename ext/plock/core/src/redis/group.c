@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-_Static_assert(PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX) + 3 <= PLOCK__LIST_MAX, "what is asked of a group is a command");
+_Static_assert(PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX) + 3 <= PLOCK__LIST_MAX,
+               "what is asked of a group is a command");
 _Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "and what is answered a reply");
 
 struct plock_group {
@@ -19,16 +20,18 @@ struct plock_group {
     bool reconnected;       /* a connection found closed has been replaced, once */
     plock_ns ttl, deadline; /* of an acquire */
     plock_call call;
-    plock_retry retry;    /* a release's */
+    plock_retry retry; /* a release's */
     plock_error error;
 
     plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
     size_t places[PLOCK_GROUP_MAX];           /* where they stand among the leases */
     size_t releasing;
     plock_ns keep, release_by;
-    bool apart;                               /* they live on different nodes, and are released one by one … */
-    size_t at;                                /* … and this is the one */
-    bool hurried;                             /* the release has less time than it would take by itself */
+    /* they live on different nodes, and are released one by one … */
+    bool apart;
+    size_t at; /* … and this is the one */
+    /* the release has less time than it would take by itself */
+    bool hurried;
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
     plock_text *texts; /* of the request under way, behind the leases */
     plock_redis_lease *leases[];
@@ -42,9 +45,11 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *bases, size_
     if (count == 0 || count > PLOCK_GROUP_MAX) return PLOCK_MISUSE;
     for (size_t i = 0; i < count; i++) leases[i] = plock__redis_lease(bases[i]);
     for (size_t i = 0; i < count; i++)
-        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share || (leases[i]->base.held && leases[i]->subject.owner.brought))
+        if (leases[i]->store != leases[0]->store || *leases[i]->subject.share ||
+            (leases[i]->base.held && leases[i]->subject.owner.brought))
             return PLOCK_MISUSE;
-    plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases + PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
+    plock_group *group = plock__allocate(sizeof *group + count * sizeof *leases +
+                                         PLOCK__GROUP_TEXTS(count) * sizeof *group->texts);
     if (!group) return PLOCK_NO_MEMORY;
     group->texts = (plock_text *)(void *)(group->leases + count);
     memcpy(group->leases, leases, count * sizeof *leases);
@@ -71,10 +76,12 @@ static size_t list_all(plock_group *group) {
     return group->count;
 }
 
-/* None is held: what may have been granted is given back, behind the request on its own connection and once more on others. */
+/* None is held: what may have been granted is given back, behind the request on its own connection
+ * and once more on others. */
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
-    const plock_request undo = plock__release_all_request(group->subjects, list_all(group), 0, texts);
+    const plock_request undo =
+        plock__release_all_request(group->subjects, list_all(group), 0, texts);
     plock__call_cancel(&group->call, &undo);
     for (size_t i = 0; i < group->count; i++) {
         plock_redis_lease *lease = group->leases[i];
@@ -85,16 +92,20 @@ static void give_back(plock_group *group, bool doubt) {
 
 static void end_all(plock_group *group, plock_status status) {
     for (size_t i = 0; i < group->count; i++)
-        if (group->leases[i]->doing == ACQUIRING) (void)plock__lease_finish(group->leases[i], status);
+        if (group->leases[i]->doing == ACQUIRING)
+            (void)plock__lease_finish(group->leases[i], status);
 }
 
 plock_status plock_group_acquire(plock_group *group, const plock_acquire_options *patience) {
     if (group->doing || patience->wait < 0) return PLOCK_MISUSE;
-    const plock_ns longest = group->store->config->attempt_timeout, attempt = plock__lease_attempt(group->store, patience);
+    const plock_ns longest = group->store->config->attempt_timeout,
+                   attempt = plock__lease_attempt(group->store, patience);
     plock_acquire_options once = *patience;
     once.wait = 0;
     for (size_t i = 0; i < group->count; i++) {
-        const plock_status status = is_named(group->leases[i]) ? PLOCK_MISUSE : plock_lease_acquire(&group->leases[i]->base, &once);
+        const plock_status status = is_named(group->leases[i])
+                                        ? PLOCK_MISUSE
+                                        : plock_lease_acquire(&group->leases[i]->base, &once);
         if (!status) continue;
         while (i-- > 0) (void)plock__lease_finish(group->leases[i], status);
         return status;
@@ -114,7 +125,8 @@ static plock_status attempt(plock_group *group) {
         group->error = group->leases[i]->base.error;
         return status;
     }
-    const plock_request request = plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
+    const plock_request request =
+        plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
     plock__call_begin(&group->call, group->store, &request, group->deadline);
     return PLOCK_OK;
 }
@@ -122,11 +134,13 @@ static plock_status attempt(plock_group *group) {
 /* All of their times are over, or none is. */
 static plock_status granted(plock_group *group, const plock_value *answer) {
     plock_grant grants[PLOCK_GROUP_MAX];
-    if (answer->type != PLOCK__ARRAY || answer->length != group->count) return plock__not_our_answer(&group->error);
+    if (answer->type != PLOCK__ARRAY || answer->length != group->count)
+        return plock__not_our_answer(&group->error);
     for (size_t i = 0; i < group->count; i++) {
         const plock_value *fence = plock__element(answer, i, PLOCK__STRING);
         grants[i] = (plock_grant){.asked_at = group->call.left_at, .next_in = PLOCK_NEVER};
-        if (!fence || !plock__read_number(fence, &grants[i].fence)) return plock__not_our_answer(&group->error);
+        if (!fence || !plock__read_number(fence, &grants[i].fence))
+            return plock__not_our_answer(&group->error);
     }
     plock__call_finish(&group->call);
     for (size_t i = 0; i < group->count; i++) {
@@ -165,19 +179,23 @@ static plock_status acquire_step(plock_group *group, plock_interest *interest) {
             end_all(group, status);
             return finish(group, status);
         }
-        if (!status && answer->type == PLOCK__INTEGER && answer->integer >= 0 && (uint64_t)answer->integer < group->count) {
+        if (!status && answer->type == PLOCK__INTEGER && answer->integer >= 0 &&
+            (uint64_t)answer->integer < group->count) {
             status = refused(group, answer);
             end_all(group, status);
             return finish(group, status);
         }
-        if (!status && (status = granted(group, answer)) == PLOCK_OK) return finish(group, PLOCK_OK);
-        const bool again = status == PLOCK_DISCONNECTED && group->call.reused && !group->reconnected;
+        if (!status && (status = granted(group, answer)) == PLOCK_OK)
+            return finish(group, PLOCK_OK);
+        const bool again =
+            status == PLOCK_DISCONNECTED && group->call.reused && !group->reconnected;
         give_back(group, left && plock_status_leaves_doubt(status));
         if (!again || plock_now() >= group->deadline) {
             end_all(group, status);
             return finish(group, status);
         }
-        group->reconnected = true; /* the server closed an idle connection: that is nobody's failure */
+        /* the server closed an idle connection: that is nobody's failure */
+        group->reconnected = true;
         group->call.state = PLOCK__CALL_NONE;
     }
 }
@@ -187,12 +205,15 @@ static plock_status acquire_step(plock_group *group, plock_interest *interest) {
 static plock_status read_released(void *context, const plock_value *answer, plock_error *error) {
     plock_group *group = context;
     bool unfinished = false;
-    if (answer->type != PLOCK__ARRAY || answer->length != group->releasing) return plock__not_our_answer(error);
+    if (answer->type != PLOCK__ARRAY || answer->length != group->releasing)
+        return plock__not_our_answer(error);
     for (size_t i = 0; i < group->releasing; i++) {
         const plock_value *done = plock__element(answer, i, PLOCK__INTEGER);
         bool *released = &group->released[group->places[i]];
-        if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED) return plock__not_our_answer(error);
-        /* A release that was answered to nobody is why it is not ours any more; so is one that was answered in an earlier part. */
+        if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
+            return plock__not_our_answer(error);
+        /* A release that was answered to nobody is why it is not ours any more; so is one that was
+         * answered in an earlier part. */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -205,7 +226,8 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     for (size_t i = 0; i < group->count; i++) {
         plock_redis_lease *lease = group->leases[i];
         group->released[i] = false;
-        group->passed_over[i] = !is_named(lease) && (!lease->base.held || plock_lease_inherited(&lease->base));
+        group->passed_over[i] =
+            !is_named(lease) && (!lease->base.held || plock_lease_inherited(&lease->base));
         if (group->passed_over[i]) continue;
         if (lease->doing) return lease->base.held ? PLOCK_IN_USE : PLOCK_MISUSE;
         group->subjects[group->releasing] = &lease->subject;
@@ -225,14 +247,16 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     group->keep = keep;
     group->release_by = plock_after(plock_now(), group->store->config->release_timeout);
     group->generation = plock__generation();
-    const plock_request request = plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
+    const plock_request request =
+        plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
     plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
     plock__retry_heed(&group->retry, read_released, NULL, NULL, group);
     return PLOCK_OK;
 }
 
 static void release_single(plock_group *group) {
-    const plock_request request = plock__release_request(group->subjects[group->at], 0, group->keep);
+    const plock_request request =
+        plock__release_request(group->subjects[group->at], 0, group->keep);
     plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
 }
 
@@ -264,7 +288,8 @@ static bool carries_on(const plock_group *group, plock_status status) {
     return true;
 }
 
-/* The release has failed. PLOCK_OK: only for want of a connection, so the program need not know (lease.c). */
+/* The release has failed. PLOCK_OK: only for want of a connection, so the program need not know
+ * (lease.c). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
     if (!group->hurried && !carries_on(group, status)) return status;
@@ -321,7 +346,8 @@ static plock_status step(plock_group *group, plock_interest *interest) {
         give_up(group);
         return plock__fail_plainly(&group->error, PLOCK_FORKED);
     }
-    return group->doing == ALL_ACQUIRING ? acquire_step(group, interest) : release_step(group, interest);
+    return group->doing == ALL_ACQUIRING ? acquire_step(group, interest)
+                                         : release_step(group, interest);
 }
 
 plock_status plock_group_step(plock_group *group, plock_interest *interest) {
@@ -343,32 +369,23 @@ static plock_status step_any(void *group, plock_interest *interest) {
     return plock_group_step(group, interest);
 }
 
-static void cancel_any(void *group) {
-    plock_group_cancel(group);
-}
+static void cancel_any(void *group) { plock_group_cancel(group); }
 
-static void hurry_any(void *group, plock_ns deadline) {
-    plock_group_hurry(group, deadline);
-}
+static void hurry_any(void *group, plock_ns deadline) { plock_group_hurry(group, deadline); }
 
 plock_operation plock_group_operation(plock_group *group) {
-    return (plock_operation){.of = group, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){
+        .of = group, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
 /* --- what it knows --- */
 
-size_t plock_group_free_ones(const plock_group *group) {
-    return group->free_ones;
-}
+size_t plock_group_free_ones(const plock_group *group) { return group->free_ones; }
 
-bool plock_group_released(const plock_group *group, size_t index) {
-    return group->released[index];
-}
+bool plock_group_released(const plock_group *group, size_t index) { return group->released[index]; }
 
 bool plock_group_passed_over(const plock_group *group, size_t index) {
     return group->passed_over[index];
 }
 
-const plock_error *plock_group_error(const plock_group *group) {
-    return &group->error;
-}
+const plock_error *plock_group_error(const plock_group *group) { return &group->error; }

@@ -8,7 +8,9 @@
 #include <string.h>
 
 enum { NUMBER_MAX = 24 };
-_Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_LABEL_MAX + 3 <= PLOCK__SIGNATURE_MAX, "a record has room");
+_Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_LABEL_MAX + 3 <=
+                   PLOCK__SIGNATURE_MAX,
+               "a record has room");
 
 /* --- what the caller brings --- */
 
@@ -36,7 +38,9 @@ static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
 /* What a fresh token's texts say stands in the struct itself. */
 static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
     *copy = *owner;
-    copy->value = plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token, owner->value.length);
+    copy->value =
+        plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
+                    owner->value.length);
     copy->record = plock__text(copy->written, owner->record.length);
     copy->channel = copy->label = plock__text(NULL, 0); /* they stand in the record */
 }
@@ -48,8 +52,10 @@ plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
 }
 
 void plock__owner_move(plock_owner *to, plock_owner *from) {
-    if (from->brought) *to = *from;
-    else copy_fresh(to, from);
+    if (from->brought)
+        *to = *from;
+    else
+        copy_fresh(to, from);
     *from = (plock_owner){0};
 }
 
@@ -62,13 +68,16 @@ void plock__owner_clear(plock_owner *owner) {
 
 static size_t append(char *record, size_t length, plock_text word) {
     record[length++] = ' ';
-    if (word.length) memcpy(record + length, word.bytes, word.length);
-    else record[length++] = '-';
+    if (word.length)
+        memcpy(record + length, word.bytes, word.length);
+    else
+        record[length++] = '-';
     return length + word.length;
 }
 
 /* The number tells one acquire of the same value from another; 0: it needs none. */
-static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel, plock_text label) {
+static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel,
+                         plock_text label) {
     size_t length;
     const char *identity = plock__identity(&length);
     memcpy(record, identity, length);
@@ -81,15 +90,17 @@ static void write_record(plock_owner *owner, char *record, unsigned long number,
 
 void plock__owner_number(plock_owner *owner) {
     static atomic_ulong number;
-    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1, owner->channel, owner->label);
+    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1,
+                 owner->channel, owner->label);
 }
 
 /* --- fresh tokens --- */
 
-/* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as SecureRandom.uuid has it. A
- * small length is written with 5 added. */
+/* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as
+ * SecureRandom.uuid has it. A small length is written with 5 added. */
 static plock_text marshal(plock_owner *owner) {
-    static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5}, after[] = {6, ':', 6, 'E', 'F'};
+    static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5},
+                      after[] = {6, ':', 6, 'E', 'F'};
     char *at = owner->marshalled;
     memcpy(at, before, sizeof before);
     memcpy(at += sizeof before, owner->token, PLOCK_TOKEN_LENGTH);
@@ -100,7 +111,8 @@ static plock_text marshal(plock_owner *owner) {
 plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding) {
     const plock_status status = plock_token(owner->token);
     if (status) return status;
-    owner->value = encoding == PLOCK_PLAIN ? plock__text(owner->token, PLOCK_TOKEN_LENGTH) : marshal(owner);
+    owner->value =
+        encoding == PLOCK_PLAIN ? plock__text(owner->token, PLOCK_TOKEN_LENGTH) : marshal(owner);
     plock__owner_sign(owner, owner->channel, owner->label);
     return PLOCK_OK;
 }

@@ -11,7 +11,7 @@ struct plock_query {
     plock_store *store;
     plock_subject subject;
     plock_retry retry;
-    bool asks; /* a question is under way … */
+    bool asks;           /* a question is under way … */
     unsigned generation; /* … of the process that asked it */
     plock_error error;
     size_t parts;
@@ -21,12 +21,14 @@ struct plock_query {
     char names[];
 };
 
-plock_status plock_query_new(plock_query **out, plock_store *store, const char *key, size_t length, bool shared) {
+plock_status plock_query_new(plock_query **out, plock_store *store, const char *key, size_t length,
+                             bool shared) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
     plock_query *query = plock__allocate(sizeof *query + plock__names_room(length));
     if (!query) return PLOCK_NO_MEMORY;
-    plock__subject_name(&query->subject, query->names, plock__text(key, length), store->config->fence_ttl);
+    plock__subject_name(&query->subject, query->names, plock__text(key, length),
+                        store->config->fence_ttl);
     if (shared) *query->subject.share = '?';
     query->store = plock__store_retain(store);
     *out = query;
@@ -50,7 +52,8 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
     char *to = query->text;
     for (size_t i = 0; i < parts; i++) {
         query->answer[i] = values[i];
-        if (values[i].type == PLOCK__ARRAY) return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
+        if (values[i].type == PLOCK__ARRAY)
+            return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
         if (values[i].type != PLOCK__STRING) continue;
         query->answer[i].text = memcpy(to, values[i].text, values[i].length);
         to += values[i].length;
@@ -67,7 +70,8 @@ static void ask(plock_query *query, const plock_request *request) {
     query->generation = plock__generation();
     query->parts = 0;
     plock__pool_use(&query->store->pool);
-    plock__retry_begin(&query->retry, query->store, request, plock_after(plock_now(), query->store->config->command_timeout), false);
+    plock__retry_begin(&query->retry, query->store, request,
+                       plock_after(plock_now(), query->store->config->command_timeout), false);
     plock__retry_heed(&query->retry, keep, NULL, NULL, query);
     plock__end_step();
 }
@@ -91,7 +95,8 @@ plock_status plock_query_note(plock_query *query, const char *note, size_t lengt
     if (length > sizeof query->note) return PLOCK_MISUSE;
     plock_query_cancel(query);
     memcpy(query->note, note, length);
-    const plock_request request = plock__note_request(&query->subject, plock__text(query->note, length), replace);
+    const plock_request request =
+        plock__note_request(&query->subject, plock__text(query->note, length), replace);
     ask(query, &request);
     return PLOCK_OK;
 }
@@ -102,7 +107,8 @@ void plock_query_hurry(plock_query *query, plock_ns deadline) {
 
 static plock_status step(plock_query *query, plock_interest *interest) {
     if (!query->asks) return PLOCK_MISUSE;
-    if (query->generation == plock__generation()) return plock__retry_step(&query->retry, interest, &query->error);
+    if (query->generation == plock__generation())
+        return plock__retry_step(&query->retry, interest, &query->error);
     plock__retry_cancel(&query->retry);
     return plock__fail_plainly(&query->error, PLOCK_FORKED);
 }
@@ -127,25 +133,18 @@ static plock_status step_any(void *query, plock_interest *interest) {
     return plock_query_step(query, interest);
 }
 
-static void cancel_any(void *query) {
-    plock_query_cancel(query);
-}
+static void cancel_any(void *query) { plock_query_cancel(query); }
 
-static void hurry_any(void *query, plock_ns deadline) {
-    plock_query_hurry(query, deadline);
-}
+static void hurry_any(void *query, plock_ns deadline) { plock_query_hurry(query, deadline); }
 
 plock_operation plock_query_operation(plock_query *query) {
-    return (plock_operation){.of = query, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){
+        .of = query, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
-const plock_error *plock_query_error(const plock_query *query) {
-    return &query->error;
-}
+const plock_error *plock_query_error(const plock_query *query) { return &query->error; }
 
-size_t plock_query_parts(const plock_query *query) {
-    return query->parts;
-}
+size_t plock_query_parts(const plock_query *query) { return query->parts; }
 
 const char *plock_query_text(const plock_query *query, size_t part, size_t *length) {
     const plock_value *value = part < query->parts ? &query->answer[part] : NULL;

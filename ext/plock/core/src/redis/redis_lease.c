@@ -19,17 +19,24 @@ void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now
 
 plock_status plock__lease_prepare_watch(plock_redis_lease *lease) {
     if (!lease->watched || lease->watch) return PLOCK_OK;
-    const plock_watching wanted = {.id = lease->base.id, .renews = lease->renews, .told = lease->told, .automatic = lease->automatic};
+    const plock_watching wanted = {.id = lease->base.id,
+                                   .renews = lease->renews,
+                                   .told = lease->told,
+                                   .automatic = lease->automatic};
     lease->watch = plock__watch_new(lease->store, &lease->subject, &wanted);
     if (!lease->watch) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
-    const plock_status status = plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
-    if (!lease->automatic) lease->subject.owner.channel = plock__text(lease->watch->channel, sizeof lease->watch->channel);
+    const plock_status status =
+        plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
+    if (!lease->automatic)
+        lease->subject.owner.channel =
+            plock__text(lease->watch->channel, sizeof lease->watch->channel);
     return status;
 }
 
 void plock__lease_start_watch(plock_redis_lease *lease) {
     if (lease->watch)
-        plock__watch_start(lease->watch, &lease->subject, lease->base.ttl, lease->valid_until, plock_after(lease->base.acquired_at, lease->max_hold));
+        plock__watch_start(lease->watch, &lease->subject, lease->base.ttl, lease->valid_until,
+                           plock_after(lease->base.acquired_at, lease->max_hold));
 }
 
 void plock__lease_drop_watch(plock_redis_lease *lease) {
@@ -48,12 +55,16 @@ static plock_redis_lease *make(plock_store *store, plock_text key) {
     plock_redis_lease *lease = plock__allocate(sizeof *lease + plock__names_room(key.length));
     if (!lease) return NULL;
     plock__subject_name(&lease->subject, lease->names, key, store->config->fence_ttl);
-    lease->base = (plock_lease){.kind = &KIND, .key = lease->subject.key, .id = plock__lease_number(), .generation = plock__generation()};
+    lease->base = (plock_lease){.kind = &KIND,
+                                .key = lease->subject.key,
+                                .id = plock__lease_number(),
+                                .generation = plock__generation()};
     lease->store = plock__store_retain(store);
     return lease;
 }
 
-plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key, size_t length) {
+plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key,
+                             size_t length) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
     plock_redis_lease *lease = make(store, plock__text(key, length));
@@ -72,11 +83,16 @@ static void destroy(plock_redis_lease *lease) {
 
 plock_status plock_lease_own(plock_lease *base, const char *owner, size_t length) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    return lease->doing || lease->base.held ? PLOCK_MISUSE : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
+    return lease->doing || lease->base.held
+               ? PLOCK_MISUSE
+               : plock__owner_bring(&lease->subject.owner, plock__text(owner, length));
 }
 
 plock_request plock__lease_undo_request(plock_redis_lease *lease) {
-    return lease->undoes ? plock__undo_request(&lease->subject) : plock__release_request(&lease->subject, plock__store_window(lease->store, lease->shares), 0);
+    return lease->undoes
+               ? plock__undo_request(&lease->subject)
+               : plock__release_request(&lease->subject,
+                                        plock__store_window(lease->store, lease->shares), 0);
 }
 
 /* An operation begins: what went wrong in an earlier one is forgotten. */
@@ -94,7 +110,8 @@ static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
 static void begin_release(plock_redis_lease *lease, plock_ns now) {
     const plock_request request = release_request(lease, now);
     begin(lease, RELEASING);
-    plock__retry_begin(&lease->retry, lease->store, &request, plock_after(now, lease->store->config->release_timeout), true);
+    plock__retry_begin(&lease->retry, lease->store, &request,
+                       plock_after(now, lease->store->config->release_timeout), true);
 }
 
 /* --- a release in the background --- */
@@ -117,7 +134,8 @@ static void settle(plock_debt *debt, plock_status status) {
 
 /* No request that extends it leaves any more, so the server lets go of it within one ttl. */
 static plock_ns time_to_release(const plock_redis_lease *lease) {
-    if (lease->subject.owner.brought && !lease->undoes) return lease->store->config->release_timeout;
+    if (lease->subject.owner.brought && !lease->undoes)
+        return lease->store->config->release_timeout;
     return lease->base.ttl > lease->new_ttl ? lease->base.ttl : lease->new_ttl;
 }
 
@@ -140,19 +158,23 @@ bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tel
     copy->taken_until = lease->taken_until;
     copy->tells = tells;
     const bool copied = !plock__subject_copy(&copy->subject, copy->names, &lease->subject);
-    if (copied) hand_over(copy);
-    else destroy(copy);
+    if (copied)
+        hand_over(copy);
+    else
+        destroy(copy);
     return copied;
 }
 
 bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status) {
-    return !lease->subject.owner.brought && plock_status_retries(status) && !plock_lease_inherited(&lease->base);
+    return !lease->subject.owner.brought && plock_status_retries(status) &&
+           !plock_lease_inherited(&lease->base);
 }
 
 /* --- giving up --- */
 
-/* An adoption ends without our knowing whether the server has carried it out. Nothing else knows the fresh token, so what it may have
- * got is given back. An owner that was named is known to others: they can adopt it. */
+/* An adoption ends without our knowing whether the server has carried it out. Nothing else knows
+ * the fresh token, so what it may have got is given back. An owner that was named is known to
+ * others: they can adopt it. */
 static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }
@@ -171,11 +193,10 @@ static void give_up_adopting(plock_redis_lease *lease) {
     if (doubt) give_adopted_back(lease);
 }
 
-static bool shortens(const plock_redis_lease *lease) {
-    return lease->new_ttl < lease->base.ttl;
-}
+static bool shortens(const plock_redis_lease *lease) { return lease->new_ttl < lease->base.ttl; }
 
-/* The server may come to it after another extension has been answered, which it would cut short. So the old time comes behind it. */
+/* The server may come to it after another extension has been answered, which it would cut short. So
+ * the old time comes behind it. */
 static bool undo_extension(void *extending, plock_request *undo) {
     plock_redis_lease *lease = extending;
     if (!shortens(lease)) return false;
@@ -195,7 +216,8 @@ static void shorten(void *extending, plock_ns at) {
 static void doubt_extension(plock_redis_lease *lease, bool doubt) {
     const plock_ns by = plock_now() + (shortens(lease) ? lease->base.ttl : lease->new_ttl);
     if (doubt && lease->gone_by < by) lease->gone_by = by;
-    if (lease->watch) plock__watch_resume_as_it_was(lease->watch, doubt ? lease->new_ttl : PLOCK_NEVER);
+    if (lease->watch)
+        plock__watch_resume_as_it_was(lease->watch, doubt ? lease->new_ttl : PLOCK_NEVER);
 }
 
 static void give_up(plock_redis_lease *lease) {
@@ -210,15 +232,14 @@ static void give_up(plock_redis_lease *lease) {
     lease->doing = NOTHING;
 }
 
-static void cancel(plock_lease *base) {
-    give_up(plock__redis_lease(base));
-}
+static void cancel(plock_lease *base) { give_up(plock__redis_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
     const bool releasing = lease->doing == RELEASING; /* the same lease goes on with it */
     if (!releasing) give_up(lease);
-    const bool owes = releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
+    const bool owes =
+        releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
     plock__lease_drop_watch(lease);
     if (owes && !plock_lease_inherited(&lease->base)) {
         hand_over(lease);
@@ -236,7 +257,8 @@ static plock_status release_step(plock_redis_lease *lease, plock_interest *inter
     /* A release that was answered to nobody is why it is not ours any more. */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
-    /* The server has not failed if the pool was too small: then the program hears only of a failure in the background. */
+    /* The server has not failed if the pool was too small: then the program hears only of a failure
+     * in the background. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);
@@ -251,15 +273,18 @@ static void lose(plock_redis_lease *lease) {
 
 /* Meanwhile it may have been let go of: then it is not lost. */
 static plock_status finish_of_held(plock_redis_lease *lease, plock_status status) {
-    if (status == PLOCK_NOT_OWNER && !lease->base.held) return plock__lease_finish(lease, PLOCK_MISUSE);
+    if (status == PLOCK_NOT_OWNER && !lease->base.held)
+        return plock__lease_finish(lease, PLOCK_MISUSE);
     if (status == PLOCK_NOT_OWNER) lose(lease);
     return plock__lease_finish(lease, status);
 }
 
-/* A renewal shortens nothing, so that one carried out later would leave the key for longer than was asked for last. */
+/* A renewal shortens nothing, so that one carried out later would leave the key for longer than was
+ * asked for last. */
 static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
-    const bool yields = now < lease->yields_until && lease->watch && plock__watch_renews_beyond(lease->watch, lease->new_ttl);
+    const bool yields = now < lease->yields_until && lease->watch &&
+                        plock__watch_renews_beyond(lease->watch, lease->new_ttl);
     if (!yields) lease->yields_until = 0;
     *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return yields;
@@ -320,13 +345,18 @@ static plock_status step(plock_lease *base, plock_interest *interest) {
 /* --- beginning --- */
 
 static bool reasonable(const plock_acquire_options *patience, bool brought) {
-    return plock__is_ttl(patience->ttl) && patience->wait >= 0 && patience->asking >= 0 && patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
-           patience->max_hold >= 0 && (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) && !(brought && patience->wait);
+    return plock__is_ttl(patience->ttl) && patience->wait >= 0 && patience->asking >= 0 &&
+           patience->at_least >= 0 && patience->at_least <= PLOCK_TTL_MAX &&
+           patience->max_hold >= 0 &&
+           (!patience->label || strlen(patience->label) <= PLOCK_LABEL_MAX) &&
+           !(brought && patience->wait);
 }
 
-static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, const plock_acquire_options *patience) {
+static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
+                         const plock_acquire_options *patience) {
     begin(lease, doing);
-    if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL; /* they are of the parent's threads */
+    /* they are of the parent's threads */
+    if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL;
     lease->base.generation = plock__generation();
     lease->lost = lease->undoes = false;
     lease->new_ttl = patience->ttl > patience->at_least ? patience->ttl : patience->at_least;
@@ -339,7 +369,8 @@ static void begin_afresh(plock_redis_lease *lease, enum plock__operation doing, 
 }
 
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience) {
-    static const plock_ns LEAST = 20 * PLOCK_MILLISECOND; /* a server that is well answers by then */
+    /* a server that is well answers by then */
+    static const plock_ns LEAST = 20 * PLOCK_MILLISECOND;
     const plock_ns whole = store->config->attempt_timeout, least = whole < LEAST ? whole : LEAST;
     const plock_ns left = patience->asking < whole - least ? whole - patience->asking : least;
     return patience->wait > left ? patience->wait : left;
@@ -347,7 +378,8 @@ plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_opti
 
 plock_status plock_lease_acquire(plock_lease *base, const plock_acquire_options *patience) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    if (lease->doing || lease->base.held || !reasonable(patience, lease->subject.owner.brought)) return PLOCK_MISUSE;
+    if (lease->doing || lease->base.held || !reasonable(patience, lease->subject.owner.brought))
+        return PLOCK_MISUSE;
     plock__pool_use(&lease->store->pool);
     const plock_ns now = plock_now(), least = plock__lease_attempt(lease->store, patience);
     begin_afresh(lease, ACQUIRING, patience);
@@ -363,7 +395,8 @@ plock_status plock_lease_acquire(plock_lease *base, const plock_acquire_options 
     lease->unanswered_since = 0;
     lease->outage = PLOCK_OK;
     lease->shares = patience->shares;
-    lease->subject.owner.label = plock__text(patience->label, patience->label ? strlen(patience->label) : 0);
+    lease->subject.owner.label =
+        plock__text(patience->label, patience->label ? strlen(patience->label) : 0);
     lease->patience_ends = plock_after(now, patience->wait);
     lease->deadline = plock_after(now, least);
     return PLOCK_OK;
@@ -374,7 +407,8 @@ static bool busy(const plock_lease *base) {
 }
 
 static void keep_taken(plock_redis_lease *lease, plock_ns span) {
-    if (span != PLOCK_KEEP_AT_LEAST) lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
+    if (span != PLOCK_KEEP_AT_LEAST)
+        lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
 }
 
 static plock_status release(plock_lease *base, plock_ns keep) {
@@ -409,17 +443,20 @@ static bool is_share(const char *share) {
 
 plock_status plock_lease_share(plock_lease *base, const char *share) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    if (lease->doing || lease->base.held || lease->subject.owner.brought || !is_share(share)) return PLOCK_MISUSE;
+    if (lease->doing || lease->base.held || lease->subject.owner.brought || !is_share(share))
+        return PLOCK_MISUSE;
     (void)strcpy(lease->subject.share, share);
     return PLOCK_OK;
 }
 
 static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
-    plock__retry_begin(&lease->retry, lease->store, request, plock_after(now, lease->store->config->command_timeout), false);
+    plock__retry_begin(&lease->retry, lease->store, request,
+                       plock_after(now, lease->store->config->command_timeout), false);
 }
 
 static plock_status extend(plock_lease *base, plock_ns ttl) {
-    const plock_status status = plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
+    const plock_status status =
+        plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     plock_redis_lease *lease = plock__redis_lease(base);
     const plock_ns now = plock_now();
@@ -446,7 +483,8 @@ static plock_status keep_left(plock_redis_lease *lease, const char *value, size_
     return PLOCK_OK;
 }
 
-plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length, const plock_acquire_options *patience) {
+plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length,
+                               const plock_acquire_options *patience) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (lease->doing || lease->base.held || !reasonable(patience, false)) return PLOCK_MISUSE;
     plock_status status = keep_left(lease, left, length);
@@ -459,7 +497,8 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
     status = plock__acquire_prepare(lease);
     lease->undoes = false;
     if (status) return plock__lease_finish(lease, status);
-    const plock_request request = plock__adopt_request(&lease->subject, lease->left, lease->new_ttl);
+    const plock_request request =
+        plock__adopt_request(&lease->subject, lease->left, lease->new_ttl);
     begin_asking(lease, &request, plock_now());
     plock__retry_heed(&lease->retry, read_adopted, undo_adoption, NULL, lease);
     return PLOCK_OK;
@@ -467,7 +506,8 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
 
 static plock_status downgrade(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    const plock_status status = strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
+    const plock_status status =
+        strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
     if (status) return status;
     begin(lease, DOWNGRADING);
     const plock_request request = plock__downgrade_request(&lease->subject);
@@ -537,16 +577,28 @@ static plock_text value(const plock_lease *base) {
     return plock__known_redis_lease(base)->subject.owner.value;
 }
 
-static char mode(const plock_lease *base) {
-    return *plock__known_redis_lease(base)->subject.share;
-}
+static char mode(const plock_lease *base) { return *plock__known_redis_lease(base)->subject.share; }
 
 const char *plock_lease_shares(const plock_lease *base) {
     return plock__known_redis_lease(base)->subject.share;
 }
 
 static const plock_lease_kind KIND = {
-    .release = release, .extend = extend, .downgrade = downgrade, .leave = leave, .step = step, .hurry = hurry, .cancel = cancel,
-    .let_go = let_go, .budget = budget, .free = free_lease, .busy = busy, .valid = valid, .lost = is_lost, .valid_until = valid_until,
-    .owner = owner, .value = value, .mode = mode,
+    .release = release,
+    .extend = extend,
+    .downgrade = downgrade,
+    .leave = leave,
+    .step = step,
+    .hurry = hurry,
+    .cancel = cancel,
+    .let_go = let_go,
+    .budget = budget,
+    .free = free_lease,
+    .busy = busy,
+    .valid = valid,
+    .lost = is_lost,
+    .valid_until = valid_until,
+    .owner = owner,
+    .value = value,
+    .mode = mode,
 };

@@ -1,4 +1,5 @@
-/* What a lease on Redis holds, for the files that know it: redis_lease.c, acquire.c with what takes longest, and group.c. */
+/* What a lease on Redis holds, for the files that know it: redis_lease.c, acquire.c with what takes
+ * longest, and group.c. */
 #ifndef PLOCK__REDIS_LEASE_H
 #define PLOCK__REDIS_LEASE_H
 
@@ -13,39 +14,54 @@ struct plock_redis_lease {
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_subject subject;
-    bool undoes; /* its release is to take back one acquire by an owner that was brought, not what that owner has otherwise */
+    /* its release is to take back one acquire by an owner that was brought, not what that owner has
+     * otherwise */
+    bool undoes;
 
-    bool lost;   /* the server said so */
-    bool tells;  /* its program does not know that the release goes on in the background: a failure is told */
-    plock_watch *watch;  /* NULL: nobody renews it, or wants to hear of its loss */
+    bool lost; /* the server said so */
+    /* its program does not know that the release goes on in the background: a failure is told */
+    bool tells;
+    plock_watch *watch; /* NULL: nobody renews it, or wants to hear of its loss */
     bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
     plock_ns max_hold;
     plock_ns valid_until;
-    plock_ns gone_by; /* the server has let go of it by then, if nobody did so before */
+    plock_ns gone_by;     /* the server has let go of it by then, if nobody did so before */
     plock_ns taken_until; /* the key stays taken until then, even if it is released before */
 
-    enum plock__operation { NOTHING, ACQUIRING, RELEASING, EXTENDING, ADOPTING, DOWNGRADING, LEAVING } doing;
+    enum plock__operation {
+        NOTHING,
+        ACQUIRING,
+        RELEASING,
+        EXTENDING,
+        ADOPTING,
+        DOWNGRADING,
+        LEAVING
+    } doing;
     plock_ns new_ttl;
-    plock_ns yields_until; /* an extension lets a renewal that is under way go ahead, but not for longer */
+    /* an extension lets a renewal that is under way go ahead, but not for longer */
+    plock_ns yields_until;
     plock_retry retry; /* a release's, an extension's, an adoption's */
-    plock_text left;     /* the value of whose lease is adopted */
+    plock_text left;   /* the value of whose lease is adopted */
     char *left_copy;
 
     /* Of an acquire: attempts, until it is held or patience ends. */
-    enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase; /* resting: in line, until called; parting: patience is over, out of the queue */
-    bool waits;                      /* the step has come to where it has to */
-    plock_waiter *waiter;            /* our place in line; NULL: none */
-    int64_t ticket;                  /* the place in the queue that an earlier attempt had */
+    /* resting: in line, until called; parting: patience is over, out of the queue */
+    enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase;
+    bool waits;           /* the step has come to where it has to */
+    plock_waiter *waiter; /* our place in line; NULL: none */
+    int64_t ticket;       /* the place in the queue that an earlier attempt had */
     plock_call call;
-    _Atomic uint64_t *looking;       /* where it says that this key has been asked for; NULL: it does not */
-    bool reconnected;                /* a connection found closed has been replaced, once */
-    bool doubt;                      /* an earlier request of a brought owner may have been carried out, and its reply was lost */
+    /* where it says that this key has been asked for; NULL: it does not */
+    _Atomic uint64_t *looking;
+    bool reconnected; /* a connection found closed has been replaced, once */
+    /* an earlier request of a brought owner may have been carried out, and its reply was lost */
+    bool doubt;
     bool patient, insists, endures, shares;
     unsigned pauses;
     /* How the last attempt failed to reach the server; PLOCK_OK: it did not. */
     plock_status outage;
-    plock_ns unanswered_since;       /* the server owes it an answer since then; 0: it does not */
-    plock_ns tried_at;               /* when the last attempt began */
+    plock_ns unanswered_since; /* the server owes it an answer since then; 0: it does not */
+    plock_ns tried_at;         /* when the last attempt began */
     plock_ns began_at, patience_ends, deadline, resume_at;
     char names[];
 };
@@ -66,12 +82,14 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* --- redis_lease.c --- */
 
-/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone. */
+/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone.
+ */
 plock_request plock__lease_undo_request(plock_redis_lease *lease);
 
-/* For a lease that goes on: a copy of it does the releasing, until the server has let go of the key. An owner that was named
- * is given up after release_timeout: a late release would free what the same owner has acquired since. tells: the program
- * hears of a failure by a notice. False: there is no memory for a copy, and the time to live ends the lock. */
+/* For a lease that goes on: a copy of it does the releasing, until the server has let go of the
+ * key. An owner that was named is given up after release_timeout: a late release would free what
+ * the same owner has acquired since. tells: the program hears of a failure by a notice. False:
+ * there is no memory for a copy, and the time to live ends the lock. */
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
 /* May a release that failed like this go on in the background? */
@@ -95,10 +113,12 @@ PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_
 PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);
 
 /* The server says yes; but by now its time may be over: PLOCK_SILENT. */
-PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant *grant);
+PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
+                                                   const plock_grant *grant);
 
-/* The attempt is over without the lock. What it may have got is taken back: behind itself on the same connection, and once more on
- * another. `again`: the same owner asks again at once, and says so. */
+/* The attempt is over without the lock. What it may have got is taken back: behind itself on the
+ * same connection, and once more on another. `again`: the same owner asks again at once, and says
+ * so. */
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
 /* Has the attempt's own request left for the server? */

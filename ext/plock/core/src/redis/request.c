@@ -15,7 +15,8 @@ static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
     return write_number(s->ttl, sizeof s->ttl, ttl / PLOCK_MILLISECOND);
 }
 
-/* Rounded up, and one more: Redis counts from the start of its current millisecond. The key is never free too early. */
+/* Rounded up, and one more: Redis counts from the start of its current millisecond. The key is
+ * never free too early. */
 static plock_ns kept_for(plock_ns keep) {
     return keep ? ((keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1) * PLOCK_MILLISECOND : 0;
 }
@@ -29,9 +30,7 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
 }
 
 /* A lock with several holders has scripts of its own. */
-static bool is_shared(const plock_subject *s) {
-    return *s->share != 0;
-}
+static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
 static plock_text share_of(const plock_subject *s) {
     return plock__text(s->share, strlen(s->share));
@@ -39,37 +38,55 @@ static plock_text share_of(const plock_subject *s) {
 
 /* In ms: for how long the companion lasts beside a lease, or a place that is kept, of this span. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
-    return write_number(s->noted_for, sizeof s->noted_for, (span + s->fence_ttl) / PLOCK_MILLISECOND);
+    return write_number(s->noted_for, sizeof s->noted_for,
+                        (span + s->fence_ttl) / PLOCK_MILLISECOND);
 }
 
-static plock_text write_fence_ttl(plock_subject *s) {
-    return write_noted_for(s, 0);
-}
+static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 0); }
 
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 5,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
-                                         write_fence_ttl(s), share_of(s)}};
-    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = again ? 5 : 4,
-                           .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
-                                     write_noted_for(s, ttl), plock__text("again", 5)}};
+        return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
+                               .keys = 3,
+                               .arguments = 5,
+                               .texts = {s->key, s->companion, s->queue, s->owner.value,
+                                         write_ttl(s, ttl), s->owner.record, write_fence_ttl(s),
+                                         share_of(s)}};
+    return (plock_request){.script = PLOCK__ACQUIRE,
+                           .keys = 3,
+                           .arguments = again ? 5 : 4,
+                           .texts = {s->key, s->companion, s->queue, s->owner.value,
+                                     write_ttl(s, ttl), s->owner.record, write_noted_for(s, ttl),
+                                     plock__text("again", 5)}};
 }
 
-plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket, plock_ns window) {
+plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket,
+                                   plock_ns window) {
     const plock_text number = write_number(s->ticket, sizeof s->ticket, ticket);
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_ACQUIRE, .keys = 3, .arguments = 6, .irreplaceable = ticket,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
-                                         write_fence_ttl(s), share_of(s), number}};
-    return (plock_request){.script = PLOCK__ACQUIRE, .keys = 3, .arguments = 6, .irreplaceable = ticket,
-                           .texts = {s->key, s->companion, s->queue, s->owner.value, write_ttl(s, ttl), s->owner.record,
-                                     write_noted_for(s, ttl), number, write_window(s, window)}};
+        return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
+                               .keys = 3,
+                               .arguments = 6,
+                               .irreplaceable = ticket,
+                               .texts = {s->key, s->companion, s->queue, s->owner.value,
+                                         write_ttl(s, ttl), s->owner.record, write_fence_ttl(s),
+                                         share_of(s), number}};
+    return (plock_request){.script = PLOCK__ACQUIRE,
+                           .keys = 3,
+                           .arguments = 6,
+                           .irreplaceable = ticket,
+                           .texts = {s->key, s->companion, s->queue, s->owner.value,
+                                     write_ttl(s, ttl), s->owner.record, write_noted_for(s, ttl),
+                                     number, write_window(s, window)}};
 }
 
-static plock_request extension(plock_subject *s, plock_ns ttl, plock_text longer, plock_text place) {
+static plock_request extension(plock_subject *s, plock_ns ttl, plock_text longer,
+                               plock_text place) {
     return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND,
-                           .keys = 2, .arguments = place.length ? 5 : longer.length ? 4 : 3,
+                           .keys = 2,
+                           .arguments = place.length    ? 5
+                                        : longer.length ? 4
+                                                        : 3,
                            .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl),
                                      is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl),
                                      longer, place}};
@@ -80,8 +97,11 @@ plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
 }
 
 plock_request plock__adopt_request(plock_subject *s, plock_text left, plock_ns ttl) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT, .keys = 2, .arguments = 5,
-                           .texts = {s->key, s->companion, left, write_ttl(s, ttl), s->owner.value, s->owner.record,
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT,
+                           .keys = 2,
+                           .arguments = 5,
+                           .texts = {s->key, s->companion, left, write_ttl(s, ttl), s->owner.value,
+                                     s->owner.record,
                                      is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl)}};
 }
 
@@ -90,45 +110,74 @@ plock_request plock__renew_request(plock_subject *s, plock_ns ttl, plock_text pl
 }
 
 plock_request plock__check_request(const plock_subject *s) {
-    if (is_shared(s)) return (plock_request){.script = PLOCK__SHARED_EXTEND, .keys = 2, .arguments = 1, .texts = {s->key, s->companion, s->owner.value}};
-    return (plock_request){.script = PLOCK__CHECK, .keys = 1, .arguments = 1, .texts = {s->key, s->owner.value}};
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_EXTEND,
+                               .keys = 2,
+                               .arguments = 1,
+                               .texts = {s->key, s->companion, s->owner.value}};
+    return (plock_request){
+        .script = PLOCK__CHECK, .keys = 1, .arguments = 1, .texts = {s->key, s->owner.value}};
 }
 
 plock_request plock__downgrade_request(plock_subject *s) {
-    return (plock_request){.script = PLOCK__SHARED_DOWNGRADE, .keys = 3, .arguments = 2,
-                           .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s)}};
+    return (plock_request){
+        .script = PLOCK__SHARED_DOWNGRADE,
+        .keys = 3,
+        .arguments = 2,
+        .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s)}};
 }
 
 plock_request plock__break_request(plock_subject *s) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_BREAK : PLOCK__BREAK, .keys = 3, .arguments = is_shared(s) ? 1 : 0,
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_BREAK : PLOCK__BREAK,
+                           .keys = 3,
+                           .arguments = is_shared(s) ? 1 : 0,
                            .texts = {s->key, s->companion, s->queue, write_fence_ttl(s)}};
 }
 
-#define AS_TEXT(number) #number
+#define AS_TEXT(number)      #number
 #define WAITERS_TOLD(number) plock__text(AS_TEXT(number), sizeof AS_TEXT(number) - 1)
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS, .keys = 3, .arguments = 2, .texts = {s->key, s->companion, s->queue, write_number(s->ticket, sizeof s->ticket, first), WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
+    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS,
+                           .keys = 3,
+                           .arguments = 2,
+                           .texts = {s->key, s->companion, s->queue,
+                                     write_number(s->ticket, sizeof s->ticket, first),
+                                     WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
 }
 
 plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
-    return (plock_request){.script = PLOCK__SCAN, .keys = 0, .arguments = 2, .texts = {write_number(s->ticket, sizeof s->ticket, cursor), s->key}};
+    return (plock_request){.script = PLOCK__SCAN,
+                           .keys = 0,
+                           .arguments = 2,
+                           .texts = {write_number(s->ticket, sizeof s->ticket, cursor), s->key}};
 }
 
 plock_request plock__note_request(const plock_subject *s, plock_text note, bool replace) {
-    return (plock_request){.script = PLOCK__NOTE, .keys = 1, .arguments = replace ? 2 : 1,
+    return (plock_request){.script = PLOCK__NOTE,
+                           .keys = 1,
+                           .arguments = replace ? 2 : 1,
                            .texts = {s->key, note, plock__text("replace", 7)}};
 }
 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
     const plock_text span = keep ? write_keep(s, keep) : plock__text("", 0);
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_RELEASE, .keys = 3, .arguments = keep ? 3 : 2,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s), span}};
+        return (plock_request){
+            .script = PLOCK__SHARED_RELEASE,
+            .keys = 3,
+            .arguments = keep ? 3 : 2,
+            .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s), span}};
     if (keep)
-        return (plock_request){.script = PLOCK__RELEASE, .keys = 3, .arguments = 4,
-                               .texts = {s->key, s->queue, s->companion, s->owner.value, write_window(s, window), span, write_noted_for(s, kept_for(keep))}};
-    return (plock_request){.script = PLOCK__RELEASE, .keys = 2, .arguments = window ? 2 : 1,
+        return (plock_request){.script = PLOCK__RELEASE,
+                               .keys = 3,
+                               .arguments = 4,
+                               .texts = {s->key, s->queue, s->companion, s->owner.value,
+                                         write_window(s, window), span,
+                                         write_noted_for(s, kept_for(keep))}};
+    return (plock_request){.script = PLOCK__RELEASE,
+                           .keys = 2,
+                           .arguments = window ? 2 : 1,
                            .texts = {s->key, s->queue, s->owner.value, write_window(s, window)}};
 }
 
@@ -136,14 +185,23 @@ plock_request plock__leave_request(plock_subject *s, bool doubt) {
     const plock_text doubtful = plock__text(doubt ? "1" : "0", 1);
     const bool queued = s->owner.record.length != 0;
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_LEAVE, .keys = 3, .arguments = queued ? 5 : 3,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value, doubtful, write_fence_ttl(s), share_of(s), s->owner.record}};
-    return (plock_request){.script = PLOCK__LEAVE, .keys = 2, .arguments = queued ? 3 : 2,
+        return (plock_request){.script = PLOCK__SHARED_LEAVE,
+                               .keys = 3,
+                               .arguments = queued ? 5 : 3,
+                               .texts = {s->key, s->companion, s->queue, s->owner.value, doubtful,
+                                         write_fence_ttl(s), share_of(s), s->owner.record}};
+    return (plock_request){.script = PLOCK__LEAVE,
+                           .keys = 2,
+                           .arguments = queued ? 3 : 2,
                            .texts = {s->key, s->queue, s->owner.value, doubtful, s->owner.record}};
 }
 
 plock_request plock__undo_request(const plock_subject *s) {
-    return (plock_request){.script = PLOCK__UNDO, .keys = 3, .arguments = 2, .texts = {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
+    return (plock_request){
+        .script = PLOCK__UNDO,
+        .keys = 3,
+        .arguments = 2,
+        .texts = {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
 }
 
 /* --- of several locks --- */
@@ -154,7 +212,8 @@ static plock_text *put_keys(plock_text *to, plock_subject *const *subjects, size
     return to;
 }
 
-plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl, plock_text *texts) {
+plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
+                                         plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->companion;
     *to++ = write_ttl(subjects[0], ttl);
@@ -163,16 +222,23 @@ plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t 
         *to++ = subjects[i]->owner.value;
         *to++ = subjects[i]->owner.record;
     }
-    return (plock_request){.script = PLOCK__ACQUIRE_ALL, .keys = 3 * (unsigned)count, .arguments = 2 + 2 * (unsigned)count, .list = texts};
+    return (plock_request){.script = PLOCK__ACQUIRE_ALL,
+                           .keys = 3 * (unsigned)count,
+                           .arguments = 2 + 2 * (unsigned)count,
+                           .list = texts};
 }
 
-plock_request plock__release_all_request(plock_subject *const *subjects, size_t count, plock_ns keep, plock_text *texts) {
+plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
+                                         plock_ns keep, plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
     for (size_t i = 0; keep > 0 && i < count; i++) *to++ = subjects[i]->companion;
     *to++ = keep > 0 ? write_keep(subjects[0], keep) : plock__text("", 0);
     *to++ = keep > 0 ? write_noted_for(subjects[0], kept_for(keep)) : plock__text("", 0);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
-    return (plock_request){.script = PLOCK__RELEASE_ALL, .keys = (keep > 0 ? 3 : 2) * (unsigned)count, .arguments = 2 + (unsigned)count, .list = texts};
+    return (plock_request){.script = PLOCK__RELEASE_ALL,
+                           .keys = (keep > 0 ? 3 : 2) * (unsigned)count,
+                           .arguments = 2 + (unsigned)count,
+                           .list = texts};
 }
 
 /* --- answers --- */
@@ -182,7 +248,8 @@ plock_status plock__not_our_answer(plock_error *error) {
 }
 
 bool plock__read_number(const plock_value *value, int64_t *read) {
-    if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false; /* more than 16 in three centuries */
+    /* more than 16 in three centuries */
+    if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false;
     int64_t number = 0;
     for (size_t i = 0; i < value->length; i++) {
         if (value->text[i] < '0' || value->text[i] > '9') return false;
@@ -193,9 +260,12 @@ bool plock__read_number(const plock_value *value, int64_t *read) {
 }
 
 static bool read_place(const plock_value *answer, plock_place *place) {
-    const plock_value *rank = plock__element(answer, 2, PLOCK__INTEGER), *ticket = plock__element(answer, 3, PLOCK__STRING);
-    const plock_value *notified = plock__element(answer, 4, PLOCK__INTEGER), *lost = plock__element(answer, 5, PLOCK__INTEGER);
-    if (!rank || rank->integer < 0 || rank->integer > INT32_MAX || !ticket || !notified || !lost) return false;
+    const plock_value *rank = plock__element(answer, 2, PLOCK__INTEGER),
+                      *ticket = plock__element(answer, 3, PLOCK__STRING);
+    const plock_value *notified = plock__element(answer, 4, PLOCK__INTEGER),
+                      *lost = plock__element(answer, 5, PLOCK__INTEGER);
+    if (!rank || rank->integer < 0 || rank->integer > INT32_MAX || !ticket || !notified || !lost)
+        return false;
     if (!plock__read_number(ticket, &place->ticket)) return false;
     place->rank = rank->integer;
     place->notified = notified->integer == 1;
@@ -204,13 +274,16 @@ static bool read_place(const plock_value *answer, plock_place *place) {
 }
 
 static plock_ns span(const plock_value *ms) {
-    return ms->integer > 0 && ms->integer < INT32_MAX ? ms->integer * PLOCK_MILLISECOND : PLOCK_NEVER;
+    return ms->integer > 0 && ms->integer < INT32_MAX ? ms->integer * PLOCK_MILLISECOND
+                                                      : PLOCK_NEVER;
 }
 
-plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant, plock_place *place, plock_error *error) {
+plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant, plock_place *place,
+                                  plock_error *error) {
     grant->next_in = PLOCK_NEVER;
     if (plock__read_number(answer, &grant->fence)) return PLOCK_OK;
-    const plock_value *fence = plock__element(answer, 0, PLOCK__STRING), *held = plock__element(answer, 0, PLOCK__INTEGER);
+    const plock_value *fence = plock__element(answer, 0, PLOCK__STRING),
+                      *held = plock__element(answer, 0, PLOCK__INTEGER);
     const plock_value *ms = plock__element(answer, 1, PLOCK__INTEGER);
     if (!ms) return plock__not_our_answer(error);
     if (fence && plock__read_number(fence, &grant->fence)) {
@@ -230,9 +303,13 @@ plock_status plock__read_adopted(const plock_value *answer, int64_t *fence, ploc
     return plock__fail_plainly(error, PLOCK_NOT_OWNER);
 }
 
-plock_status plock__read_done(plock_script_id script, const plock_value *answer, plock_error *error) {
-    const int64_t last = script == PLOCK__EXTEND || script == PLOCK__SHARED_EXTEND ? 1 : PLOCK__UNFINISHED; /* 2: handed over */
-    if (answer->type != PLOCK__INTEGER || answer->integer < 0 || answer->integer > last) return plock__not_our_answer(error);
+plock_status plock__read_done(plock_script_id script, const plock_value *answer,
+                              plock_error *error) {
+    /* 2: handed over */
+    const int64_t last =
+        script == PLOCK__EXTEND || script == PLOCK__SHARED_EXTEND ? 1 : PLOCK__UNFINISHED;
+    if (answer->type != PLOCK__INTEGER || answer->integer < 0 || answer->integer > last)
+        return plock__not_our_answer(error);
     if (answer->integer == PLOCK__UNFINISHED) return PLOCK_AGAIN;
     return answer->integer ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NOT_OWNER);
 }

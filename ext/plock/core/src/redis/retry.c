@@ -16,12 +16,15 @@ static void attempt(plock_retry *retry) {
     be_heard(retry);
 }
 
-void plock__retry_begin(plock_retry *retry, plock_store *store, const plock_request *request, plock_ns deadline, bool halves) {
-    *retry = (plock_retry){.store = store, .request = *request, .deadline = deadline, .halves = halves};
+void plock__retry_begin(plock_retry *retry, plock_store *store, const plock_request *request,
+                        plock_ns deadline, bool halves) {
+    *retry =
+        (plock_retry){.store = store, .request = *request, .deadline = deadline, .halves = halves};
     attempt(retry);
 }
 
-void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__retry_undoer *undo, plock__leaver *leaves, void *context) {
+void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__retry_undoer *undo,
+                       plock__leaver *leaves, void *context) {
     retry->read = read;
     retry->undo = undo;
     retry->leaves = leaves;
@@ -31,10 +34,12 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
 
 /* PLOCK_AGAIN: at once or after a pause; else the end. */
 static plock_status failed(plock_retry *retry, plock_status status) {
-    retry->doubt = retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
+    retry->doubt =
+        retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
     const plock_ns now = plock_now();
     /* The server closed an idle connection: that is nobody's failure. */
-    const bool reconnects = status == PLOCK_DISCONNECTED && retry->call.reused && !retry->reconnected;
+    const bool reconnects =
+        status == PLOCK_DISCONNECTED && retry->call.reused && !retry->reconnected;
     if (now >= retry->deadline || !(reconnects || plock_status_retries(status))) {
         plock__retry_cancel(retry);
         return status;
@@ -51,7 +56,8 @@ static plock_status failed(plock_retry *retry, plock_status status) {
     return PLOCK_AGAIN;
 }
 
-/* The server has done a part, and does the next one when it is asked again. False: there is no time left; the rest ends by itself. */
+/* The server has done a part, and does the next one when it is asked again. False: there is no time
+ * left; the rest ends by itself. */
 static bool go_on(plock_retry *retry) {
     const plock_ns now = plock_now();
     retry->begun = true;
@@ -65,15 +71,22 @@ plock_status plock__retry_step(plock_retry *retry, plock_interest *interest, plo
     for (;;) {
         if (retry->pausing) {
             const plock_ns now = plock_now();
-            *interest = (plock_interest){.fd = -1, .deadline = retry->resume_at < retry->deadline ? retry->resume_at : retry->deadline};
+            *interest =
+                (plock_interest){.fd = -1,
+                                 .deadline = retry->resume_at < retry->deadline ? retry->resume_at
+                                                                                : retry->deadline};
             if (now < interest->deadline) return PLOCK_AGAIN;
-            if (now >= retry->deadline) return error->status == retry->failure ? retry->failure : plock__fail_plainly(error, retry->failure);
+            if (now >= retry->deadline)
+                return error->status == retry->failure ? retry->failure
+                                                       : plock__fail_plainly(error, retry->failure);
             attempt(retry);
         }
         const plock_value *answer;
         plock_status status = plock__call_step(&retry->call, &answer, interest, error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        if (!status) status = retry->read ? retry->read(retry->context, answer, error) : plock__read_done(retry->request.script, answer, error);
+        if (!status)
+            status = retry->read ? retry->read(retry->context, answer, error)
+                                 : plock__read_done(retry->request.script, answer, error);
         if (status == PLOCK_AGAIN && go_on(retry)) continue;
         if (status == PLOCK_OK || status == PLOCK_NOT_OWNER || status == PLOCK_AGAIN) {
             plock__call_finish(&retry->call);
@@ -90,7 +103,8 @@ void plock__retry_hurry(plock_retry *retry, plock_ns deadline) {
 
 void plock__retry_cancel(plock_retry *retry) {
     plock_request undo;
-    const bool undoes = retry->undo && plock__call_left(&retry->call) && retry->undo(retry->context, &undo);
+    const bool undoes =
+        retry->undo && plock__call_left(&retry->call) && retry->undo(retry->context, &undo);
     plock__call_cancel(&retry->call, undoes ? &undo : NULL);
 }
 

@@ -37,14 +37,17 @@ static plock_script scripts[PLOCK__SCRIPTS] = {
 #undef SCRIPT
 static bool named;
 
-/* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha); nothing depends on its strength. */
+/* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha); nothing
+ * depends on its strength. */
 static void name(void) {
     static const char DIGITS[] = "0123456789abcdef";
     named = true;
     for (int i = 0; i < PLOCK__SCRIPTS; i++) {
         unsigned char digest[EVP_MAX_MD_SIZE];
-        if (EVP_Digest(scripts[i].text, scripts[i].length, digest, NULL, EVP_sha1(), NULL) != 1) named = false;
-        for (int at = 0; at < PLOCK__SHA1_HEX; at++) scripts[i].sha1[at] = DIGITS[at % 2 ? digest[at / 2] & 15 : digest[at / 2] >> 4];
+        if (EVP_Digest(scripts[i].text, scripts[i].length, digest, NULL, EVP_sha1(), NULL) != 1)
+            named = false;
+        for (int at = 0; at < PLOCK__SHA1_HEX; at++)
+            scripts[i].sha1[at] = DIGITS[at % 2 ? digest[at / 2] & 15 : digest[at / 2] >> 4];
     }
     OPENSSL_thread_stop(); /* transport_tls.c says why */
 }
@@ -61,9 +64,11 @@ static const char *line_of(const plock_script *script, long number) {
     return at;
 }
 
-void plock__script_commands(const plock_script *script, const char *failure, char commands[PLOCK__COMMANDS_MAX]) {
+void plock__script_commands(const plock_script *script, const char *failure,
+                            char commands[PLOCK__COMMANDS_MAX]) {
     static const char PLACE[] = "user_script:", CALL[] = "call('";
-    const char *place = strstr(failure, PLACE), *line = place ? line_of(script, strtol(place + sizeof PLACE - 1, NULL, 10)) : NULL;
+    const char *place = strstr(failure, PLACE),
+               *line = place ? line_of(script, strtol(place + sizeof PLACE - 1, NULL, 10)) : NULL;
     const char *end = line ? strchr(line, '\n') : NULL;
     size_t length = 0;
     commands[0] = 0;
@@ -75,6 +80,7 @@ void plock__script_commands(const plock_script *script, const char *failure, cha
         memcpy(name, at, word);
         name[word] = 0;
         if (strstr(commands, name)) continue;
-        length += (size_t)snprintf(commands + length, PLOCK__COMMANDS_MAX - length, "%s%s", length ? ", " : "", name);
+        length += (size_t)snprintf(commands + length, PLOCK__COMMANDS_MAX - length, "%s%s",
+                                   length ? ", " : "", name);
     }
 }

@@ -39,10 +39,12 @@ typedef struct plock_script {
     char sha1[PLOCK__SHA1_HEX];
 } plock_script;
 
-/* Which commands stand in the line of the script that the server's words for a failure name ("@user_script:12"), separated by
- * commas; the server itself does not say which one the user may not run. "" where it names none. */
+/* Which commands stand in the line of the script that the server's words for a failure name
+ * ("@user_script:12"), separated by commas; the server itself does not say which one the user may
+ * not run. "" where it names none. */
 enum { PLOCK__COMMANDS_MAX = 48 };
-void plock__script_commands(const plock_script *script, const char *failure, char commands[PLOCK__COMMANDS_MAX]);
+void plock__script_commands(const plock_script *script, const char *failure,
+                            char commands[PLOCK__COMMANDS_MAX]);
 
 /* NULL where OpenSSL cannot do SHA-1. */
 const plock_script *plock__script(plock_script_id id);

@@ -38,9 +38,7 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
     return PLOCK_OK;
 }
 
-const plock_config *plock_store_config(const plock_store *store) {
-    return store->config;
-}
+const plock_config *plock_store_config(const plock_store *store) { return store->config; }
 
 void plock_store_disconnect(plock_store *store) {
     plock__begin_step();
@@ -51,12 +49,12 @@ void plock_store_disconnect(plock_store *store) {
     plock__end_step();
 }
 
-bool plock_store_disconnected(const plock_store *store) {
-    return plock__pool_closed(&store->pool);
-}
+bool plock_store_disconnected(const plock_store *store) { return plock__pool_closed(&store->pool); }
 
-/* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is longer than that. */
-static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND, SEEN_LATELY = 600 * PLOCK_SECOND;
+/* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is
+ * longer than that. */
+static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
+                      SEEN_LATELY = 600 * PLOCK_SECOND;
 
 plock_ns plock__store_window(const plock_store *store, bool shares) {
     if (!shares) return 0;
@@ -112,7 +110,8 @@ void plock_drain(plock_ns deadline) {
     plock__worker_drain(deadline);
 }
 
-/* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at once one result is dropped. */
+/* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at
+ * once one result is dropped. */
 static plock_status tls_of(plock_store *store, struct ssl_ctx_st **tls, plock_error *error) {
     plock__enter();
     *tls = store->tls;
@@ -132,7 +131,8 @@ static plock_status tls_of(plock_store *store, struct ssl_ctx_st **tls, plock_er
     return PLOCK_OK;
 }
 
-static plock_status make_transport(plock_store *store, plock_transport **transport, plock_error *error) {
+static plock_status make_transport(plock_store *store, plock_transport **transport,
+                                   plock_error *error) {
 #ifdef PLOCK_TESTING
     if (store->make_transport) {
         *transport = store->make_transport(store);
@@ -150,7 +150,8 @@ static plock_status make_transport(plock_store *store, plock_transport **transpo
     return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
-static plock_status make_connection(plock_store *store, plock_connection **connection, plock_error *error) {
+static plock_status make_connection(plock_store *store, plock_connection **connection,
+                                    plock_error *error) {
     plock_transport *transport = NULL;
     const plock_status status = make_transport(store, &transport, error);
     if (status) return status;
@@ -158,14 +159,18 @@ static plock_status make_connection(plock_store *store, plock_connection **conne
     return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
-plock_status plock__store_connect(plock_store *store, plock_connection **connection, plock_error *error) {
+plock_status plock__store_connect(plock_store *store, plock_connection **connection,
+                                  plock_error *error) {
     const plock_status status = make_connection(store, connection, error);
-    if (status) plock__pool_give_room(&store->pool);
-    else plock__pool_add(&store->pool, *connection);
+    if (status)
+        plock__pool_give_room(&store->pool);
+    else
+        plock__pool_add(&store->pool, *connection);
     return status;
 }
 
-plock_status plock__store_connect_beside(plock_store *store, plock_connection **connection, plock_error *error) {
+plock_status plock__store_connect_beside(plock_store *store, plock_connection **connection,
+                                         plock_error *error) {
     const plock_status status = make_connection(store, connection, error);
     if (!status) plock__pool_add_beside(&store->pool, *connection);
     return status;

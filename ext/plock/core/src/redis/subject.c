@@ -7,9 +7,7 @@ static const char BEFORE[] = "plock:1:{", FENCE[] = "}:fence", QUEUE[] = "}:queu
 enum { AROUND = sizeof BEFORE - 1 + sizeof FENCE - 1 };
 _Static_assert(sizeof FENCE == sizeof QUEUE, "the names are as long");
 
-size_t plock__names_room(size_t key_length) {
-    return 3 * key_length + 2 * AROUND;
-}
+size_t plock__names_room(size_t key_length) { return 3 * key_length + 2 * AROUND; }
 
 static char *append(char *to, const char *bytes, size_t length) {
     memcpy(to, bytes, length);

@@ -26,15 +26,18 @@ plock_wait_queue *plock__wait_queue_find(plock_wait_queue *queues, plock_text ke
 
 plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text value) {
     for (plock_waiter *waiter = queue ? queue->first : NULL; waiter; waiter = waiter->next)
-        if (same(value, waiter->subject.owner.value.bytes, waiter->subject.owner.value.length)) return waiter;
+        if (same(value, waiter->subject.owner.value.bytes, waiter->subject.owner.value.length))
+            return waiter;
     return NULL;
 }
 
 void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter) {
     plock_waiter *before = queue->last;
     const int64_t ticket = waiter->place.ticket;
-    while (ticket && before && (before->place.ticket == 0 || before->place.ticket > ticket)) before = before->previous;
-    while (!ticket && before && before->place.ticket == 0 && before->follows && !waiter->follows) before = before->previous;
+    while (ticket && before && (before->place.ticket == 0 || before->place.ticket > ticket))
+        before = before->previous;
+    while (!ticket && before && before->place.ticket == 0 && before->follows && !waiter->follows)
+        before = before->previous;
     waiter->queue = queue;
     waiter->previous = before;
     waiter->next = before ? before->next : queue->first;
@@ -64,12 +67,13 @@ void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen) 
     }
 }
 
-/* One of each process and key looks that often, whatever the server has promised: the queue may be lost, and with it whom a holder would
- * tell; or those who are told before us are frozen. */
+/* One of each process and key looks that often, whatever the server has promised: the queue may be
+ * lost, and with it whom a holder would tell; or those who are told before us are frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
-/* Each one further behind looks a little later, so that the first comes first. A holder that does not notify is looked at in jittered,
- * growing intervals: often by the first, more rarely by those behind. */
+/* Each one further behind looks a little later, so that the first comes first. A holder that does
+ * not notify is looked at in jittered, growing intervals: often by the first, more rarely by those
+ * behind. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;
@@ -98,7 +102,8 @@ void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now) {
     if (now >= queue->told_at) queue->told_at = PLOCK_NEVER;
 }
 
-plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now, plock_ns *at) {
+plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
+                                     plock_ns *at) {
     bool asking = false;
     plock_waiter *first = NULL, *due = NULL;
     for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) {

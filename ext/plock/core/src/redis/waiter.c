@@ -14,7 +14,8 @@ static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 /* --- life --- */
 
-static const plock_error ENDED = {.status = PLOCK_DISCONNECTED, .message = "waiting for locks has been ended"};
+static const plock_error ENDED = {.status = PLOCK_DISCONNECTED,
+                                  .message = "waiting for locks has been ended"};
 
 static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
@@ -59,7 +60,8 @@ static plock_wait_queue *leave_queue(plock_waiter *waiter) {
         plock_wait_queue **link = &coordinator->queues;
         while (*link != queue) link = &(*link)->next;
         *link = queue->next;
-        if (!coordinator->queues && plock__pool_closed(&waiter->store->pool)) plock__coordinator_schedule(coordinator);
+        if (!coordinator->queues && plock__pool_closed(&waiter->store->pool))
+            plock__coordinator_schedule(coordinator);
         return queue;
     }
     if (queue->look_at == PLOCK_NEVER) { /* it may have been he who was to look */
@@ -69,24 +71,29 @@ static plock_wait_queue *leave_queue(plock_waiter *waiter) {
     return NULL;
 }
 
-static bool is_shared(const plock_waiter *waiter) {
-    return *waiter->subject.share != 0;
-}
+static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.share != 0; }
 
-/* Where several hold a lock, what one of its waiters was told does not become untrue by what another is. Nor does an answer to another
- * one put off when the first in line makes sure of his place. */
-static void schedule(plock_wait_queue *queue, const plock_waiter *waiter, const plock_place *place) {
-    const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at; /* those who do not queue yet look often */
+/* Where several hold a lock, what one of its waiters was told does not become untrue by what
+ * another is. Nor does an answer to another one put off when the first in line makes sure of his
+ * place. */
+static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
+                     const plock_place *place) {
+    /* those who do not queue yet look often */
+    const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
-    if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at) queue->look_at = before;
+    if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
+        queue->look_at = before;
 }
 
-/* He holds the lock: the others need not look before his time is over, or that of one who shares it with him. But where he found it, and
- * nobody had called him, the queue may have been lost with the lock: then the next one looks at once. */
+/* He holds the lock: the others need not look before his time is over, or that of one who shares it
+ * with him. But where he found it, and nobody had called him, the queue may have been lost with the
+ * lock: then the next one looks at once. */
 static plock_wait_queue *served(plock_waiter *waiter, const plock_grant *grant) {
-    const plock_place place = {.free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
+    const plock_place place = {
+        .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->queue) {
-        if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER; /* that was about the turn that has come to this one, or before */
+        /* that was about the turn that has come to this one, or before */
+        if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
         if (!waiter->called) waiter->queue->look_at = PLOCK_NEVER;
     }
@@ -100,7 +107,8 @@ static void refused(plock_waiter *waiter, const plock_place *place) {
     waiter->known = waiter->known || waiter->queues;
     waiter->called = waiter->woken;
     waiter->unanswered_since = 0;
-    if (waiter->queues && !place->notified && waiter->shares) plock__store_saw_older(waiter->store, plock_now());
+    if (waiter->queues && !place->notified && waiter->shares)
+        plock__store_saw_older(waiter->store, plock_now());
     if (!waiter->queue) return;
     schedule(waiter->queue, waiter, place);
     plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
@@ -118,17 +126,17 @@ static void checks_if_shaken(plock_waiter *waiter) {
 }
 
 /* Is there something on the server that is to be taken back if he goes? */
-static bool owes(const plock_waiter *waiter) {
-    return waiter->placed || waiter->doubt;
-}
+static bool owes(const plock_waiter *waiter) { return waiter->placed || waiter->doubt; }
 
 /* --- his own thread --- */
 
-static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_store *store, const plock_wait_request *wait_request, plock_error *error) {
+static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_store *store,
+                         const plock_wait_request *wait_request, plock_error *error) {
     plock_waiter *waiter = *out = new_waiter(store, wait_request->subject->key.length);
     *queue = plock__wait_queue_new(wait_request->subject->key);
     plock_status status = waiter && *queue ? PLOCK_OK : PLOCK_NO_MEMORY;
-    if (!status) status = plock__subject_copy(&waiter->subject, waiter->names, wait_request->subject);
+    if (!status)
+        status = plock__subject_copy(&waiter->subject, waiter->names, wait_request->subject);
     if (status) return plock__fail_plainly(error, status);
     waiter->ttl = wait_request->ttl;
     waiter->shares = wait_request->shares;
@@ -147,7 +155,9 @@ static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
 }
 
 /* With the lock held. `spare` becomes the line where there is none yet. */
-static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare, plock_coordinator *coordinator, const plock_wait_request *wait_request, const plock_place *place) {
+static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
+                         plock_coordinator *coordinator, const plock_wait_request *wait_request,
+                         const plock_place *place) {
     plock_wait_queue *queue = plock__wait_queue_find(coordinator->queues, waiter->subject.key);
     if (!queue) {
         queue = *spare;
@@ -155,19 +165,24 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare, plock_c
         queue->next = coordinator->queues;
         coordinator->queues = queue;
     }
-    plock__owner_sign(&waiter->subject.owner, plock__text(coordinator->channel.id, PLOCK__CHANNEL_LENGTH), wait_request->subject->owner.label);
-    waiter->queues = coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);
+    plock__owner_sign(&waiter->subject.owner,
+                      plock__text(coordinator->channel.id, PLOCK__CHANNEL_LENGTH),
+                      wait_request->subject->owner.label);
+    waiter->queues =
+        coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);
     waiter->due = !waiter->queues;
     waiter->state = waiter->queues ? PLOCK__ASKS : PLOCK__RESTS;
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
-    waiter->follows = !place && !wait_request->ticket; /* he has not asked, so whoever has was before him */
+    /* he has not asked, so whoever has was before him */
+    waiter->follows = !place && !wait_request->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
     if (waiter->due) plock__coordinator_schedule(coordinator);
 }
 
-plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const plock_wait_request *wait_request, const plock_place *place, bool *asks,
-                                plock_error *error) {
+plock_status plock__waiter_join(plock_waiter **out, plock_store *store,
+                                const plock_wait_request *wait_request, const plock_place *place,
+                                bool *asks, plock_error *error) {
     const bool first_look = !place && !wait_request->ticket && !wait_request->follows;
     *out = NULL;
     *asks = true;
@@ -193,7 +208,9 @@ plock_status plock__waiter_join(plock_waiter **out, plock_store *store, const pl
 }
 
 plock_request plock__waiter_request(plock_waiter *waiter) {
-    if (waiter->queues) return plock__queue_request(&waiter->subject, waiter->ttl, waiter->place.ticket, plock__store_window(waiter->store, waiter->shares));
+    if (waiter->queues)
+        return plock__queue_request(&waiter->subject, waiter->ttl, waiter->place.ticket,
+                                    plock__store_window(waiter->store, waiter->shares));
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 
@@ -205,22 +222,29 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
     waiter->woken = false;
     if (!rests) checks_if_shaken(waiter);
     if (rests && waiter->state == PLOCK__ASKS) waiter->state = PLOCK__RESTS;
-    if (!waiter->queue) plock__waiter_fail(waiter, &ENDED); /* while the refusal was on its way: nobody would call him */
+    /* while the refusal was on its way: nobody would call him */
+    if (!waiter->queue) plock__waiter_fail(waiter, &ENDED);
     plock__leave();
     return rests;
 }
 
 static plock_status outcome(plock_waiter *waiter, plock_grant *grant, plock_error *error) {
     plock__enter();
-    const plock_status status = waiter->state == PLOCK__HOLDS ? PLOCK_OK : waiter->state == PLOCK__FAILED ? waiter->error.status : PLOCK_AGAIN;
-    if (status == PLOCK_OK) *grant = waiter->grant;
-    else if (status != PLOCK_AGAIN) *error = waiter->error;
+    const plock_status status = waiter->state == PLOCK__HOLDS    ? PLOCK_OK
+                                : waiter->state == PLOCK__FAILED ? waiter->error.status
+                                                                 : PLOCK_AGAIN;
+    if (status == PLOCK_OK)
+        *grant = waiter->grant;
+    else if (status != PLOCK_AGAIN)
+        *error = waiter->error;
     plock__leave();
     return status;
 }
 
-plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_interest *interest, plock_error *error) {
-    if (waiter->waker) plock__waker_clear_if_woken(waiter->waker); /* it may have been meant for the one who had it before */
+plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_interest *interest,
+                                plock_error *error) {
+    /* it may have been meant for the one who had it before */
+    if (waiter->waker) plock__waker_clear_if_woken(waiter->waker);
     plock_status status = outcome(waiter, grant, error);
     if (status == PLOCK_AGAIN && !waiter->waker) {
         plock_waker *waker = plock_waker_take();
@@ -230,7 +254,8 @@ plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_
         plock__leave();
         status = outcome(waiter, grant, error);
     }
-    const plock_interest woken = {.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
+    const plock_interest woken = {
+        .fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
     if (status == PLOCK_AGAIN) *interest = woken;
     return status;
 }
@@ -262,15 +287,18 @@ void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
     release(waiter);
 }
 
-/* With the lock held. True: his job is to be submitted; it has a reference of its own. *empty: his line, to be freed. */
+/* With the lock held. True: his job is to be submitted; it has a reference of its own. *empty: his
+ * line, to be freed. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = leave_queue(waiter);
     waiter->gone = true;
     waiter->placed = waiter->placed || asked;
     waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
     const bool leaves = owes(waiter) && !waiter->employed;
-    if (leaves) waiter->employed = true, waiter->concluded = false, waiter->references++;
-    else if (waiter->employed) plock__worker_schedule(&waiter->job);
+    if (leaves)
+        waiter->employed = true, waiter->concluded = false, waiter->references++;
+    else if (waiter->employed)
+        plock__worker_schedule(&waiter->job);
     waiter->parted = !waiter->employed;
     return leaves;
 }
@@ -293,7 +321,8 @@ plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interes
     plock__enter();
     const bool parted = waiter->parted;
     plock__leave();
-    *interest = (plock_interest){.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
+    *interest =
+        (plock_interest){.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
     return parted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
@@ -305,7 +334,8 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     plock_wait_queue *empty = NULL;
     plock__enter();
     const int64_t ticket = waiter->place.ticket;
-    const bool leaves = !waiter->gone && part(waiter, asked, doubt, &empty); /* what referred to him now does so from there */
+    /* what referred to him now does so from there */
+    const bool leaves = !waiter->gone && part(waiter, asked, doubt, &empty);
     plock_waker *waker = waiter->waker; /* another may need it before he has left */
     waiter->waker = NULL;
     plock__leave();
@@ -343,8 +373,10 @@ void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value,
     plock__subject_name(&waiter->subject, waiter->names, key, store->config->fence_ttl);
     if (shared) *waiter->subject.share = '?'; /* of which kind is not known, and does not matter */
     waiter->gone = waiter->placed = waiter->employed = true;
-    if (plock__owner_bring(&waiter->subject.owner, value)) release(waiter);
-    else plock__worker_submit(&waiter->job);
+    if (plock__owner_bring(&waiter->subject.owner, value))
+        release(waiter);
+    else
+        plock__worker_submit(&waiter->job);
 }
 
 /* --- leaving the queue --- */
@@ -395,24 +427,28 @@ static void begin_asking(plock_waiter *waiter) {
     waiter->unanswered_since = plock_now();
     plock__leave();
     const plock_request request = plock__waiter_request(waiter);
-    plock__call_begin(&waiter->call, waiter->store, &request, plock_after(plock_now(), waiter->store->config->command_timeout));
+    plock__call_begin(&waiter->call, waiter->store, &request,
+                      plock_after(plock_now(), waiter->store->config->command_timeout));
 }
 
 static void fail(plock_waiter *waiter, const plock_error *error) {
     waiter->state = PLOCK__RESTS;
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now()); /* for the others */
+    /* for the others */
+    if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
 }
 
 /* What the answer to a request of the native thread comes to. True: he asks again. */
-static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant, const plock_place *place, const plock_error *error) {
+static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant,
+                     const plock_place *place, const plock_error *error) {
     plock_wait_queue *empty = NULL;
     plock__enter();
     const bool left = plock__call_left(&waiter->call);
     waiter->concluded = true;
     waiter->placed = waiter->placed || (left && waiter->queues);
-    waiter->doubt = waiter->doubt || status == PLOCK_OK || (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
+    waiter->doubt = waiter->doubt || status == PLOCK_OK ||
+                    (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
     bool again = false;
     plock_waker *waker = NULL;
     if (!waiter->gone) {
@@ -444,7 +480,8 @@ static bool has_gone(const plock_waiter *waiter) {
     return gone;
 }
 
-/* Should the server come to the request later, it undoes it at once: by then he may have left, on another connection. */
+/* Should the server come to the request later, it undoes it at once: by then he may have left, on
+ * another connection. */
 static void give_up_asking(plock_waiter *waiter) {
     const plock_request undo = plock__leave_request(&waiter->subject, true);
     plock__call_cancel(&waiter->call, &undo);
@@ -460,11 +497,14 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
         plock_grant grant = {.asked_at = waiter->call.left_at};
         plock_place place = waiter->place;
         if (!status) status = plock__read_acquired(answer, &grant, &place, &error);
-        if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__call_finish(&waiter->call);
-        else give_up_asking(waiter);
+        if (status == PLOCK_OK || status == PLOCK_REFUSED)
+            plock__call_finish(&waiter->call);
+        else
+            give_up_asking(waiter);
         /* From here on, not from when his own thread comes round to it. */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
-            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl, plock__expiry(grant.asked_at, waiter->ttl),
+            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl,
+                               plock__expiry(grant.asked_at, waiter->ttl),
                                plock_after(grant.asked_at, waiter->renewed_for));
         if (!conclude(waiter, status, &grant, &place, &error)) return PLOCK_OK;
     }
@@ -474,7 +514,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     if (!waiter->leaves) {
         const bool asking = waiter->call.state != PLOCK__CALL_NONE;
-        if (asking || !has_gone(waiter)) { /* a request under way is waited for even then: it costs less than a connection */
+        /* a request under way is waited for even then: it costs less than a connection */
+        if (asking || !has_gone(waiter)) {
             const plock_status status = ask(waiter, interest);
             if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
             if (!has_gone(waiter)) return PLOCK_OK;
@@ -499,14 +540,21 @@ static void put_down(plock_job *job) {
         fail(waiter, &ENDED);
     }
     bool again = false;
-    if (own && waiter->gone) again = owes(waiter) && !waiter->leaves && waiter->concluded;
-    else if (own && waiter->state == PLOCK__RESTS && waiter->woken) waiter->state = PLOCK__ASKED, again = true;
-    if (again) waiter->employed = true, waiter->concluded = false; /* if it cannot be begun, that is the end */
+    if (own && waiter->gone)
+        again = owes(waiter) && !waiter->leaves && waiter->concluded;
+    else if (own && waiter->state == PLOCK__RESTS && waiter->woken)
+        waiter->state = PLOCK__ASKED, again = true;
+    /* if it cannot be begun, that is the end */
+    if (again) waiter->employed = true, waiter->concluded = false;
     if (own && waiter->gone && !again && !waiter->leaves) say_parted(waiter);
     plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
-    if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator); /* another place in the queue may be due */
+    /* another place in the queue may be due */
+    if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
     plock__leave();
-    if (again) plock__worker_submit(&waiter->job);
-    else if (own && waiter->leaves) leave(waiter);
-    else release(waiter);
+    if (again)
+        plock__worker_submit(&waiter->job);
+    else if (own && waiter->leaves)
+        leave(waiter);
+    else
+        release(waiter);
 }

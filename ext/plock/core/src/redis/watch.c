@@ -33,15 +33,14 @@ static plock_watch *watch_of(plock_later *later) {
     return (plock_watch *)(void *)((char *)later - offsetof(plock_watch, later));
 }
 
-static void keep(plock_later *later) {
-    watch_of(later)->references++;
-}
+static void keep(plock_later *later) { watch_of(later)->references++; }
 
 /* The lease is held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
-    watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK; /* else it is renewed all the same, and the next renewal sees a break */
+    /* else it is renewed all the same, and the next renewal sees a break */
+    watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK;
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
         *end = ' ';
@@ -50,7 +49,8 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(watch->store);
-    if (coordinator && coordinator->open) watch->doubtful = true; /* of a break before this nobody would tell; a channel that opens has it look, too */
+    /* of a break before this nobody would tell; a channel that opens has it look, too */
+    if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
 }
@@ -62,7 +62,8 @@ static void set_date(plock_watch *watch, plock_ns now) {
 
 /* --- life --- */
 
-plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject, const plock_watching *wanted) {
+plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject,
+                              const plock_watching *wanted) {
     plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(subject->key.length));
     if (!watch) return NULL;
     watch->job.step = step;
@@ -109,7 +110,8 @@ static void unlink_watch(plock_watch *watch) {
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
-    const plock_status status = plock__coordinator_find(watch->store, &coordinator, &start, error); /* leaves the lock held */
+    /* leaves the lock held */
+    const plock_status status = plock__coordinator_find(watch->store, &coordinator, &start, error);
     if (status) return status;
     memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
     watch->next = coordinator->watches;
@@ -119,20 +121,27 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
-    const bool begun = plock__coordinator_of(watch->store); /* while it is at work the native thread is, too */
+    /* while it is at work the native thread is, too */
+    const bool begun = plock__coordinator_of(watch->store);
     plock__leave();
-    return begun ? PLOCK_OK : plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to watch the lease with");
+    return begun ? PLOCK_OK
+                 : plock__fail(error, PLOCK_DESCRIPTORS,
+                               "no thread or file descriptor is left to watch the lease with");
 }
 
-plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner, plock_error *error) {
-    if (owner->brought && plock__owner_copy(&watch->subject.owner, owner)) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
+                                  plock_error *error) {
+    if (owner->brought && plock__owner_copy(&watch->subject.owner, owner))
+        return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     return watch->automatic ? plock__later_enter(&watch->later, error) : listen_for(watch, error);
 }
 
-void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl, plock_ns valid_until, plock_ns renewed_until) {
+void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl,
+                        plock_ns valid_until, plock_ns renewed_until) {
     plock_owner owner = {0};
     const bool fresh = !watch->subject.owner.brought;
-    if (fresh && plock__owner_copy(&owner, &subject->owner)) return; /* never: a token needs no memory */
+    /* never: a token needs no memory */
+    if (fresh && plock__owner_copy(&owner, &subject->owner)) return;
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
     if (starts) {
@@ -141,8 +150,10 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
         watch->valid_until = valid_until;
         watch->renewed_until = renewed_until;
         watch->renew_at = first_renewal(valid_until, ttl);
-        if (watch->automatic) set_date(watch, plock_now());
-        else watch->references++;
+        if (watch->automatic)
+            set_date(watch, plock_now());
+        else
+            watch->references++;
         if (fresh) plock__owner_move(&watch->subject.owner, &owner);
     }
     plock__leave();
@@ -163,8 +174,10 @@ void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
 static void go_on(plock_watch *watch) {
     watch->paused = false;
     watch->epoch++;
-    if (watch->later.listed) set_date(watch, plock_now());
-    else if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
+    if (watch->later.listed)
+        set_date(watch, plock_now());
+    else if (watch->started && !watch->ended)
+        plock__worker_schedule(&watch->job);
 }
 
 bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl) {
@@ -187,7 +200,8 @@ void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
     const plock_ns now = plock_now();
     plock__enter();
     if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
-    const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL; /* it may have become shorter, though no answer came */
+    /* it may have become shorter, though no answer came */
+    const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL;
     if (soon < watch->renew_at) watch->renew_at = soon;
     go_on(watch);
     plock__leave();
@@ -223,10 +237,13 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
-/* One that has not started may be granted by now, to a value that is not known yet: it is looked at when it starts. */
+/* One that has not started may be granted by now, to a value that is not known yet: it is looked at
+ * when it starts. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
     for (plock_watch *watch = watches; watch; watch = watch->next)
-        if (is(watch->subject.key, key) && (!watch->started || is(watch->subject.owner.value, value))) look_at_once(watch);
+        if (is(watch->subject.key, key) &&
+            (!watch->started || is(watch->subject.owner.value, value)))
+            look_at_once(watch);
 }
 
 void plock__watch_doubt(plock_watch *watches) {
@@ -242,16 +259,23 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_interest *intere
     plock__enter();
     const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
     enum task task = REST;
-    if (watch->ended) task = STOP;
-    else if (watch->lost || now >= watch->valid_until) task = LOSE;
-    else if (watch->asks) task = REST;
-    else if (renews && (now >= watch->renew_at || watch->doubtful)) task = RENEW; /* it tells as much as a check */
-    else if (watch->doubtful && !watch->paused && now >= watch->check_at) task = CHECK;
+    if (watch->ended)
+        task = STOP;
+    else if (watch->lost || now >= watch->valid_until)
+        task = LOSE;
+    else if (watch->asks)
+        task = REST;
+    else if (renews && (now >= watch->renew_at || watch->doubtful))
+        task = RENEW; /* it tells as much as a check */
+    else if (watch->doubtful && !watch->paused && now >= watch->check_at)
+        task = CHECK;
     if (task == RENEW || task == CHECK) watch->doubtful = false;
     if (task == LOSE) watch->lost = true;
     interest->deadline = watch->valid_until;
-    if (renews && !watch->asks && watch->renew_at < interest->deadline) interest->deadline = watch->renew_at;
-    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < interest->deadline) interest->deadline = watch->check_at;
+    if (renews && !watch->asks && watch->renew_at < interest->deadline)
+        interest->deadline = watch->renew_at;
+    if (watch->doubtful && !watch->paused && !watch->asks && watch->check_at < interest->deadline)
+        interest->deadline = watch->check_at;
     if (task == RENEW || task == CHECK) watch->asked_in = watch->epoch;
     if (task == RENEW) watch->renewing_for = watch->ttl;
     plock__leave();
@@ -263,7 +287,9 @@ static void begin(plock_watch *watch, enum task task) {
     const plock_ns until = watch->valid_until;
     plock__leave();
     const plock_text place = plock__text(watch->place, watch->unnoted ? watch->place_length : 0);
-    const plock_request request = task == RENEW ? plock__renew_request(&watch->subject, watch->renewing_for, place) : plock__check_request(&watch->subject);
+    const plock_request request =
+        task == RENEW ? plock__renew_request(&watch->subject, watch->renewing_for, place)
+                      : plock__check_request(&watch->subject);
     plock__retry_begin(&watch->retry, watch->store, &request, until, true);
     watch->asks = true;
 }
@@ -280,14 +306,18 @@ static void understand(plock_watch *watch, plock_status status) {
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal) watch->unnoted = false;
     /* Of one from before the program changed the dates, those count. */
-    if (status == PLOCK_OK && renewal && current) watch->valid_until = plock__expiry(asked_at, asked_ttl);
-    if (renewal && current) watch->renew_at = status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
+    if (status == PLOCK_OK && renewal && current)
+        watch->valid_until = plock__expiry(asked_at, asked_ttl);
+    if (renewal && current)
+        watch->renew_at =
+            status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
     if (!renewal && status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);
     }
     plock__leave();
-    if (status == PLOCK_OK && renewal) plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
+    if (status == PLOCK_OK && renewal)
+        plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
@@ -308,8 +338,10 @@ static plock_status step(plock_job *job, plock_interest *interest) {
             return PLOCK_OK;
         }
         if (task == REST) {
-            if (!watch->asks) *interest = own;
-            else if (own.deadline < interest->deadline) interest->deadline = own.deadline;
+            if (!watch->asks)
+                *interest = own;
+            else if (own.deadline < interest->deadline)
+                interest->deadline = own.deadline;
             return PLOCK_AGAIN;
         }
         begin(watch, task);

@@ -5,7 +5,8 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease is left alone for so long; one that is broken by then is known to be lost within half a second all the same. */
+/* A lease is left alone for so long; one that is broken by then is known to be lost within half a
+ * second all the same. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
 /* Others may come soon again; until then a thread that sleeps is all that it costs. */
@@ -61,9 +62,11 @@ static plock_later *next_due(plock_ns now, plock_ns *at) {
     return NULL;
 }
 
-/* When to look again. While leases come and go it looks now and then, for those that come then need not wake it. */
+/* When to look again. While leases come and go it looks now and then, for those that come then need
+ * not wake it. */
 static plock_ns next_look(plock_ns now, plock_ns at) {
-    const plock_ns soon = used ? plock_after(now, last_span > 0 ? last_span : LEFT_ALONE) : PLOCK_NEVER;
+    const plock_ns soon =
+        used ? plock_after(now, last_span > 0 ? last_span : LEFT_ALONE) : PLOCK_NEVER;
     used = false;
     return soon < at ? soon : at;
 }
@@ -72,8 +75,10 @@ static plock_ns next_look(plock_ns now, plock_ns at) {
 
 /* Nothing is entered, and has not been for a while. */
 static bool retires(plock_ns now, plock_ns *at) {
-    if (first || used) idle_since = PLOCK_NEVER;
-    else if (idle_since == PLOCK_NEVER) idle_since = now;
+    if (first || used)
+        idle_since = PLOCK_NEVER;
+    else if (idle_since == PLOCK_NEVER)
+        idle_since = now;
     if (idle_since == PLOCK_NEVER) return false;
     const plock_ns over = idle_since + IDLE;
     if (over < *at) *at = over;
@@ -133,8 +138,10 @@ static plock_status appoint(void) {
         used = true;
     }
     plock__leave();
-    if (first_one) plock__worker_submit(made);
-    else plock__free(made); /* another thread was quicker */
+    if (first_one)
+        plock__worker_submit(made);
+    else
+        plock__free(made); /* another thread was quicker */
     return PLOCK_OK;
 }
 
@@ -151,7 +158,8 @@ plock_status plock__later_enter(plock_later *later, plock_error *error) {
     const plock_status status = appoint();
     if (status) return plock__fail_plainly(error, status);
     if (enter(later)) return PLOCK_OK;
-    return plock__fail(error, PLOCK_DESCRIPTORS, "no thread or file descriptor is left to renew the lease with");
+    return plock__fail(error, PLOCK_DESCRIPTORS,
+                       "no thread or file descriptor is left to renew the lease with");
 }
 
 /* The thread is the parent's; so is what was to begin. */

@@ -20,9 +20,7 @@ plock_status plock__lease_free_to_begin(const plock_lease *lease) {
     return lease->kind->busy(lease) ? PLOCK_IN_USE : PLOCK_OK;
 }
 
-bool plock__is_ttl(plock_ns ttl) {
-    return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX;
-}
+bool plock__is_ttl(plock_ns ttl) { return ttl >= PLOCK_TTL_MIN && ttl <= PLOCK_TTL_MAX; }
 
 /* --- operations --- */
 
@@ -34,13 +32,9 @@ plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl) {
     return lease->kind->extend(lease, ttl);
 }
 
-plock_status plock_lease_downgrade(plock_lease *lease) {
-    return lease->kind->downgrade(lease);
-}
+plock_status plock_lease_downgrade(plock_lease *lease) { return lease->kind->downgrade(lease); }
 
-plock_status plock_lease_leave(plock_lease *lease) {
-    return lease->kind->leave(lease);
-}
+plock_status plock_lease_leave(plock_lease *lease) { return lease->kind->leave(lease); }
 
 plock_status plock_lease_step(plock_lease *lease, plock_interest *interest) {
     plock__begin_step();
@@ -78,7 +72,8 @@ void plock_lease_free(plock_lease *lease) {
 }
 
 void plock_lease_abandon(plock_lease *lease) {
-    if (lease && plock_lease_valid(lease)) plock__notice_post(PLOCK_ABANDONED, lease->id, lease->key, lease->fence, 0);
+    if (lease && plock_lease_valid(lease))
+        plock__notice_post(PLOCK_ABANDONED, lease->id, lease->key, lease->fence, 0);
     plock_lease_free(lease);
 }
 
@@ -86,16 +81,13 @@ static plock_status step_any(void *lease, plock_interest *interest) {
     return plock_lease_step(lease, interest);
 }
 
-static void cancel_any(void *lease) {
-    plock_lease_cancel(lease);
-}
+static void cancel_any(void *lease) { plock_lease_cancel(lease); }
 
-static void hurry_any(void *lease, plock_ns deadline) {
-    plock_lease_hurry(lease, deadline);
-}
+static void hurry_any(void *lease, plock_ns deadline) { plock_lease_hurry(lease, deadline); }
 
 plock_operation plock_lease_operation(plock_lease *lease) {
-    return (plock_operation){.of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){
+        .of = lease, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
 plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context) {
@@ -108,7 +100,9 @@ static bool is_busy(const void *lease) {
 }
 
 plock_place_in_turn plock_lease_turn(plock_lease *lease) {
-    return (plock_place_in_turn){.line = plock_lease_inherited(lease) ? NULL : &lease->turns, .lease = lease, .busy = is_busy};
+    return (plock_place_in_turn){.line = plock_lease_inherited(lease) ? NULL : &lease->turns,
+                                 .lease = lease,
+                                 .busy = is_busy};
 }
 
 /* --- what it says of itself without asking --- */
@@ -121,37 +115,23 @@ bool plock_lease_held(const plock_lease *lease) {
     return lease->held && !plock_lease_inherited(lease);
 }
 
-bool plock_lease_lost(const plock_lease *lease) {
-    return lease->kind->lost(lease);
-}
+bool plock_lease_lost(const plock_lease *lease) { return lease->kind->lost(lease); }
 
-bool plock_lease_contended(const plock_lease *lease) {
-    return lease->contended;
-}
+bool plock_lease_contended(const plock_lease *lease) { return lease->contended; }
 
 bool plock_lease_inherited(const plock_lease *lease) {
     return lease->generation != plock__generation();
 }
 
-uint64_t plock_lease_id(const plock_lease *lease) {
-    return lease->id;
-}
+uint64_t plock_lease_id(const plock_lease *lease) { return lease->id; }
 
-int64_t plock_lease_fence(const plock_lease *lease) {
-    return lease->fence;
-}
+int64_t plock_lease_fence(const plock_lease *lease) { return lease->fence; }
 
-plock_ns plock_lease_ttl(const plock_lease *lease) {
-    return lease->ttl;
-}
+plock_ns plock_lease_ttl(const plock_lease *lease) { return lease->ttl; }
 
-plock_ns plock_lease_waited(const plock_lease *lease) {
-    return lease->waited;
-}
+plock_ns plock_lease_waited(const plock_lease *lease) { return lease->waited; }
 
-plock_ns plock_lease_acquired_at(const plock_lease *lease) {
-    return lease->acquired_at;
-}
+plock_ns plock_lease_acquired_at(const plock_lease *lease) { return lease->acquired_at; }
 
 plock_ns plock_lease_valid_until(const plock_lease *lease) {
     return lease->kind->valid_until(lease);
@@ -174,10 +154,6 @@ const char *plock_lease_value(const plock_lease *lease, size_t *length) {
     return bytes_of(lease->kind->value(lease), length);
 }
 
-char plock_lease_mode(const plock_lease *lease) {
-    return lease->kind->mode(lease);
-}
+char plock_lease_mode(const plock_lease *lease) { return lease->kind->mode(lease); }
 
-const plock_error *plock_lease_error(const plock_lease *lease) {
-    return &lease->error;
-}
+const plock_error *plock_lease_error(const plock_lease *lease) { return &lease->error; }

@@ -5,7 +5,8 @@
 #include "base/text.h"
 #include "plock/lease.h"
 
-/* A kind of store fills this in for its leases. Each function does what plock_lease_… of the same name promises. */
+/* A kind of store fills this in for its leases. Each function does what plock_lease_… of the same
+ * name promises. */
 typedef struct plock_lease_kind {
     plock_status (*release)(plock_lease *lease, plock_ns keep);
     plock_status (*extend)(plock_lease *lease, plock_ns ttl);

@@ -12,11 +12,13 @@ static plock_notice *first, **last = &first;
 static plock_waker *listener_waker;
 static atomic_bool renewals;
 
-void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence, plock_ns took) {
+void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
+                        plock_ns took) {
     if (kind == PLOCK_RENEWED && !atomic_load_explicit(&renewals, memory_order_relaxed)) return;
     plock_notice *notice = plock__allocate(sizeof *notice + key.length);
     if (!notice) return;
-    *notice = (plock_notice){.kind = kind, .id = id, .fence = fence, .took = took, .key_length = key.length};
+    *notice = (plock_notice){
+        .kind = kind, .id = id, .fence = fence, .took = took, .key_length = key.length};
     memcpy(notice->key, key.bytes, key.length);
     plock__enter();
     *last = notice;
@@ -34,9 +36,7 @@ plock_notice *plock_notice_next(void) {
     return notice;
 }
 
-void plock_notice_free(plock_notice *notice) {
-    plock__free(notice);
-}
+void plock_notice_free(plock_notice *notice) { plock__free(notice); }
 
 int plock_notice_descriptor(void) {
     plock_waker *made = NULL;
@@ -48,7 +48,8 @@ int plock_notice_descriptor(void) {
     if (!listener_waker) {
         listener_waker = made;
         made = NULL;
-        plock_waker_wake(listener_waker); /* for what was posted, or said by plock_notice_wake, before there was one */
+        /* for what was posted, or said by plock_notice_wake, before there was one */
+        plock_waker_wake(listener_waker);
     }
     const int descriptor = plock_waker_descriptor(listener_waker);
     plock__leave();
@@ -69,9 +70,7 @@ void plock_notice_wake(void) {
     plock__leave();
 }
 
-void plock_notice_renewals(bool wanted) {
-    atomic_store(&renewals, wanted);
-}
+void plock_notice_renewals(bool wanted) { atomic_store(&renewals, wanted); }
 
 /* They are the parent's, which tells them. Their memory is left behind. */
 void plock__notices_in_child(void) {

@@ -6,7 +6,8 @@
 #include "plock/notice.h"
 
 /* Not with the lock held. Where there is no memory it is lost: nothing depends on it. */
-void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence, plock_ns took);
+void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
+                        plock_ns took);
 
 void plock__notices_in_child(void);
 

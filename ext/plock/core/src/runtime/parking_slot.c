@@ -1,5 +1,5 @@
-/* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off between processes costs is mostly what has to be
- * fetched into the caches to get there. */
+/* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off
+ * between processes costs is mostly what has to be fetched into the caches to get there. */
 #include "runtime/parking_slot.h"
 
 #include "base/platform.h"
@@ -27,7 +27,8 @@ static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
 }
 
 static struct futex_waitv until_changed(const void *word, uint32_t value, uint32_t flags) {
-    return (struct futex_waitv){.val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
+    return (struct futex_waitv){
+        .val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
 }
 
 /* The same moment on the clock that the system sleeps by. */
@@ -48,7 +49,8 @@ static bool is_there(const plock__parking_slot *parking_slot) {
     return !parking_slot->is_there || parking_slot->is_there(parking_slot->of);
 }
 
-bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt, plock_status *status) {
+bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt,
+                               plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
     plock_have_led(); /* the native thread has an eye on everything but the word */
@@ -70,7 +72,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);
     if (code == EINTR) *status = PLOCK_INTERRUPTED;
-    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == EFAULT) return true;
+    if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == EFAULT)
+        return true;
     atomic_store(&missing, true);
     return false;
 }
@@ -97,13 +100,12 @@ bool plock__parking_slot_forbid(bool forbidden) {
 }
 #endif
 
-bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt, plock_status *status) {
+bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt,
+                               plock_status *status) {
     (void)interest, (void)interrupt, (void)status;
     return false;
 }
 
-void plock__parking_slot_wake(_Atomic uint64_t *word) {
-    (void)word;
-}
+void plock__parking_slot_wake(_Atomic uint64_t *word) { (void)word; }
 
 #endif

@@ -17,7 +17,8 @@ struct plock__parking_slot {
 };
 
 /* Sleeps there. False: the system does not have that; *status as plock_await. */
-PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt, plock_status *status);
+PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
+                                              plock_waker *interrupt, plock_status *status);
 
 /* Wakes whoever sleeps there. */
 void plock__parking_slot_wake(_Atomic uint64_t *word);

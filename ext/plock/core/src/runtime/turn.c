@@ -2,7 +2,8 @@
 
 #include "base/process.h"
 
-/* Between two looks: an operation takes a round trip, and up to command_timeout where the server is silent. */
+/* Between two looks: an operation takes a round trip, and up to command_timeout where the server is
+ * silent. */
 static const plock_ns FIRST_PAUSE = PLOCK_MILLISECOND;
 static const plock_ns LONGEST_PAUSE = 4 * PLOCK_MILLISECOND;
 

@@ -37,7 +37,7 @@ enum { NO_ENDS = 0 };
 struct plock_waker {
     _Atomic ends open;      /* NO_ENDS: it is not */
     atomic_uint pokers;     /* threads that may be about to write to the descriptor */
-    _Atomic uint32_t woken;  /* 0 or 1 */
+    _Atomic uint32_t woken; /* 0 or 1 */
     _Atomic uint32_t pokes; /* the word that the thread sleeps at */
     atomic_uint sleepers;
     _Atomic(plock_waker *) forward; /* what is poked instead; NULL: itself */
@@ -57,17 +57,11 @@ static plock_waker *all, *unused;
 enum { KEPT_OPEN = 16 };
 static _Atomic ends kept[KEPT_OPEN];
 
-static ends both(int out, int in) {
-    return ((ends)out + 1) << 32 | ((ends)in + 1);
-}
+static ends both(int out, int in) { return ((ends)out + 1) << 32 | ((ends)in + 1); }
 
-static int out_of(ends of) {
-    return (int)(of >> 32) - 1;
-}
+static int out_of(ends of) { return (int)(of >> 32) - 1; }
 
-static int in_of(ends of) {
-    return (int)(of & UINT32_MAX) - 1;
-}
+static int in_of(ends of) { return (int)(of & UINT32_MAX) - 1; }
 
 static void close_ends(ends of) {
     if (in_of(of) != out_of(of)) (void)close(in_of(of));
@@ -146,9 +140,7 @@ void plock_waker_wake(plock_waker *waker) {
     errno = code;
 }
 
-bool plock__waker_woken(const plock_waker *waker) {
-    return atomic_load(&waker->woken);
-}
+bool plock__waker_woken(const plock_waker *waker) { return atomic_load(&waker->woken); }
 
 void plock__waker_forward(plock_waker *waker, plock_waker *to) {
     atomic_store(&waker->forward, to);
@@ -185,8 +177,10 @@ void plock__waker_drain(plock_waker *waker) {
 void plock__waker_detach(plock_waker *waker) {
     const ends open = atomic_exchange(&waker->open, NO_ENDS);
     if (open == NO_ENDS) return;
-    if (atomic_load(&waker->pokers)) atomic_store(&waker->open, open);
-    else give_ends(open);
+    if (atomic_load(&waker->pokers))
+        atomic_store(&waker->open, open);
+    else
+        give_ends(open);
 }
 
 /* The mark goes last: a wake in between pokes in vain, but is part of what is reported here,
@@ -227,9 +221,7 @@ bool plock__nap_over(const plock__nap *nap) {
     return nap->interrupt && plock__waker_woken(nap->interrupt);
 }
 
-const _Atomic uint32_t *plock__nap_word(const plock__nap *nap) {
-    return &nap->sleeper->pokes;
-}
+const _Atomic uint32_t *plock__nap_word(const plock__nap *nap) { return &nap->sleeper->pokes; }
 
 plock_status plock__nap_end(plock__nap *nap) {
     if (nap->waker && nap->interrupt) plock__waker_forward(nap->waker, NULL);
@@ -263,9 +255,12 @@ static plock_status sleep_at_descriptor(plock_waker *waker, int fd, plock_ns spa
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     static const plock_ns ROUND = 10 * PLOCK_SECOND; /* short enough for any system's arithmetic */
     plock_waker *waker = nap->sleeper;
-    const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND : left > 0 ? left : 0;
+    const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND
+                                                          : left > 0 ? left
+                                                                     : 0;
     const ends open = atomic_load(&waker->open);
-    if (waker->expects_signals && open != NO_ENDS) return sleep_at_descriptor(waker, out_of(open), round);
+    if (waker->expects_signals && open != NO_ENDS)
+        return sleep_at_descriptor(waker, out_of(open), round);
     const struct timespec span = time_of(round);
     (void)pthread_mutex_lock(&waker->mutex);
     if (atomic_load(&waker->pokes) == nap->seen) {

@@ -16,7 +16,8 @@ plock_waker *plock__waker_take_open(void);
  * are opened when next needed. */
 void plock__wakers_in_child(void);
 
-/* For other modules' handlers in a forked child, where the lock is held: the same as plock_waker_give. */
+/* For other modules' handlers in a forked child, where the lock is held: the same as
+ * plock_waker_give. */
 void plock__waker_put_back(plock_waker *waker);
 
 /* plock_waker_clear, at the price of a load where there is nothing to clear. */

@@ -13,18 +13,18 @@ static plock_job *submitted, *active, *inherited;
 static unsigned owed; /* jobs that somebody may wait for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
-static unsigned followers; /* since the native thread parked */
+static unsigned followers;    /* since the native thread parked */
 static plock_ns parked_until; /* then it looks by itself */
-static plock_waker *leader_waker, *parking, *ended; /* what the leader listens to, what the native thread does while it is not that, and who drains */
+/* what the leader listens to, what the native thread does while it is not that, and who drains */
+static plock_waker *leader_waker, *parking, *ended;
 static pthread_t thread;
 
 static _Thread_local bool leads, served;
-static _Thread_local const plock_waker *follower_waker; /* what it waits for; NULL: it is no follower */
+/* what it waits for; NULL: it is no follower */
+static _Thread_local const plock_waker *follower_waker;
 static _Thread_local plock_job *stepping;
 
-plock_job *plock__worker_stepping(void) {
-    return stepping;
-}
+plock_job *plock__worker_stepping(void) { return stepping; }
 
 /* The leader looks for what is new by itself. With the lock held. */
 static void wake(void) {
@@ -64,7 +64,8 @@ static void end(plock_job *job) {
     if (!lingers) settle();
 }
 
-/* Takes over what has been submitted. False: the thread is about to end, and it waits for the next one. With the lock held. */
+/* Takes over what has been submitted. False: the thread is about to end, and it waits for the next
+ * one. With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     append(&active, submitted);
@@ -93,8 +94,11 @@ static bool anything_new(void) {
 /* --- a round: stepping those that are due, and waiting until some are --- */
 
 enum {
-    LEADER_WAKER = 0, JOBS, /* places in what is polled */
-    PLACES = JOBS + 256                          /* where there are none left, it is looked at often whether a descriptor is ready */
+    LEADER_WAKER = 0,
+    JOBS, /* places in what is polled */
+    PLACES =
+        JOBS +
+        256 /* where there are none left, it is looked at often whether a descriptor is ready */
 };
 static const plock_ns WITHOUT_A_PLACE = 2 * PLOCK_MILLISECOND;
 
@@ -140,14 +144,17 @@ static struct pollfd polled_for(const plock_interest *interest) {
 }
 
 static plock_ns gather(round *r, plock_ns deadline) {
-    r->polled[LEADER_WAKER] = (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
+    r->polled[LEADER_WAKER] =
+        (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
     r->count = JOBS;
     bool without = false;
     for (plock_job *job = active; job; job = job->next) {
         const struct pollfd polled = polled_for(&job->interest);
         job->place = polled.fd >= 0 ? r->count : job->interest.waker ? PLACES : 0;
-        if (job->place == PLACES) without = true;
-        else if (job->place) r->polled[r->count++] = polled;
+        if (job->place == PLACES)
+            without = true;
+        else if (job->place)
+            r->polled[r->count++] = polled;
         if (job->interest.deadline < deadline) deadline = job->interest.deadline;
         if (atomic_load(&job->due)) deadline = 0; /* scheduled since its step */
     }
@@ -157,8 +164,11 @@ static plock_ns gather(round *r, plock_ns deadline) {
 
 static int wait_for_some(round *r, plock_ns deadline) {
     const int ready = poll(r->polled, r->count, plock_poll_timeout(deadline));
-    if (ready < 0) r->count = 0; /* then those whose time has come are stepped, and the others soon */
-    else if (r->polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
+    /* then those whose time has come are stepped, and the others soon */
+    if (ready < 0)
+        r->count = 0;
+    else if (r->polled[LEADER_WAKER].revents)
+        (void)plock_waker_clear(leader_waker);
     return ready;
 }
 
@@ -171,16 +181,19 @@ static bool all_idle(void) {
     return active;
 }
 
-/* Lets followers drive while there is nothing but idle jobs. False: there is something to do. *visited: one did. */
+/* Lets followers drive while there is nothing but idle jobs. False: there is something to do.
+ * *visited: one did. */
 static bool park(plock_ns deadline, bool *visited) {
-    static const plock_ns ROUND = PLOCK_SECOND; /* a follower that leaves something behind wakes; one that does not is noticed by then */
+    /* a follower that leaves something behind wakes; one that does not is noticed by then */
+    static const plock_ns ROUND = PLOCK_SECOND;
     plock__enter();
     const bool parks = !stopping && !submitted && all_idle();
     if (parks) leader = NOBODY;
     followers = 0;
     plock__leave();
     for (bool parked = parks; parked;) {
-        const plock_ns latest = plock_after(plock_now(), ROUND), until = deadline < latest ? deadline : latest;
+        const plock_ns latest = plock_after(plock_now(), ROUND),
+                       until = deadline < latest ? deadline : latest;
         plock__enter();
         parked_until = until;
         plock__leave();
@@ -200,7 +213,8 @@ static void *work(void *argument) {
     (void)argument;
     leads = true;
     round r = {.count = 0};
-    bool inviting = true; /* after a second without a follower it listens itself, until something happens */
+    /* after a second without a follower it listens itself, until something happens */
+    bool inviting = true;
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
             plock__begin_step();
@@ -216,8 +230,10 @@ static void *work(void *argument) {
         r.count = 0;
         if (!active || anything_new()) continue;
         const plock_ns deadline = gather(&r, PLOCK_NEVER);
-        if (inviting && park(deadline, &inviting)) r.count = 0;
-        else inviting = wait_for_some(&r, deadline) > 0;
+        if (inviting && park(deadline, &inviting))
+            r.count = 0;
+        else
+            inviting = wait_for_some(&r, deadline) > 0;
     }
     return NULL;
 }
@@ -233,7 +249,8 @@ static bool become_follower(void) {
     return may;
 }
 
-/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the leader. */
+/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the
+ * leader. */
 static bool due_before(plock_ns moment) {
     for (const plock_job *job = active; job; job = job->next)
         if (job->interest.deadline < moment) return true;
@@ -314,7 +331,8 @@ plock_status plock_await(const plock_interest *interest, plock_waker *interrupt)
     plock_status status;
     if (interest->fd >= 0) return await_descriptor(interest, interrupt);
     if (interrupt) plock__waker_rest(interrupt);
-    if (interest->parking_slot && plock__parking_slot_await(interest, interrupt, &status)) return status;
+    if (interest->parking_slot && plock__parking_slot_await(interest, interrupt, &status))
+        return status;
     if (interest->helps && become_follower()) return drive(interest, interrupt);
     if (interest->waker || interrupt)
         return plock__waker_sleep(interest->waker, interrupt, interest->deadline);
@@ -329,15 +347,18 @@ void plock_have_led(void) {
 }
 
 void plock__worker_wake(plock_waker *waker) {
-    if (waker == follower_waker) served = true;
-    else plock_waker_wake(waker);
+    if (waker == follower_waker)
+        served = true;
+    else
+        plock_waker_wake(waker);
 }
 
 /* --- jobs --- */
 
 /* With the lock held. */
 static bool start(void) {
-    if (joinable) (void)pthread_join(thread, NULL); /* it has said that it is done, and takes the lock no more */
+    /* it has said that it is done, and takes the lock no more */
+    if (joinable) (void)pthread_join(thread, NULL);
     joinable = false;
     running = leader_waker && parking && plock__start_thread(&thread, work, NULL) == 0;
     joinable = running;
@@ -367,7 +388,8 @@ void plock__worker_submit(plock_job *job) {
     inherited = NULL;
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    const bool given_up = stopping && leads; /* by a job that is ended just now: nobody waits for what it leaves */
+    /* by a job that is ended just now: nobody waits for what it leaves */
+    const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         append(&submitted, job);
         if (!job->lingers) owed++;
@@ -415,7 +437,8 @@ void plock__worker_drain(plock_ns deadline) {
     }
     await_owed(waker, deadline);
     stopping = true;
-    plock_job *dropped = submitted; /* its time is over; what comes while the thread ends waits for the next one */
+    /* its time is over; what comes while the thread ends waits for the next one */
+    plock_job *dropped = submitted;
     submitted = NULL;
     forgive(dropped);
     if (running) {
@@ -449,7 +472,8 @@ void plock__worker_drain(plock_ns deadline) {
     plock__end_step();
 }
 
-/* The thread did not come along; its jobs are the parent's, and their memory is given back at the next occasion. */
+/* The thread did not come along; its jobs are the parent's, and their memory is given back at the
+ * next occasion. */
 void plock__worker_in_child(void) {
     append(&inherited, submitted);
     append(&inherited, active);

@@ -1,7 +1,9 @@
-/* The native thread: carries on what no thread of the program does. It is started by the first job and ends with the last.
+/* The native thread: carries on what no thread of the program does. It is started by the first job
+ * and ends with the last.
  *
- * While nothing but idle jobs is there it parks, and a thread of the program that waits for a job anyway may drive in its place, as
- * a follower (plock_await). Where none comes for a second it listens itself until something happens. */
+ * While nothing but idle jobs is there it parks, and a thread of the program that waits for a job
+ * anyway may drive in its place, as a follower (plock_await). Where none comes for a second it
+ * listens itself until something happens. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -18,19 +20,22 @@ struct plock_job {
     plock_job *next;
     plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
-    bool lingers;        /* it ends when others need it no more, so nobody waits for its end */
-    atomic_bool due;     /* to be stepped, whatever it waits for */
-    bool ready;          /* what it waited for is, as poll(2) said right before this step */
-    plock_interest interest;     /* the thread's: what the last step said … */
-    unsigned place;      /* … and where its descriptor stands in what is polled; 0: it has none */
-    bool (*idle)(const plock_job *); /* would nothing be lost if it were not stepped for a while? Asked with the lock held; NULL: something would */
+    bool lingers;            /* it ends when others need it no more, so nobody waits for its end */
+    atomic_bool due;         /* to be stepped, whatever it waits for */
+    bool ready;              /* what it waited for is, as poll(2) said right before this step */
+    plock_interest interest; /* the thread's: what the last step said … */
+    unsigned place; /* … and where its descriptor stands in what is polled; 0: it has none */
+    /* would nothing be lost if it were not stepped for a while? Asked with the lock held; NULL:
+     * something would */
+    bool (*idle)(const plock_job *);
 };
 
-/* The job belongs to the thread now, which destroys it when it is done. If no thread can be started it is destroyed at once.
- * Not with the lock held. */
+/* The job belongs to the thread now, which destroys it when it is done. If no thread can be started
+ * it is destroyed at once. Not with the lock held. */
 void plock__worker_submit(plock_job *job);
 
-/* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it cannot end meanwhile. */
+/* Has a job that was submitted, and is not done, stepped soon. With the lock held, so that it
+ * cannot end meanwhile. */
 void plock__worker_schedule(plock_job *job);
 
 /* The job that this thread is just stepping; NULL: none. */
