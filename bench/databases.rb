@@ -1,12 +1,15 @@
 # frozen_string_literal: true
 
-# How the stores on databases and memcached do, and the front doors to databases, beside with_advisory_lock where it is installed: pairs
-# of acquire and release per second, the statements of one, the time from one process's release to another's block (p50), and the CPU that
-# one who waits takes in 5 s. Then with_transactional_lock beside the bare SQL on the same connection, by turns.
+# How the stores on databases and memcached do, and the front doors to databases, beside
+# with_advisory_lock where it is installed: pairs of acquire and release per second, the statements
+# of one, the time from one process's release to another's block (p50), and the CPU that one who
+# waits takes in 5 s. Then with_transactional_lock beside the bare SQL on the same connection, by
+# turns.
 #
 #   ruby bench/databases.rb [NAME…]
 #
-# Servers are private ones, in temporary folders, and keep nothing safe (fsync is off): a disk would be measured otherwise.
+# Servers are private ones, in temporary folders, and keep nothing safe (fsync is off): a disk would
+# be measured otherwise.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
@@ -35,7 +38,8 @@ module DatabaseBench
   ROUNDS = 301
   ROUND = 40 # transactions
 
-  # What is measured: a name, how it is made in each process, and how a block is run with the key. nil instead of patience: no waiting.
+  # What is measured: a name, how it is made in each process, and how a block is run with the key.
+  # nil instead of patience: no waiting.
   Contestant = Struct.new(:name, :make, :run)
 
   module_function
@@ -44,21 +48,43 @@ module DatabaseBench
 
   def contestants
     models = Support::Databases
-    stores = models::NAMES.map { |name| [name.to_s, -> { Plock::Store::Database.new(models.model(name)) }] }
+    stores =
+      models::NAMES.map do |name|
+        [name.to_s, -> { Plock::Store::Database.new(models.model(name)) }]
+      end
     stores << ["advisory postgresql", -> { Plock::Store::Advisory.new(models.model(:postgresql)) }]
     stores << ["advisory mysql2", -> { Plock::Store::Advisory.new(models.model(:mysql2)) }]
     stores << ["memcached", -> { Plock::Store::Memcached.new(Support::Memcached.shared.address) }]
-    ours = stores.map { |name, make| Contestant.new(name, make, ->(store, key, wait, &block) { store.acquire(key, wait: wait, &block) }) }
+    ours =
+      stores.map do |name, make|
+        Contestant.new(
+          name, make, ->(store, key, wait, &block) { store.acquire(key, wait: wait, &block) }
+        )
+      end
     ours + lockers + others
   end
 
   def lockers
     models = %i[postgresql mysql2].map do |name|
-      Contestant.new("Locker #{name}", -> { Support::Lockers.model(name) },
-                     ->(model, key, wait, &block) { valued(block) { |inner| bounded(wait) { Locker.run(key, blocking: true, model: model, &inner) } } })
+      Contestant.new(
+        "Locker #{name}",
+        -> { Support::Lockers.model(name) },
+        ->(model, key, wait, &block) do
+          valued(block) do |inner|
+            bounded(wait) { Locker.run(key, blocking: true, model: model, &inner) }
+          end
+        end
+      )
     end
-    models << Contestant.new("Locker::Advisory postgresql", -> { ActiveRecord::Base.establish_connection(Support::Postgres.shared.config) },
-                             ->(_, key, wait, &block) { valued(block) { |inner| Locker::Advisory.run(key, blocking: true, block_timeout: wait, &inner) } })
+    models << Contestant.new(
+      "Locker::Advisory postgresql",
+      -> { ActiveRecord::Base.establish_connection(Support::Postgres.shared.config) },
+      ->(_, key, wait, &block) do
+        valued(block) do |inner|
+          Locker::Advisory.run(key, blocking: true, block_timeout: wait, &inner)
+        end
+      end
+    )
   end
 
   # The value of a block that is run by what tells only whether it has run.
@@ -77,8 +103,13 @@ module DatabaseBench
     return [] unless defined?(WithAdvisoryLock)
 
     %i[postgresql mysql2].map do |name|
-      Contestant.new("with_advisory_lock #{name}", -> { Support::Databases.model(name).tap { |m| m.include(WithAdvisoryLock::Concern) } },
-                     ->(model, key, wait, &block) { model.with_advisory_lock!(key, timeout_seconds: wait, &block) })
+      Contestant.new(
+        "with_advisory_lock #{name}",
+        -> { Support::Databases.model(name).tap { |m| m.include(WithAdvisoryLock::Concern) } },
+        ->(model, key, wait, &block) do
+          model.with_advisory_lock!(key, timeout_seconds: wait, &block)
+        end
+      )
     end
   end
 
@@ -98,7 +129,9 @@ module DatabaseBench
     contestant.run.call(store, "statements", 60) { nil }
     sent = 0
     counting = ->(*, payload) { sent += 1 unless payload[:name] == "SCHEMA" }
-    ActiveSupport::Notifications.subscribed(counting, "sql.active_record") { contestant.run.call(store, "statements", 60) { nil } }
+    ActiveSupport::Notifications.subscribed(counting, "sql.active_record") do
+      contestant.run.call(store, "statements", 60) { nil }
+    end
     sent
   end
 
@@ -125,7 +158,11 @@ module DatabaseBench
     end
     moments = readers.flat_map { |reader| Marshal.load(reader) }.sort
     pids.each { |pid| Process.wait(pid) }
-    gaps = moments.each_cons(2).filter_map { |(_, left, from), (came, _, to)| came - left if from != to }.sort
+    gaps =
+      moments
+        .each_cons(2)
+        .filter_map { |(_, left, from), (came, _, to)| came - left if from != to }
+        .sort
     gaps[gaps.size / 2]
   end
 
@@ -162,8 +199,9 @@ module DatabaseBench
     mysql2: ->(id) { "INSERT INTO transactional_advisory_locks (lock_id) VALUES (#{id}) ON DUPLICATE KEY UPDATE lock_id = lock_id" }
   }.freeze
 
-  # Transactions per second: the bare SQL, and with_transactional_lock; the median round of each. And how much longer a round of ours
-  # took than the one of the bare SQL beside it, in the median: what else the machine does then meets both.
+  # Transactions per second: the bare SQL, and with_transactional_lock; the median round of each.
+  # And how much longer a round of ours took than the one of the bare SQL beside it, in the median:
+  # what else the machine does then meets both.
   def transactional(name)
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
@@ -175,7 +213,9 @@ module DatabaseBench
       pair = [bare, ours].rotate(number).map { |way| timed { ROUND.times(&way) } }
       pair.rotate(number)
     end
-    times.transpose.map { |rounds| ROUND / median(rounds) } << median(times.map { |short, long| long / short })
+    times.transpose.map { |rounds| ROUND / median(rounds) } << median(
+      times.map { |short, long| long / short }
+    )
   end
 
   def median(values) = values.sort[values.size / 2]
@@ -192,16 +232,42 @@ module DatabaseBench
   end
 
   def run(names)
-    puts format("%-32s %10s %10s %14s %14s", "", "pairs/s", "statements", "hand-off ms", "CPU in 5 s, ms")
+    puts format(
+      "%-32s %10s %10s %14s %14s",
+           "",
+           "pairs/s",
+           "statements",
+           "hand-off ms",
+           "CPU in 5 s, ms"
+    )
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      cpu = waiting_cpu(contestant) # first: a child pays for each page of its parent's that it touches
-      puts format("%-32s %10.0f %10d %14.2f %14.1f", contestant.name, pairs(contestant), statements(contestant), handoff(contestant) * 1000, cpu * 1000)
+      # first: a child pays for each page of its parent's that it touches
+      cpu = waiting_cpu(contestant)
+      puts format(
+        "%-32s %10.0f %10d %14.2f %14.1f",
+             contestant.name,
+             pairs(contestant),
+             statements(contestant),
+             handoff(contestant) * 1000,
+             cpu * 1000
+      )
       $stdout.flush
     end
-    puts format("\n%-32s %10s %10s %11s", "with_transactional_lock", "bare SQL/s", "ours/s", "longer")
-    BARE.each_key { |name| report_transactional(name) if names.empty? || names.any? { |wanted| name.to_s.include?(wanted) || wanted == "transactional" } }
+    puts format(
+      "\n%-32s %10s %10s %11s",
+           "with_transactional_lock",
+           "bare SQL/s",
+           "ours/s",
+           "longer"
+    )
+    BARE.each_key do |name|
+      if names.empty? ||
+         names.any? { |wanted| name.to_s.include?(wanted) || wanted == "transactional" }
+        report_transactional(name)
+      end
+    end
   ensure
     Support::Supervisor.stop
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Sets plock beside the floor and its peers, all against one private server. `ruby bench/run.rb --help` lists the options.
+# Sets plock beside the floor and its peers, all against one private server.
+# `ruby bench/run.rb --help` lists the options.
 
 require_relative "parts/pairs"
 require_relative "parts/handoff"
@@ -21,8 +22,11 @@ require_relative "support/report"
 require_relative "support/server"
 
 module Bench
-  PARTS = [Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, RemoteLockHandoff, LocalLocks, Start]
-          .to_h { |part| [part::NAME, part] }.freeze
+  PARTS =
+    [
+      Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, RemoteLockHandoff,
+      LocalLocks, Start
+    ].to_h { |part| [part::NAME, part] }.freeze
 
   class Run
     EXTENSION = File.join(LIB, "plock", "plock.#{RbConfig::CONFIG["DLEXT"]}")
@@ -47,12 +51,18 @@ module Bench
     private
 
     def parts(server, contestants)
-      PARTS.slice(*@options.parts).values.map { |part| part.new(server, contestants, @options, @missing) }
+      PARTS
+        .slice(*@options.parts)
+        .values
+        .map { |part| part.new(server, contestants, @options, @missing) }
     end
 
     def measure(part, placements, report)
       (part.everywhere? ? placements : placements.first(1)).each do |placement|
-        finding = part.run(placement) { |what| progress("#{part.class::TITLE}, #{placement.title}: #{what}") }
+        finding =
+          part.run(placement) do |what|
+            progress("#{part.class::TITLE}, #{placement.title}: #{what}")
+          end
         report.add(finding) if finding
       end
     end

@@ -22,7 +22,9 @@ RSpec.describe "bin/demo" do
     true
   end
 
-  define_method(:demo) { |url| Open3.capture2e({ "TMPDIR" => folder, "PLOCK_URL" => url }, "#{root}/bin/demo") }
+  define_method(:demo) do |url|
+    Open3.capture2e({ "TMPDIR" => folder, "PLOCK_URL" => url }, "#{root}/bin/demo")
+  end
 
   def expect_a_table_in(output)
     expect(output).to match(/^\| +8 \| +\d+ \| +\d+ \|/)
@@ -38,7 +40,8 @@ RSpec.describe "bin/demo" do
       expect(status).to be_success, output
       expect(output).to start_with("8 processes, one lock, no server\n")
       expect_a_table_in output
-      expect(output[/to the next section \| +(\d+\.\d) ms/, 1].to_f).to be < 900 # the dead one's time is not waited for
+      # the dead one's time is not waited for
+      expect(output[/to the next section \| +(\d+\.\d) ms/, 1].to_f).to be < 900
       expect(left_behind).to be_empty
     end
   end
@@ -49,7 +52,9 @@ RSpec.describe "bin/demo" do
     expect(output).to start_with("8 processes, one lock, local:#{folder}/locks\n")
     expect_a_table_in output
     expect(left_behind).to all(start_with("locks")).and include("locks")
-    Plock::Store.open("local:#{folder}/locks").then { |store| expect(store.each_lock.to_a).to be_empty }
+    Plock::Store
+      .open("local:#{folder}/locks")
+      .then { |store| expect(store.each_lock.to_a).to be_empty }
   end
 
   describe "on a server", needs: "redis-server" do
@@ -65,7 +70,9 @@ RSpec.describe "bin/demo" do
 
     it "interrupted, leaves neither processes nor keys" do
       server = redis_server(:password)
-      env = { "TMPDIR" => folder, "PLOCK_URL" => server.url(password: Support::RedisServer::PASSWORD) }
+      env = {
+        "TMPDIR" => folder, "PLOCK_URL" => server.url(password: Support::RedisServer::PASSWORD)
+      }
       Open3.popen2e(env, "#{root}/bin/demo", pgroup: true) do |_, output, demo|
         eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
         Process.kill(:INT, -demo.pid) # to all of them, as a terminal does
@@ -104,7 +111,8 @@ RSpec.describe "bin/demo" do
   end
 
   it "says what is wrong with PLOCK_URL, without the password" do
-    output, status = Open3.capture2e({ "PLOCK_URL" => "redis://:secret@127.0.0.1:99999" }, "#{root}/bin/demo")
+    output, status =
+      Open3.capture2e({ "PLOCK_URL" => "redis://:secret@127.0.0.1:99999" }, "#{root}/bin/demo")
     expect(status.exitstatus).to eq 1
     expect(output).to include("port").and(satisfy { |text| !text.include?("secret") })
   end

@@ -4,7 +4,8 @@ require "spec_helper"
 require "open3"
 require "tmpdir"
 
-# What bin/matrix says where it makes no chroot. That it makes one, and what comes of that, only a run of it shows.
+# What bin/matrix says where it makes no chroot. That it makes one, and what comes of that, only a
+# run of it shows.
 RSpec.describe "bin/matrix" do
   tools = %w[sh dirname id sed head ls mkdir mktemp rm tar timeout flock unshare true]
 
@@ -14,28 +15,45 @@ RSpec.describe "bin/matrix" do
   def path(*names, **programs)
     bin = folder.join("bin").tap(&:mkpath)
     names.each do |name|
-      real = ENV.fetch("PATH").split(File::PATH_SEPARATOR).map { |place| File.join(place, name) }.find { |file| File.executable?(file) }
+      real =
+        ENV
+          .fetch("PATH")
+          .split(File::PATH_SEPARATOR)
+          .map { |place| File.join(place, name) }
+          .find { |file| File.executable?(file) }
       bin.join(name).make_symlink(real) if real
     end
-    { git: "exit 1", **programs }.each { |name, text| bin.join(name.to_s).tap { |file| file.write("#!/bin/sh\n#{text}\n") }.chmod(0o755) }
+    { git: "exit 1", **programs }.each do |name, text|
+      bin.join(name.to_s).tap { |file| file.write("#!/bin/sh\n#{text}\n") }.chmod(0o755)
+    end
     bin.to_s
   end
 
   def matrix(*arguments, path: ENV.fetch("PATH"))
-    Open3.capture2e({ "PATH" => path, "TMPDIR" => folder.to_s }, File.expand_path("../bin/matrix", __dir__), *arguments)
+    Open3.capture2e(
+      { "PATH" => path, "TMPDIR" => folder.to_s }, File.expand_path("../bin/matrix", __dir__),
+      *arguments
+    )
   end
 
   it "names what is not installed, with a status of its own" do
     output, status = matrix(path: path(*tools))
-    expect(output).to match(/\Abin\/matrix: no chroot can be made here: not installed: debootstrap$/)
+    expect(output).to match(
+      %r{\Abin/matrix: no chroot can be made here: not installed: debootstrap$}
+    )
     expect(status.exitstatus).to be(69)
   end
 
   it "says in the system's own words that it may not" do
-    refusing = path(*tools - %w[unshare id], debootstrap: "exit 1", id: "echo 0",
-                                             unshare: "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1")
+    refusing =
+      path(
+        *tools - %w[unshare id], debootstrap: "exit 1", id: "echo 0",
+        unshare: "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1"
+      )
     output, status = matrix(path: refusing)
-    expect(output).to include("no chroot can be made here: unshare: unshare failed: Operation not permitted")
+    expect(output).to include(
+      "no chroot can be made here: unshare: unshare failed: Operation not permitted"
+    )
     expect(status.exitstatus).to be(69)
   end
 
@@ -49,16 +67,20 @@ RSpec.describe "bin/matrix" do
     folder.join("mine").mkpath
     folder.join("mine", "data").write("1")
     allowing = path(*tools - %w[unshare id], debootstrap: "exit 1", id: "echo 0", unshare: "exit 0")
-    output, status = matrix("--mirror", "http://127.0.0.1:1", "--chroot", folder.join("mine").to_s, path: allowing)
+    output, status =
+      matrix("--mirror", "http://127.0.0.1:1", "--chroot", folder.join("mine").to_s, path: allowing)
     expect(output).to include("is not empty, and not of an earlier run")
     expect(status.exitstatus).to be(2)
     expect(folder.join("mine").children.map { |child| child.basename.to_s }).to eq(["data"])
   end
 
   it "says why a chroot could not be made, and leaves nothing behind" do
-    failing = path(*tools - %w[unshare id], "tail",
-                   debootstrap: "echo 'E: no such mirror'; exit 1", id: "echo 0",
-                   unshare: 'while [ "${1#--}" != "$1" ] || [ "$1" = private ]; do shift; done; "$@"')
+    failing =
+      path(
+        *tools - %w[unshare id], "tail", debootstrap: "echo 'E: no such mirror'; exit 1",
+        id: "echo 0",
+        unshare: 'while [ "${1#--}" != "$1" ] || [ "$1" = private ]; do shift; done; "$@"'
+      )
     output, status = matrix("--mirror", "http://127.0.0.1:1", path: failing)
     expect(output).to match(/E: no such mirror.*no chroot can be made here: debootstrap failed/m)
     expect(status.exitstatus).to be(69)

@@ -21,7 +21,8 @@ RSpec.describe "bin/test" do
     output, status = checks("--list")
     expect(status).to be_success, output
     listed = output.lines.map { |line| line.split.first }
-    tasks, = Open3.capture2(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--all", "--tasks", chdir: root)
+    tasks, =
+      Open3.capture2(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--all", "--tasks", chdir: root)
     expect(listed - tasks.scan(/^rake ([\w:]+)/).flatten).to be_empty
   end
 

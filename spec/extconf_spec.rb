@@ -19,7 +19,9 @@ RSpec.describe "extconf.rb" do
 
   # Where pkg-config finds these libraries, as of these versions, and no others.
   def libraries(**versions)
-    versions.each { |name, version| folder.join("#{name}.pc").write("Name: #{name}\nDescription: -\nVersion: #{version}\n") }
+    versions.each do |name, version|
+      folder.join("#{name}.pc").write("Name: #{name}\nDescription: -\nVersion: #{version}\n")
+    end
     { "PKG_CONFIG_LIBDIR" => folder.to_s, "PKG_CONFIG_PATH" => nil }
   end
 
@@ -37,7 +39,9 @@ RSpec.describe "extconf.rb" do
     it "names only what is missing or too old" do
       output, status, = configure(env: libraries(hiredis: "0.13.3", openssl: "3.0.0"))
       expect(status).not_to be_success
-      expect(output).to match(/apt-get install +libhiredis-dev$/).and match(/brew install +hiredis$/)
+      expect(output).to match(/apt-get install +libhiredis-dev$/).and match(
+        /brew install +hiredis$/
+      )
     end
 
     it "names pkg-config where that is missing" do
@@ -49,7 +53,10 @@ RSpec.describe "extconf.rb" do
   end
 
   it "looks where Homebrew keeps its libraries" do
-    real, = Open3.capture2(ENV.fetch("PKG_CONFIG", "pkg-config"), "--variable=pcfiledir", "hiredis", "openssl")
+    real, =
+      Open3.capture2(
+        ENV.fetch("PKG_CONFIG", "pkg-config"), "--variable=pcfiledir", "hiredis", "openssl"
+      )
     folders = real.split.zip(%w[hiredis openssl@3]).map do |source, formula|
       folder.join(formula, "lib").mkpath
       FileUtils.cp_r(source, folder.join(formula, "lib", "pkgconfig"))
@@ -69,7 +76,9 @@ RSpec.describe "extconf.rb" do
     expect(makefile).to match(/^CPPFLAGS = .*-DPLOCK_PORTABLE\b/)
 
     _, _, makefile = configure
-    expect(makefile).not_to include("PLOCK_PORTABLE") if RbConfig::CONFIG["host_os"].include?("linux")
+    if RbConfig::CONFIG["host_os"].include?("linux")
+      expect(makefile).not_to include("PLOCK_PORTABLE")
+    end
   end
 
   it "makes warnings errors only when asked to" do
@@ -81,7 +90,9 @@ RSpec.describe "extconf.rb" do
   end
 
   it "has the extension show no symbol but its entry", needs: "nm" do
-    library = Plock && $LOADED_FEATURES.find { |path| path.end_with?("plock/plock.#{RbConfig::CONFIG["DLEXT"]}") }
+    library =
+      Plock &&
+      $LOADED_FEATURES.find { |path| path.end_with?("plock/plock.#{RbConfig::CONFIG["DLEXT"]}") }
     skip "nm -D is for ELF" unless library.end_with?(".so")
 
     symbols, = Open3.capture2("nm", "-D", "--defined-only", library)

@@ -16,16 +16,20 @@ RSpec.describe "The gem" do
     @folder = Pathname(Dir.mktmpdir("plock-gem"))
     home = @folder.join("home").to_s
     # Nothing of this process's bundle, and nothing of the checkout.
-    @env = { "GEM_HOME" => home, "GEM_PATH" => home, "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil,
-             "BUNDLER_SETUP" => nil, "MAKEFLAGS" => "-j2" }
+    @env = {
+      "GEM_HOME" => home, "GEM_PATH" => home, "RUBYOPT" => nil, "RUBYLIB" => nil,
+      "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil, "MAKEFLAGS" => "-j2"
+    }
     @gem = @folder.join("plock.gem")
-    @built = run_gem("build", root.join("plock.gemspec").to_s, "--output", @gem.to_s, chdir: root.to_s)
+    @built =
+      run_gem("build", root.join("plock.gemspec").to_s, "--output", @gem.to_s, chdir: root.to_s)
     @installed = run_gem("install", "--local", "--no-document", @gem.to_s, chdir: @folder.to_s)
   end
 
   after(:context) { @folder.rmtree }
 
-  def run_gem(*arguments, chdir:) = Open3.capture2e(@env, RbConfig.ruby, "-S", "gem", *arguments, chdir: chdir)
+  def run_gem(*arguments, chdir:) =
+    Open3.capture2e(@env, RbConfig.ruby, "-S", "gem", *arguments, chdir: chdir)
 
   def run_ruby(program) = Open3.capture2e(@env, RbConfig.ruby, "-e", program, chdir: @folder.to_s)
 
@@ -38,7 +42,8 @@ RSpec.describe "The gem" do
     listed = Gem::Specification.load(root.join("plock.gemspec").to_s).files
     expect(Gem::Package.new(@gem.to_s).contents).to match_array(listed)
 
-    output, status = Open3.capture2e(RbConfig.ruby, Gem.bin_path("rake", "rake"), "files", chdir: root.to_s)
+    output, status =
+      Open3.capture2e(RbConfig.ruby, Gem.bin_path("rake", "rake"), "files", chdir: root.to_s)
     expect(status).to be_success, output
   end
 
@@ -60,7 +65,10 @@ RSpec.describe "The gem" do
     def command = @folder.join("home/bin/plock").to_s
 
     def start(*words)
-      discard(Support::CommandLine::Running.new(words, plock_environment(@env), { chdir: @folder.to_s }), :close)
+      discard(
+        Support::CommandLine::Running.new(words, plock_environment(@env), { chdir: @folder.to_s }),
+        :close
+      )
     end
 
     it "is there, and works" do
@@ -70,7 +78,8 @@ RSpec.describe "The gem" do
       expect(job.finish.exitstatus).to eq 3
     end
 
-    # Seconds of processor time, in the cheapest of several runs: the rest is what else the machine does.
+    # Seconds of processor time, in the cheapest of several runs: the rest is what else the machine
+    # does.
     def cheapest(*words)
       Array.new(8) do
         before = Process.times

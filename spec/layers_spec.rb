@@ -17,21 +17,34 @@ RSpec.describe "the layers of the engine" do
     "redis" => %w[admin_session group query redis store],
     "local" => %w[local]
   }
-  layer_of_header = public_headers.flat_map { |layer, names| names.map { |name| ["plock/#{name}.h", layer] } }.to_h
+  layer_of_header =
+    public_headers.flat_map { |layer, names| names.map { |name| ["plock/#{name}.h", layer] } }.to_h
 
-  includes = lambda do |file|
-    File.read(file).scan(/^#include "([^"]+)"/).flatten.map { |header| layer_of_header[header] || header[%r{\A(\w+)/}, 1] }.compact
+  includes = ->(file) do
+    File
+      .read(file)
+      .scan(/^#include "([^"]+)"/)
+      .flatten
+      .map { |header| layer_of_header[header] || header[%r{\A(\w+)/}, 1] }
+      .compact
   end
 
   it "has every source in one of them" do
     expect(Dir.children("#{core}/src").sort).to eq(below.keys.sort)
-    expect(Dir["#{core}/include/plock/*.h"].map { |file| "plock/#{File.basename(file)}" }.sort).to eq(layer_of_header.keys.sort)
+    expect(
+      Dir["#{core}/include/plock/*.h"].map { |file| "plock/#{File.basename(file)}" }.sort
+    ).to eq(layer_of_header.keys.sort)
   end
 
   below.each do |layer, lower|
     it "lets #{layer} include #{lower.empty? ? "nothing else" : lower.join(", ")}" do
-      files = Dir["#{core}/src/#{layer}/*.[ch]"] + public_headers[layer].map { |name| "#{core}/include/plock/#{name}.h" }
-      upward = files.to_h { |file| [file.delete_prefix("#{core}/"), includes.call(file) - [layer, *lower]] }
+      files =
+        Dir["#{core}/src/#{layer}/*.[ch]"] +
+        public_headers[layer].map { |name| "#{core}/include/plock/#{name}.h" }
+      upward =
+        files.to_h do |file|
+          [file.delete_prefix("#{core}/"), includes.call(file) - [layer, *lower]]
+        end
       expect(upward.reject { |_, layers| layers.empty? }).to eq({})
     end
   end
@@ -42,13 +55,19 @@ RSpec.describe "the layers of the engine" do
   end
 
   it "shows the binding its public headers only" do
-    headers = Dir["#{core}/../*.[ch]"].flat_map { |file| File.read(file).scan(/^#include "([^"]+)"/).flatten }.uniq
+    headers =
+      Dir["#{core}/../*.[ch]"]
+        .flat_map { |file| File.read(file).scan(/^#include "([^"]+)"/).flatten }
+        .uniq
     expect(headers).to contain_exactly("binding.h", "plock.h")
   end
 
   it "is described by the names that the files have" do
     root = File.expand_path("..", __dir__)
-    named = Dir["#{root}/docs/{architecture,decisions/*}.md"].flat_map { |page| File.read(page).scan(/`([a-z_]+\.(?:rb|c|h|lua))`/) }
+    named =
+      Dir["#{root}/docs/{architecture,decisions/*}.md"].flat_map do |page|
+        File.read(page).scan(/`([a-z_]+\.(?:rb|c|h|lua))`/)
+      end
     there = Dir["#{root}/{lib,ext,spec}/**/*.{rb,c,h,lua}"].map { |file| File.basename(file) }
     expect(named.flatten.uniq - there).to eq([])
   end

@@ -2,7 +2,8 @@
 
 require "support/messages"
 
-# All of them can be read in one place. A message that changes here may be one that applications match on.
+# All of them can be read in one place. A message that changes here may be one that applications
+# match on.
 RSpec.describe Support::Messages do
   it "lists what plock says in spec/messages.txt: `rake messages:update` writes it anew" do
     expect(File.read(described_class::FILE)).to eq(described_class.all)
@@ -14,6 +15,8 @@ RSpec.describe Support::Messages do
                    "is held by #{name ? "the other #{name} of them" : "none"}: wait for it"
     RUBY
     expect(described_class.of_ruby(text)).to eq(["the key … is held by …: wait for it"])
-    expect(described_class.of_c(%(fail(e, "no %d of "\n  "%.80s is \\"there\\""); /* "not this" */))).to eq(['no … of … is "there"'])
+    expect(
+      described_class.of_c(%(fail(e, "no %d of "\n  "%.80s is \\"there\\""); /* "not this" */))
+    ).to eq(['no … of … is "there"'])
   end
 end

@@ -14,7 +14,9 @@ RSpec.describe Plock do
 
       ["", "s", "s" * 64, "s" * 65, "\x00" * 200].each do |secret|
         it "is HMAC-SHA256 of #{message.bytesize} bytes with a secret of #{secret.bytesize}" do
-          expect(described_class.digest(message, secret)).to eq(OpenSSL::HMAC.hexdigest("SHA256", secret, message))
+          expect(described_class.digest(message, secret)).to eq(
+            OpenSSL::HMAC.hexdigest("SHA256", secret, message)
+          )
         end
       end
     end
@@ -29,7 +31,9 @@ RSpec.describe Plock do
   describe ".store_key" do
     it "is the prefix and the digest" do
       expect(described_class.store_key("p:", "k")).to eq("p:#{described_class.digest("k")}")
-      expect(described_class.store_key("p:", "k", "s")).to eq("p:#{described_class.digest("k", "s")}")
+      expect(described_class.store_key("p:", "k", "s")).to eq(
+        "p:#{described_class.digest("k", "s")}"
+      )
     end
   end
 

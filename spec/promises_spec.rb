@@ -13,7 +13,7 @@ RSpec.describe "The promises of README.md and docs/" do
   plain = ->(text) { text.gsub(/\s+/, " ").strip }
 
   # The bullets, each with the lines that belong to it, and the rows of tables without their heads.
-  units = lambda do |section|
+  units = ->(section) do
     bullets = section.scan(/^- .*(?:\n  .*)*/)
     tables = section.scan(/(?:^\|.*\n?)+/).map { |table| table.lines(chomp: true).drop(2) }
     [*bullets, *tables.flatten].map(&plain)

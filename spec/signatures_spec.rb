@@ -9,14 +9,28 @@ RSpec.describe "sig/plock.rbs", :databases do
   loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
   environment = RBS::Environment.from_loader(loader).resolve_type_names
   builder = RBS::DefinitionBuilder.new(env: environment)
-  names = environment.class_decls.keys.select { |name| name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Mongo|Locker|WithTransactionalLock)\b/) }
+  names =
+    environment.class_decls.keys.select do |name|
+      name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Mongo|Locker|WithTransactionalLock)\b/)
+    end
 
   # Keywords are compared where Ruby code names them; C and "**" do not.
-  def keywords(method) = method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
+  def keywords(method) =
+    method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 
   before do
-    %w[parse/lock plock/compat/locker plock/compat/mongo_locking plock/compat/remote_lock plock/compat/with_transactional_lock plock/sidekiq plock/status/table
-       plock/store/advisory plock/store/database plock/store/memcached].each { |file| require file }
+    %w[
+      parse/lock
+      plock/compat/locker
+      plock/compat/mongo_locking
+      plock/compat/remote_lock
+      plock/compat/with_transactional_lock
+      plock/sidekiq
+      plock/status/table
+      plock/store/advisory
+      plock/store/database
+      plock/store/memcached
+    ].each { |file| require file }
   end
 
   names.each do |name|
@@ -28,7 +42,10 @@ RSpec.describe "sig/plock.rbs", :databases do
           real = Object.const_get(name.to_s).public_send(lookup, method)
           next if real.source_location.nil? || real.parameters.any? { |kind,| kind == :keyrest }
 
-          signed = definition.method_types.flat_map { |type| [*type.type.optional_keywords.keys, *type.type.required_keywords.keys] }
+          signed =
+            definition.method_types.flat_map do |type|
+              [*type.type.optional_keywords.keys, *type.type.required_keywords.keys]
+            end
           expect(keywords(real)).to match_array(signed.uniq)
         end
       end

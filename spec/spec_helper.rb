@@ -2,14 +2,18 @@
 
 root = File.expand_path("..", __dir__)
 # RSpec puts lib first; another build of the extension, named by RUBYLIB, goes before it.
-[__dir__, "#{root}/lib", *ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR).reverse].each do |folder|
+[
+  __dir__, "#{root}/lib", *ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR).reverse
+].each do |folder|
   $LOAD_PATH.delete(folder)
   $LOAD_PATH.unshift(folder)
 end
 
-ENV.delete("RUBY_FREE_AT_EXIT") # meant for this process, under valgrind: others would say that it is experimental
+# meant for this process, under valgrind: others would say that it is experimental
+ENV.delete("RUBY_FREE_AT_EXIT")
 
-# Whoever starts the suite in the background, or under nohup, has these ignored, and so would all processes that examples start.
+# Whoever starts the suite in the background, or under nohup, has these ignored, and so would all
+# processes that examples start.
 %i[HUP QUIT].each { |signal| trap(signal, "DEFAULT") }
 
 require "plock"
@@ -29,23 +33,29 @@ RSpec.configure do |config|
   config.order = :random
   Kernel.srand config.seed
 
-  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag ~timing. The tag :alone is on
-  # those that need the machine for themselves for another reason. Neither kind runs beside other examples (spec/tasks/specs.rake).
-  # The tags :slow and :databases are on examples that bin/test leaves to bin/test --full: the latter need a gem that only that installs.
+  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag
+  # ~timing. The tag :alone is on those that need the machine for themselves for another reason.
+  # Neither kind runs beside other examples (spec/tasks/specs.rake). The tags :slow and :databases
+  # are on examples that bin/test leaves to bin/test --full: the latter need a gem that only that
+  # installs.
   %i[slow databases].each do |tag|
-    config.define_derived_metadata(tag) { |metadata| metadata[:full_alone] = true if metadata[:timing] || metadata[:alone] }
+    config.define_derived_metadata(tag) do |metadata|
+      metadata[:full_alone] = true if metadata[:timing] || metadata[:alone]
+    end
   end
 
   # The tag needs: names the programs that an example cannot do without.
   config.before { |example| need(*example.metadata[:needs]) }
 
-  # The tag :fibers is on examples that have several. Valgrind does not see that fibers change the stack, so nothing is to do that before them,
-  # as libraries of async do where they are loaded.
+  # The tag :fibers is on examples that have several. Valgrind does not see that fibers change the
+  # stack, so nothing is to do that before them, as libraries of async do where they are loaded.
   config.before(:each, :fibers) { require "support/reactor" }
 
   # One that hangs is named, and is the last one.
   config.around do |example|
-    Support::Supervisor.begin_example(example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)))
+    Support::Supervisor.begin_example(
+      example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120))
+    )
     example.run
   ensure
     Support::Supervisor.end_example

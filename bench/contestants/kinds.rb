@@ -5,11 +5,29 @@ module Bench
   # What opens a pair, given the store.
   KINDS_OF_PAIRS = {
     "plain" => ["one key", ->(store) { -> { store.acquire("bench:kinds") { :held } } }],
-    "read" => ["read", ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.read { :held } } } }],
-    "write" => ["write", ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.write { :held } } } }],
-    "semaphore" => ["semaphore of 3", ->(store) { store.semaphore("bench:kinds", permits: 3).then { |lock| -> { lock.acquire { :held } } } }],
-    "all-3" => ["all of 3 keys", ->(store) { -> { store.acquire_all(%w[bench:a bench:b bench:c]) { :held } } }],
-    "all-10" => ["all of 10 keys", ->(store) { Array.new(10) { |i| "bench:#{i}" }.then { |keys| -> { store.acquire_all(keys) { :held } } } }]
+    "read" => [
+      "read",
+      ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.read { :held } } } }
+    ],
+    "write" => [
+      "write",
+      ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.write { :held } } } }
+    ],
+    "semaphore" => [
+      "semaphore of 3",
+      ->(store) do
+        store.semaphore("bench:kinds", permits: 3).then { |lock| -> { lock.acquire { :held } } }
+      end
+    ],
+    "all-3" => [
+      "all of 3 keys", ->(store) { -> { store.acquire_all(%w[bench:a bench:b bench:c]) { :held } } }
+    ],
+    "all-10" => [
+      "all of 10 keys",
+      ->(store) do
+        Array.new(10) { |i| "bench:#{i}" }.then { |keys| -> { store.acquire_all(keys) { :held } } }
+      end
+    ]
   }.freeze
 end
 
@@ -22,7 +40,11 @@ Bench::KINDS_OF_PAIRS.each do |name, (label, pair)|
   end
 end
 
-Bench.contestant "kinds-redis-semaphore", label: "redis-semaphore of 3", role: :peer, family: :kinds, gems: %w[redis-semaphore redis redis-client] do |server|
+Bench.contestant "kinds-redis-semaphore",
+                 label: "redis-semaphore of 3",
+                 role: :peer,
+                 family: :kinds,
+                 gems: %w[redis-semaphore redis redis-client] do |server|
   lock = Bench::SemaphoreLock.connect(server, resources: 3)
   -> { lock.acquire("bench:kinds:redis-semaphore") { :held } }
 end

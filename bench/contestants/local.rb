@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Locks among the processes of one host: plock's embedded store, and what else there is. They are measured by a part of their own;
-# their files are in the folder of the server's socket.
+# Locks among the processes of one host: plock's embedded store, and what else there is. They are
+# measured by a part of their own; their files are in the folder of the server's socket.
 module Bench
   module Local
     def self.folder(server) = File.dirname(server.socket)
@@ -22,7 +22,9 @@ module Bench
     def self.database(server)
       require "sqlite3"
 
-      SQLite3::Database.new("#{folder(server)}/locks.sqlite").tap { |database| database.busy_timeout = WAIT * 1000 }
+      SQLite3::Database
+        .new("#{folder(server)}/locks.sqlite")
+        .tap { |database| database.busy_timeout = WAIT * 1000 }
     end
 
     # The transaction's own value is not the block's.
@@ -33,30 +35,42 @@ module Bench
     end
   end
 
-  contestant "local-hold", label: "plock local:, LocalStore#hold", role: :engine, family: :local do |server|
+  contestant "local-hold",
+             label: "plock local:, LocalStore#hold",
+             role: :engine,
+             family: :local do |server|
     store = Local.store(server)
     key = Plock.store_key("bench:local:", "key", SECRET)
     -> { store.hold(key, 10_000, 2.0, nil) { :held } }
   end
 
-  contestant "local-parse", label: "plock local:, Parse::Lock", role: :engine, family: :local do |server|
+  contestant "local-parse",
+             label: "plock local:, Parse::Lock",
+             role: :engine,
+             family: :local do |server|
     Local.front_door(server)
     -> { Parse::Lock.acquire("bench:local", ttl: 10, wait: 2.0, on_degraded: :raise) { :held } }
   end
 
-  contestant "local-acquire", label: "plock local:, Plock.acquire", role: :engine, family: :local do |server|
+  contestant "local-acquire",
+             label: "plock local:, Plock.acquire",
+             role: :engine,
+             family: :local do |server|
     store = Local.store(server)
     -> { store.acquire("bench:local") { :held } }
   end
 
-  contestant "redis-unix", label: "plock, Parse::Lock, Redis over Unix", role: :engine, family: :local do |server|
+  contestant "redis-unix",
+             label: "plock, Parse::Lock, Redis over Unix",
+             role: :engine,
+             family: :local do |server|
     FrontDoor.open(server, :unix)
     -> { Parse::Lock.acquire("bench:unix", ttl: 10, wait: 2.0, on_degraded: :raise) { :held } }
   end
 
   contestant "flock", label: "File#flock", role: :peer, family: :local do |server|
     file = File.open("#{Local.folder(server)}/flock", File::RDWR | File::CREAT)
-    lambda do
+    -> do
       file.flock(File::LOCK_EX)
       :held
     ensure
@@ -64,7 +78,11 @@ module Bench
     end
   end
 
-  contestant "sqlite", label: "SQLite BEGIN IMMEDIATE", role: :peer, family: :local, gems: %w[sqlite3] do |server|
+  contestant "sqlite",
+             label: "SQLite BEGIN IMMEDIATE",
+             role: :peer,
+             family: :local,
+             gems: %w[sqlite3] do |server|
     database = Local.database(server)
     -> { Local.within(database) { :held } }
   end
@@ -76,7 +94,11 @@ module Bench
 
   contender "local-parse" do |server|
     Local.front_door(server)
-    -> { ->(key, section) { Parse::Lock.acquire(key, ttl: TTL, wait: WAIT, on_degraded: :raise, &section) } }
+    -> do
+      ->(key, section) do
+        Parse::Lock.acquire(key, ttl: TTL, wait: WAIT, on_degraded: :raise, &section)
+      end
+    end
   end
 
   contender "local-acquire" do |server|
@@ -86,14 +108,23 @@ module Bench
 
   contender "redis-unix" do |server|
     FrontDoor.open(server, :unix)
-    -> { ->(key, section) { Parse::Lock.acquire(key, ttl: TTL, wait: WAIT, on_degraded: :raise, &section) } }
+    -> do
+      ->(key, section) do
+        Parse::Lock.acquire(key, ttl: TTL, wait: WAIT, on_degraded: :raise, &section)
+      end
+    end
   end
 
   # Neither of these has a name for what it locks but a file's.
   contender "flock" do |server|
-    lambda do
-      files = Hash.new { |known, key| known[key] = File.open("#{Local.folder(server)}/flock-#{key.tr(":", "-")}", File::RDWR | File::CREAT) }
-      lambda do |key, section|
+    -> do
+      files =
+        Hash.new do |known, key|
+          known[key] = File.open(
+            "#{Local.folder(server)}/flock-#{key.tr(":", "-")}", File::RDWR | File::CREAT
+          )
+        end
+      ->(key, section) do
         file = files[key]
         file.flock(File::LOCK_EX)
         begin

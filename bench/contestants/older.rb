@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The algorithm of the older Parse::Lock, written anew: SET NX EX through the redis gem, an EVAL with the whole
-# script at each release, and a look every 35 to 65 ms while somebody else holds the lock.
+# The algorithm of the older Parse::Lock, written anew: SET NX EX through the redis gem, an EVAL
+# with the whole script at each release, and a look every 35 to 65 ms while somebody else holds the
+# lock.
 module Bench
   class OlderLock
     PREFIX = "parse-stack:lock:v1:"
@@ -53,13 +54,16 @@ module Bench
   end
 end
 
-Bench.contestant "older", label: "older Parse::Lock", role: :peer, gems: %w[redis redis-client] do |server|
+Bench.contestant "older",
+                 label: "older Parse::Lock",
+                 role: :peer,
+                 gems: %w[redis redis-client] do |server|
   lock = Bench::OlderLock.connect(server)
   -> { lock.acquire("bench:older", ttl: 10, wait: 2.0) { :held } }
 end
 
 Bench.contender "older" do |server|
-  lambda do
+  -> do
     lock = Bench::OlderLock.connect(server)
     ->(key, section) { lock.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, &section) }
   end

@@ -3,7 +3,9 @@
 # Semaphores that more want than there is room for.
 module Bench
   PERMITS = 3
-  INSIDE = 0.0005 # seconds: with nothing to do there, nobody would keep a permit long enough for others to need another
+  # seconds: with nothing to do there, nobody would keep a permit long enough for others to need
+  # another
+  INSIDE = 0.0005
 end
 
 Bench.contestant "permits-plock", label: "plock, semaphore of 3", role: :plock, family: :permits
@@ -11,16 +13,22 @@ Bench.contender "permits-plock" do |server|
   require "plock"
 
   store = Plock::Store.open(server.url(:tcp), secret: Bench::SECRET)
-  lambda do
-    lambda do |key, section|
-      store.semaphore(key, permits: Bench::PERMITS).acquire(ttl: Bench::TTL, wait: Bench::WAIT) { section.call.tap { sleep Bench::INSIDE } }
+  -> do
+    ->(key, section) do
+      store
+        .semaphore(key, permits: Bench::PERMITS)
+        .acquire(ttl: Bench::TTL, wait: Bench::WAIT) { section.call.tap { sleep Bench::INSIDE } }
     end
   end
 end
 
-Bench.contestant "permits-redis-semaphore", label: "redis-semaphore of 3", role: :peer, family: :permits, gems: %w[redis-semaphore redis redis-client]
+Bench.contestant "permits-redis-semaphore",
+                 label: "redis-semaphore of 3",
+                 role: :peer,
+                 family: :permits,
+                 gems: %w[redis-semaphore redis redis-client]
 Bench.contender "permits-redis-semaphore" do |server|
-  lambda do
+  -> do
     lock = Bench::SemaphoreLock.connect(server, resources: Bench::PERMITS)
     ->(key, section) { lock.acquire(key) { section.call.tap { sleep Bench::INSIDE } } }
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The product as an application calls it: store resolution, argument rules, HMAC digest, token, fence and owner record.
+# The product as an application calls it: store resolution, argument rules, HMAC digest, token,
+# fence and owner record.
 module Bench
   module FrontDoor
     def self.open(server, transport)
@@ -13,7 +14,10 @@ module Bench
 end
 
 %i[tcp unix].each do |transport|
-  Bench.contestant "plock-#{transport}", label: "plock, Parse::Lock", role: :plock, transport: transport do |server|
+  Bench.contestant "plock-#{transport}",
+                   label: "plock, Parse::Lock",
+                   role: :plock,
+                   transport: transport do |server|
     Bench::FrontDoor.open(server, transport)
     -> { Parse::Lock.acquire("bench:plock", ttl: 10, wait: 2.0, on_degraded: :raise) { :held } }
   end
@@ -22,5 +26,9 @@ end
 # One store for all threads of a process, as in an application.
 Bench.contender "plock-tcp" do |server|
   Bench::FrontDoor.open(server, :tcp)
-  -> { ->(key, section) { Parse::Lock.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, on_degraded: :raise, &section) } }
+  -> do
+    ->(key, section) do
+      Parse::Lock.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, on_degraded: :raise, &section)
+    end
+  end
 end

@@ -1,8 +1,12 @@
 # frozen_string_literal: true
 
-# The engine below the front door: one call with a ready store key. Its distance to Parse::Lock is what the contract costs.
+# The engine below the front door: one call with a ready store key. Its distance to Parse::Lock is
+# what the contract costs.
 %i[tcp unix].each do |transport|
-  Bench.contestant "store-#{transport}", label: "plock, Store#hold", role: :engine, transport: transport do |server|
+  Bench.contestant "store-#{transport}",
+                   label: "plock, Store#hold",
+                   role: :engine,
+                   transport: transport do |server|
     require "plock"
 
     store = Plock::Store.open(server.url(transport))

@@ -12,13 +12,19 @@ module Bench
   end
 end
 
-Bench.contestant "redis-mutex", label: "redis-mutex", role: :peer, gems: %w[redis-mutex redis redis-client] do |server|
+Bench.contestant "redis-mutex",
+                 label: "redis-mutex",
+                 role: :peer,
+                 gems: %w[redis-mutex redis redis-client] do |server|
   Bench::Mutexes.connect(server)
   -> { RedisMutex.with_lock("bench:redis-mutex", block: 2, expire: 10) { :held } }
 end
 
-# With its own delay of 100 ms between two looks. Threads of a process share its one connection: it knows no other way.
+# With its own delay of 100 ms between two looks. Threads of a process share its one connection: it
+# knows no other way.
 Bench.contender "redis-mutex" do |server|
   Bench::Mutexes.connect(server)
-  -> { ->(key, section) { RedisMutex.with_lock(key, block: Bench::WAIT, expire: Bench::TTL, &section) } }
+  -> do
+    ->(key, section) { RedisMutex.with_lock(key, block: Bench::WAIT, expire: Bench::TTL, &section) }
+  end
 end

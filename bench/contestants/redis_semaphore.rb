@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Waits in BLPOP, so each thread needs a connection of its own. It waits without an end (its timeouts do not reach redis 5), and its
-# lock has no TTL: when a holder dies, nobody gets in again.
+# Waits in BLPOP, so each thread needs a connection of its own. It waits without an end (its
+# timeouts do not reach redis 5), and its lock has no TTL: when a holder dies, nobody gets in again.
 module Bench
   class SemaphoreLock
     def self.connect(server, **options)
@@ -10,7 +10,8 @@ module Bench
     end
 
     def initialize(redis, **options)
-      @semaphores = Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis, **options) }
+      @semaphores =
+        Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis, **options) }
     end
 
     # Its own lock returns the token, not what the block returned.
@@ -22,13 +23,16 @@ module Bench
   end
 end
 
-Bench.contestant "redis-semaphore", label: "redis-semaphore", role: :peer, gems: %w[redis-semaphore redis redis-client] do |server|
+Bench.contestant "redis-semaphore",
+                 label: "redis-semaphore",
+                 role: :peer,
+                 gems: %w[redis-semaphore redis redis-client] do |server|
   lock = Bench::SemaphoreLock.connect(server)
   -> { lock.acquire("bench:redis-semaphore") { :held } }
 end
 
 Bench.contender "redis-semaphore" do |server|
-  lambda do
+  -> do
     lock = Bench::SemaphoreLock.connect(server)
     ->(key, section) { lock.acquire(key, &section) }
   end

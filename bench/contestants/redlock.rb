@@ -1,13 +1,16 @@
 # frozen_string_literal: true
 
-# redlock on one server. Its default timeout of 0.1 s is raised: a busy machine must not turn a late reply into its retry delay.
+# redlock on one server. Its default timeout of 0.1 s is raised: a busy machine must not turn a late
+# reply into its retry delay.
 module Bench
   module Redlocks
     def self.connect(server, driver, **options)
       require(driver == :hiredis ? "hiredis-client" : "redis-client")
       require "redlock"
 
-      raise Failed, "redis-client took another driver" unless RedisClient.default_driver == RedisClient.driver(driver)
+      unless RedisClient.default_driver == RedisClient.driver(driver)
+        raise Failed, "redis-client took another driver"
+      end
 
       Redlock::Client.new([server.url(:tcp)], redis_timeout: 2.0, **options)
     end
@@ -15,7 +18,9 @@ module Bench
 end
 
 {
-  "redlock-hiredis" => ["redlock, hiredis-client", %w[redlock redis-client hiredis-client], :hiredis],
+  "redlock-hiredis" => [
+    "redlock, hiredis-client", %w[redlock redis-client hiredis-client], :hiredis
+  ],
   "redlock" => ["redlock", %w[redlock redis-client], :ruby]
 }.each do |name, (label, gems, driver)|
   Bench.contestant name, label: label, role: :peer, gems: gems do |server|
@@ -24,9 +29,10 @@ end
   end
 end
 
-# With its own delay of 200 to 250 ms between two looks, and enough of them: the default gives up after three.
+# With its own delay of 200 to 250 ms between two looks, and enough of them: the default gives up
+# after three.
 Bench.contender "redlock-hiredis" do |server|
-  lambda do
+  -> do
     manager = Bench::Redlocks.connect(server, :hiredis, retry_count: (Bench::WAIT / 0.225).round)
     ->(key, section) { manager.lock!(key, Bench::TTL * 1000, &section) }
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The front door in the place of remote_lock: what processes of that gem see of the lock is written, too.
+# The front door in the place of remote_lock: what processes of that gem see of the lock is written,
+# too.
 module Bench
   def self.remote_lock(server)
     require "plock/compat/remote_lock"
@@ -8,7 +9,10 @@ module Bench
     RemoteLock.new(RemoteLock::Adapters::Redis.new(server.url(:tcp)))
   end
 
-  contestant "remote-lock", label: "plock, RemoteLock", role: :engine, family: :remote_lock do |server|
+  contestant "remote-lock",
+             label: "plock, RemoteLock",
+             role: :engine,
+             family: :remote_lock do |server|
     lock = remote_lock(server)
     -> { lock.synchronize("bench:remote_lock", expiry: 10) { :held } }
   end

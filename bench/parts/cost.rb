@@ -9,7 +9,9 @@ module Bench
     NAME = "cost"
     TITLE = "What a waiter costs"
 
-    FIRST = 0.3 # seconds that the first wait takes, in which a process also prepares what it will need for all others
+    # seconds that the first wait takes, in which a process also prepares what it will need for all
+    # others
+    FIRST = 0.3
     PREPARING = %w[AUTH CLIENT HELLO PSUBSCRIBE SCRIPT SELECT SUBSCRIBE].freeze
 
     COLUMNS = {
@@ -24,7 +26,8 @@ module Bench
     COMMANDS = 4
     CPU_MS = 2
 
-    # commands: the names of those that the server got from the waiter. connections: all that the server had.
+    # commands: the names of those that the server got from the waiter. connections: all that the
+    # server had.
     Wait = Struct.new(:commands, :connections, :cpu_ms) do
       def to_h = super.merge(commands: commands.tally)
     end
@@ -32,7 +35,12 @@ module Bench
     # connections: the waiter's.
     Result = Struct.new(:contestant, :first, :wait, :connections) do
       def preparing = first.commands.count { |name| PREPARING.include?(name) }
-      def to_h = { contestant: contestant.name, wait: wait.to_h, first_wait: first.to_h, connections: connections, preparing: preparing }
+
+      def to_h =
+        {
+          contestant: contestant.name, wait: wait.to_h, first_wait: first.to_h,
+          connections: connections, preparing: preparing
+        }
     end
 
     # Who sleeps is as cheap everywhere.
@@ -77,8 +85,16 @@ module Bench
     def checks(results, _)
       results.select { |result| result.contestant.plock? }.flat_map do |result|
         name, wait = result.contestant.name, result.wait
-        [Check.new("#{name} at most #{COMMANDS} commands in one wait", wait.commands.size.to_s, wait.commands.size <= COMMANDS),
-         Check.new("#{name} at most #{CPU_MS} ms of CPU", format("%.2f", wait.cpu_ms), wait.cpu_ms <= CPU_MS)]
+        [
+          Check.new(
+            "#{name} at most #{COMMANDS} commands in one wait", wait.commands.size.to_s,
+            wait.commands.size <= COMMANDS
+          ),
+          Check.new(
+            "#{name} at most #{CPU_MS} ms of CPU", format("%.2f", wait.cpu_ms),
+            wait.cpu_ms <= CPU_MS
+          )
+        ]
       end
     end
   end

@@ -25,7 +25,8 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # What to reach: at least so much of one process's rate, at least so even, no wait longer than that.
+    # What to reach: at least so much of one process's rate, at least so even, no wait longer than
+    # that.
     OF_ALONE = 0.8
     EVENNESS = 0.98
     LONGEST_MS = 25
@@ -33,7 +34,9 @@ module Bench
     # alone: sections per second of one process that nobody disturbs.
     Result = Struct.new(:contestant, :alone, :shares) do
       def of_alone = shares.rate / alone
-      def to_h = { contestant: contestant.name, alone_per_s: alone, of_alone: of_alone, **shares.to_h }
+
+      def to_h =
+        { contestant: contestant.name, alone_per_s: alone, of_alone: of_alone, **shares.to_h }
     end
 
     private
@@ -41,19 +44,27 @@ module Bench
     def measure(placement)
       each_of(contenders, placement) do |contestant|
         yield contestant.name
-        start([contestant], placement, each: PROCESSES) { |processes| contest(contestant, processes, fresh_key) }
+        start([contestant], placement, each: PROCESSES) do |processes|
+          contest(contestant, processes, fresh_key)
+        end
       end
     end
 
-    # One process alone before and after, so that a machine that slows down or speeds up meanwhile tells no lies.
+    # One process alone before and after, so that a machine that slows down or speeds up meanwhile
+    # tells no lies.
     def contest(contestant, processes, key)
       alone = [alone(processes, key)]
-      shares = Shares.new(Contest.run(processes, key, @options.contest, threads: self.class::THREADS), @options.contest)
+      shares =
+        Shares.new(
+          Contest.run(processes, key, @options.contest, threads: self.class::THREADS),
+          @options.contest
+        )
       alone << alone(processes, key)
       Result.new(contestant, alone.sum / alone.size, shares)
     end
 
-    def alone(processes, key) = Shares.new(Contest.run(processes.first(1), key, ALONE, warm_up: WARM_UP), ALONE).rate
+    def alone(processes, key) =
+      Shares.new(Contest.run(processes.first(1), key, ALONE, warm_up: WARM_UP), ALONE).rate
 
     def columns(_) = COLUMNS
 
@@ -63,13 +74,24 @@ module Bench
 
     def own(result)
       part, name, shares = self.class, result.contestant.name, result.shares
-      [if (least = part::OF_ALONE)
-         Check.new("#{name} at least #{least} of one process alone", format("%.2f", result.of_alone), result.of_alone >= least)
-       end,
-       Check.new("#{name} least/most at least #{part::EVENNESS}", format("%.3f", shares.evenness), shares.evenness >= part::EVENNESS),
-       if (most = part::LONGEST_MS)
-         Check.new("#{name} nobody waits longer than #{most} ms", format("%.1f", shares.longest_ms), shares.longest_ms <= most)
-       end]
+      [
+        if (least = part::OF_ALONE)
+          Check.new(
+            "#{name} at least #{least} of one process alone", format("%.2f", result.of_alone),
+            result.of_alone >= least
+          )
+        end,
+        Check.new(
+          "#{name} least/most at least #{part::EVENNESS}", format("%.3f", shares.evenness),
+          shares.evenness >= part::EVENNESS
+        ),
+        if (most = part::LONGEST_MS)
+          Check.new(
+            "#{name} nobody waits longer than #{most} ms", format("%.1f", shares.longest_ms),
+            shares.longest_ms <= most
+          )
+        end
+      ]
     end
   end
 end

@@ -38,7 +38,9 @@ module Bench
         yield contestant.name
         start([contestant], placement) do |(holder)|
           others = @server.connections
-          start([contestant], placement, bundle: true) { |(waiter)| crowd(contestant, holder, waiter, others) }
+          start([contestant], placement, bundle: true) do |(waiter)|
+            crowd(contestant, holder, waiter, others)
+          end
         end
       end
     end
@@ -64,8 +66,13 @@ module Bench
     def checks(results, _)
       results.flat_map do |result|
         name, most = result.contestant.name, result.connections.max
-        [Check.new("#{name} at most #{CONNECTIONS} connections", most.to_s, most <= CONNECTIONS),
-         Check.new("#{name} serves every fiber", "#{result.entered} of #{result.fibers}", result.entered == result.fibers)]
+        [
+          Check.new("#{name} at most #{CONNECTIONS} connections", most.to_s, most <= CONNECTIONS),
+          Check.new(
+            "#{name} serves every fiber", "#{result.entered} of #{result.fibers}",
+            result.entered == result.fibers
+          )
+        ]
       end
     end
   end

@@ -9,7 +9,8 @@ module Bench
     NAME = "handoff"
     TITLE = "Hand-off"
 
-    HOLD = (0.02..0.12).freeze # seconds, at random: who looks at intervals must not be in step with the releases
+    # seconds, at random: who looks at intervals must not be in step with the releases
+    HOLD = (0.02..0.12).freeze
     SEED = 1                   # the same for everybody
 
     COLUMNS = {
@@ -28,7 +29,12 @@ module Bench
     Result = Struct.new(:from, :to, :took_ms) do
       def p50_ms = took_ms[took_ms.size / 2]
       def p99_ms = took_ms[took_ms.size * 99 / 100]
-      def to_h = { from: from.name, to: to.name, p50_ms: p50_ms, p99_ms: p99_ms, most_ms: took_ms.last, hand_offs: took_ms.size }
+
+      def to_h =
+        {
+          from: from.name, to: to.name, p50_ms: p50_ms, p99_ms: p99_ms, most_ms: took_ms.last,
+          hand_offs: took_ms.size
+        }
     end
 
     private
@@ -57,9 +63,12 @@ module Bench
         relay = Relay.new(*processes, fresh_key)
         Array.new(times) { relay.pass { sleep(random.rand(HOLD)) } }
       end
-      passings.select(&:waited?).group_by { |passing| [passing.from, passing.to] }.map do |(from, to), all|
-        Result.new(from, to, all.map { |passing| passing.took_ns / 1e6 }.sort)
-      end
+      passings
+        .select(&:waited?)
+        .group_by { |passing| [passing.from, passing.to] }
+        .map do |(from, to), all|
+          Result.new(from, to, all.map { |passing| passing.took_ns / 1e6 }.sort)
+        end
     end
 
     def columns(_) = COLUMNS
@@ -67,10 +76,16 @@ module Bench
     def checks(results, _)
       results.select { |result| result.to.plock? }.map do |result|
         if result.from.plock?
-          Check.new("#{result.to.name} enters within #{P50_MS} ms, p50", format("%.2f", result.p50_ms), result.p50_ms <= P50_MS)
+          Check.new(
+            "#{result.to.name} enters within #{P50_MS} ms, p50", format("%.2f", result.p50_ms),
+            result.p50_ms <= P50_MS
+          )
         else
           most = result.took_ms.last
-          Check.new("#{result.to.name} notices within #{FROM_OLDER_MS} ms that an older process has left", format("%.2f", most), most <= FROM_OLDER_MS)
+          Check.new(
+            "#{result.to.name} notices within #{FROM_OLDER_MS} ms that an older process has left",
+            format("%.2f", most), most <= FROM_OLDER_MS
+          )
         end
       end
     end

@@ -9,8 +9,13 @@ module Bench
     TITLE = "Uncontended pairs of several keys, or with several holders"
     FAMILY = :kinds
 
-    COLUMNS = Pairs::COLUMNS.slice("contestant", "pairs/s", "min–max", "p50 µs", "p99 µs", "objects", "commands").to_a
-                            .insert(3, ["time of one key's", ->(r) { format("%.2f", 1 / r.ratio) }]).to_h.freeze
+    COLUMNS =
+      Pairs::COLUMNS
+        .slice("contestant", "pairs/s", "min–max", "p50 µs", "p99 µs", "objects", "commands")
+        .to_a
+        .insert(3, ["time of one key's", ->(r) { format("%.2f", 1 / r.ratio) }])
+        .to_h
+        .freeze
 
     # At most so many times what one key takes.
     TIMES = { "kinds-all-3" => 1.5, "kinds-read" => 1.3 }.freeze
@@ -23,7 +28,10 @@ module Bench
     def checks(results, _)
       results.filter_map do |result|
         most = TIMES[result.contestant.name] or next
-        Check.new("#{result.contestant.name} at most #{most} times as long as one key", format("%.2f", 1 / result.ratio), 1 / result.ratio <= most)
+        Check.new(
+          "#{result.contestant.name} at most #{most} times as long as one key",
+          format("%.2f", 1 / result.ratio), 1 / result.ratio <= most
+        )
       end
     end
   end

@@ -40,15 +40,19 @@ module Bench
 
     def self.middle(sorted) = sorted[sorted.size / 2]
 
-    # handoffs and deaths: sorted nanoseconds; deaths: nil where the lock of a dead process ends only with its time.
+    # handoffs and deaths: sorted nanoseconds; deaths: nil where the lock of a dead process ends
+    # only with its time.
     Row = Struct.new(:contestant, :result, :handoffs, :shares, :deaths) do
       def rate = result.rate
       def p50 = result.p50
       def p99 = result.p99
 
       def to_h
-        { contestant: contestant.name, pairs_per_s: rate, p50_us: p50, p99_us: p99, handoff_us: LocalLocks.middle(handoffs) / 1e3,
-          dead_holder_ms: deaths&.then { |all| LocalLocks.middle(all) / 1e6 }, **shares.to_h }
+        {
+          contestant: contestant.name, pairs_per_s: rate, p50_us: p50, p99_us: p99,
+          handoff_us: LocalLocks.middle(handoffs) / 1e3,
+          dead_holder_ms: deaths&.then { |all| LocalLocks.middle(all) / 1e6 }, **shares.to_h
+        }
       end
     end
 
@@ -72,7 +76,10 @@ module Bench
     end
 
     def waiting(one, placement)
-      [handoffs(one, placement), shares(one, placement), (deaths(one, placement) unless one.name == "redis-unix")]
+      [
+        handoffs(one, placement), shares(one, placement),
+        (deaths(one, placement) unless one.name == "redis-unix")
+      ]
     end
 
     def handoffs(one, placement)
@@ -86,7 +93,9 @@ module Bench
     end
 
     def shares(one, placement)
-      start([one], placement, each: PROCESSES) { |processes| Shares.new(Contest.run(processes, fresh_key, @options.contest), @options.contest) }
+      start([one], placement, each: PROCESSES) do |processes|
+        Shares.new(Contest.run(processes, fresh_key, @options.contest), @options.contest)
+      end
     end
 
     # From the kill until the waiter is in.
@@ -113,14 +122,34 @@ module Bench
 
     def own(row)
       name = row.contestant.name
-      fast = row.contestant.name != "local-acquire" # the richer API makes objects that the other two do without
-      [(Check.new("#{name} at least #{PAIRS} pairs/s", row.rate.round.to_s, row.rate >= PAIRS) if fast),
-       (Check.new("#{name} p50 within #{P50_US} µs", format("%.2f", row.p50), row.p50 <= P50_US) if fast),
-       Check.new("#{name} hand-off within #{HANDOFF_US} µs, p50", format("%.0f", self.class.middle(row.handoffs) / 1e3),
-                 self.class.middle(row.handoffs) <= HANDOFF_US * 1e3),
-       Check.new("#{name} least/most at least #{EVENNESS}", format("%.3f", row.shares.evenness), row.shares.evenness >= EVENNESS),
-       Check.new("#{name} a dead holder's lock within #{DEATH_MS} ms, p50", format("%.2f", self.class.middle(row.deaths) / 1e6),
-                 self.class.middle(row.deaths) <= DEATH_MS * 1e6)]
+      # the richer API makes objects that the other two do without
+      fast = row.contestant.name != "local-acquire"
+      [
+        (
+          if fast
+            Check.new("#{name} at least #{PAIRS} pairs/s", row.rate.round.to_s, row.rate >= PAIRS)
+          end
+        ),
+        (
+          if fast
+            Check.new("#{name} p50 within #{P50_US} µs", format("%.2f", row.p50), row.p50 <= P50_US)
+          end
+        ),
+        Check.new(
+          "#{name} hand-off within #{HANDOFF_US} µs, p50",
+          format("%.0f", self.class.middle(row.handoffs) / 1e3),
+          self.class.middle(row.handoffs) <= HANDOFF_US * 1e3
+        ),
+        Check.new(
+          "#{name} least/most at least #{EVENNESS}", format("%.3f", row.shares.evenness),
+          row.shares.evenness >= EVENNESS
+        ),
+        Check.new(
+          "#{name} a dead holder's lock within #{DEATH_MS} ms, p50",
+          format("%.2f", self.class.middle(row.deaths) / 1e6),
+          self.class.middle(row.deaths) <= DEATH_MS * 1e6
+        )
+      ]
     end
   end
 end

@@ -4,7 +4,8 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # Older and newer processes on one key, as while an application is switched over: does either side starve the other?
+  # Older and newer processes on one key, as while an application is switched over: does either side
+  # starve the other?
   class Mixed < Part
     NAME = "mixed"
     TITLE = "4 older and 4 newer processes on one key"
@@ -40,7 +41,10 @@ module Bench
     def contest(processes)
       shares = Contest.run(processes, fresh_key, @options.contest)
       shares.group_by(&:contestant).map do |contestant, own|
-        Result.new(contestant, own.sum(&:sections).fdiv(shares.sum(&:sections)), Shares.new(own, @options.contest))
+        Result.new(
+          contestant, own.sum(&:sections).fdiv(shares.sum(&:sections)),
+          Shares.new(own, @options.contest)
+        )
       end
     end
 
@@ -48,7 +52,10 @@ module Bench
 
     def checks(results, _)
       results.map do |result|
-        Check.new("every process with #{result.contestant.label} gets in", "the least #{result.shares.least} times", result.shares.least.positive?)
+        Check.new(
+          "every process with #{result.contestant.label} gets in",
+          "the least #{result.shares.least} times", result.shares.least.positive?
+        )
       end
     end
   end

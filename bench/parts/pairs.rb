@@ -31,7 +31,9 @@ module Bench
       return [] if @contestants.empty?
 
       results = Floor.compile do |floor|
-        Measuring.new(@server, @contestants, floor, @options).run(placement, million: million?, &progress)
+        Measuring.new(@server, @contestants, floor, @options).run(
+          placement, million: million?, &progress
+        )
       end
       results.each { |result| @versions.merge!(result.versions) }
     end
@@ -39,7 +41,9 @@ module Bench
     # Memory does not depend on the core.
     def million? = @options.million && !@watched && (@watched = true)
 
-    def columns(results) = COLUMNS.reject { |name, _| name == "growth KiB" && results.none?(&:growth) }
+    def columns(results) =
+      COLUMNS.reject { |name, _| name == "growth KiB" && results.none?(&:growth) }
+
     def checks(results, placement) = Targets.new(placement, results).checks
   end
 end

@@ -15,7 +15,10 @@ module Bench
 
     def checks(results, _)
       results.map do |result|
-        Check.new("#{result.to.name} enters within #{P50_MS} ms, p50", format("%.2f", result.p50_ms), result.p50_ms <= P50_MS)
+        Check.new(
+          "#{result.to.name} enters within #{P50_MS} ms, p50", format("%.2f", result.p50_ms),
+          result.p50_ms <= P50_MS
+        )
       end
     end
   end

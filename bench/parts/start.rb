@@ -46,19 +46,27 @@ module Bench
     def commands(gems)
       plock = gems.command("plock", from: File.dirname(ROOT))
       store = "local:#{File.join(gems.folder("store"), "locks")}"
-      { "ruby -e 0" => [RbConfig.ruby, "-e", "0"], "command of an empty gem" => [gems.empty_command], "plock --version" => [plock, "--version"],
-        "plock run KEY -- true" => [plock, "run", "--store", store, "bench", "--", "true"] }
+      {
+        "ruby -e 0" => [RbConfig.ruby, "-e", "0"],
+        "command of an empty gem" => [gems.empty_command],
+        "plock --version" => [plock, "--version"],
+        "plock run KEY -- true" => [plock, "run", "--store", store, "bench", "--", "true"]
+      }
     end
 
     # In turn, so that whatever else the machine does meets them all; the first round only warms up.
     def times(commands, environment, placement)
-      rounds = Array.new(@options.rounds + 1) { commands.transform_values { |words| milliseconds(words, environment, placement) } }
+      rounds =
+        Array.new(@options.rounds + 1) do
+          commands.transform_values { |words| milliseconds(words, environment, placement) }
+        end
       commands.keys.to_h { |title| [title, rounds.drop(1).map { |round| round[title] }.sort] }
     end
 
     def milliseconds(words, environment, placement)
       before = Bench.now
-      system(environment, *Pinning.command(placement.client_core, *words), out: File::NULL) or raise Failed, "#{words.join(" ")} failed"
+      system(environment, *Pinning.command(placement.client_core, *words), out: File::NULL) or
+        raise Failed, "#{words.join(" ")} failed"
       (Bench.now - before) / 1e6
     end
 
@@ -71,7 +79,12 @@ module Bench
 
     def checks(rows, _)
       row = rows.last
-      [Check.new("#{row.title} at most #{MORE_MS} ms more than #{row.ruby.title}", format("%.1f", row.more), row.more <= MORE_MS)]
+      [
+        Check.new(
+          "#{row.title} at most #{MORE_MS} ms more than #{row.ruby.title}",
+          format("%.1f", row.more), row.more <= MORE_MS
+        )
+      ]
     end
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the parent (run.rb) and the processes of the contestants (worker.rb, contender_worker.rb) share: the list of contestants and
-# their server's address.
+# What the parent (run.rb) and the processes of the contestants (worker.rb, contender_worker.rb)
+# share: the list of contestants and their server's address.
 module Bench
   ROOT = File.expand_path("..", __dir__)
   LIB = File.expand_path("../lib", ROOT)
@@ -14,21 +14,25 @@ module Bench
 
   class Failed < StandardError; end
 
-  # One implementation on one transport.
-  # role: :floor (what its family is set against), :plock, :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock
-  # and the floor. family: what it is compared with: :lock, or :kinds and :permits, of locks with several keys or holders,
-  # or :local, of those that need no server, or :remote_lock, of that front door.
-  # setup: given the Address, it returns a callable that does one pair and returns :held, the value of the locked block.
-  # contender: nil for those that do not take part where locks are waited for. Given the Address, once in a process, it returns a
-  # callable that makes a lock for one thread; a lock is called with a key and a Proc, and returns the Proc's value.
-  Contestant = Struct.new(:name, :label, :role, :family, :transport, :gems, :setup, :contender, keyword_init: true) do
-    def peer? = role == :peer
-    def floor? = role == :floor
-    def plock? = role == :plock
-    def ours? = !peer? && !native?
-    def native? = floor? && setup.nil?
-    def beside?(other) = [family, transport] == [other.family, other.transport]
-  end
+  # One implementation on one transport. role: :floor (what its family is set against), :plock,
+  # :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock and the
+  # floor. family: what it is compared with: :lock, or :kinds and :permits, of locks with several
+  # keys or holders, or :local, of those that need no server, or :remote_lock, of that front door.
+  # setup: given the Address, it returns a callable that does one pair and returns :held, the value
+  # of the locked block. contender: nil for those that do not take part where locks are waited for.
+  # Given the Address, once in a process, it returns a callable that makes a lock for one thread; a
+  # lock is called with a key and a Proc, and returns the Proc's value.
+  Contestant =
+    Struct.new(
+      :name, :label, :role, :family, :transport, :gems, :setup, :contender, keyword_init: true
+    ) do
+      def peer? = role == :peer
+      def floor? = role == :floor
+      def plock? = role == :plock
+      def ours? = !peer? && !native?
+      def native? = floor? && setup.nil?
+      def beside?(other) = [family, transport] == [other.family, other.transport]
+    end
 
   # Where the private server listens.
   Address = Struct.new(:port, :socket) do
@@ -39,7 +43,10 @@ module Bench
 
   class << self
     def contestant(name, label:, role:, family: :lock, transport: :tcp, gems: [], &setup)
-      @contestants[name] = Contestant.new(name: name, label: label, role: role, family: family, transport: transport, gems: gems, setup: setup)
+      @contestants[name] = Contestant.new(
+        name: name, label: label, role: role, family: family, transport: transport, gems: gems,
+        setup: setup
+      )
     end
 
     # A contestant takes part in the waiting, too.
@@ -50,7 +57,19 @@ module Bench
     # All of them, in the order of the table.
     def contestants
       if @contestants.empty?
-        %w[floor plock plock_store redlock redis_mutex redis_semaphore older kinds permits remote_lock local].each { |file| require_relative "../contestants/#{file}" }
+        %w[
+          floor
+          plock
+          plock_store
+          redlock
+          redis_mutex
+          redis_semaphore
+          older
+          kinds
+          permits
+          remote_lock
+          local
+        ].each { |file| require_relative "../contestants/#{file}" }
       end
       @contestants
     end

@@ -3,13 +3,16 @@
 require_relative "conversation"
 
 module Bench
-  # One process that contends for keys, contender_worker.rb; its worker says what the orders do. Orders that wait for the lock are
-  # only told, so that others can be told something meanwhile; their answers are fetched later.
+  # One process that contends for keys, contender_worker.rb; its worker says what the orders do.
+  # Orders that wait for the lock are only told, so that others can be told something meanwhile;
+  # their answers are fetched later.
   class Contender < Conversation
     # Starts that many of each contestant, all at once, and yields them when all are ready.
     def self.start(contestants, address, placement, each: 1, bundle: false)
       contenders = []
-      contestants.each { |one| each.times { contenders << new(one, address, placement, bundle: bundle) } }
+      contestants.each do |one|
+        each.times { contenders << new(one, address, placement, bundle: bundle) }
+      end
       contenders.each(&:versions)
       yield contenders
     ensure
@@ -20,7 +23,10 @@ module Bench
       bundle ||= contestant.peer?
       path = [*("-rbundler/setup" if bundle), *(["-I", LIB] if contestant.ours?)]
       program = File.join(__dir__, "contender_worker.rb")
-      super(contestant, placement.client_core, RbConfig.ruby, *path, program, contestant.name, address.port.to_s, address.socket, bundle: bundle)
+      super(
+        contestant, placement.client_core, RbConfig.ruby, *path, program, contestant.name,
+        address.port.to_s, address.socket, bundle: bundle
+      )
     end
 
     def enter(key) = tell("enter #{key}")

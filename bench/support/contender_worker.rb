@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The process of one contender: `contender_worker.rb NAME PORT SOCKET`. Obeys lines on its standard input and answers with lines of JSON;
-# times are nanoseconds on the clock that all processes share:
+# The process of one contender: `contender_worker.rb NAME PORT SOCKET`. Obeys lines on its standard
+# input and answers with lines of JSON; times are nanoseconds on the clock that all processes share:
 #
 #   enter KEY                        acquires and stays inside; answers when it is in
 #   leave                            ends that; no answer, which would be in the way of those who now come in
@@ -28,11 +28,18 @@ module Bench
       while (line = $stdin.gets)
         order, *arguments = line.split
         case order
-        when "enter" then enter(*arguments)
-        when "left?" then answer("left_ns" => @left)
-        when "contend" then answer("shares" => contend(arguments.first, *arguments.drop(1).map { |text| Integer(text) }))
-        when "fibers" then fibers(arguments.first, Integer(arguments.last))
-        else raise Failed, "an order it does not know: #{line}"
+        when "enter"
+          enter(*arguments)
+        when "left?"
+          answer("left_ns" => @left)
+        when "contend"
+          answer(
+            "shares" => contend(arguments.first, *arguments.drop(1).map { |text| Integer(text) })
+          )
+        when "fibers"
+          fibers(arguments.first, Integer(arguments.last))
+        else
+          raise Failed, "an order it does not know: #{line}"
         end
       end
     end
@@ -61,7 +68,9 @@ module Bench
     def contend(key, threads, start, finish)
       return [stay_at(key, @lock, start, finish)] if threads == 1
 
-      Array.new(threads) { Thread.new(@locks.call) { |lock| stay_at(key, lock, start, finish) } }.map(&:value)
+      Array
+        .new(threads) { Thread.new(@locks.call) { |lock| stay_at(key, lock, start, finish) } }
+        .map(&:value)
     end
 
     # Sections are counted from START to FINISH, waits also when FINISH found them still waiting.
@@ -88,7 +97,10 @@ module Bench
       # Should each of them hold a connection, that is to be counted, not to fail.
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
       asked = Queue.new
-      reactor = Thread.new { Sync { |task| Array.new(count) { task.async { enter_as_fiber(key, asked) } }.map(&:wait) } }
+      reactor =
+        Thread.new do
+          Sync { |task| Array.new(count) { task.async { enter_as_fiber(key, asked) } }.map(&:wait) }
+        end
       count.times { asked.pop }
       answer("asked" => count)
       waits = reactor.value

@@ -18,7 +18,10 @@ module Bench
       finish = start + (seconds * 1e9).to_i
       contenders.each { |contender| contender.contend(key, threads, start, finish) }
       contenders.flat_map do |contender|
-        contender.contended(warm_up + seconds).fetch("shares").map { |sections, longest| Share.new(contender.contestant, sections, longest) }
+        contender
+          .contended(warm_up + seconds)
+          .fetch("shares")
+          .map { |sections, longest| Share.new(contender.contestant, sections, longest) }
       end
     end
   end
@@ -40,6 +43,11 @@ module Bench
     def most = @sections.max
     def evenness = most.zero? ? 0.0 : least.fdiv(most)
     def longest_ms = @longest_ns / 1e6
-    def to_h = { sections_per_s: rate, least: least, most: most, least_of_most: evenness, longest_wait_ms: longest_ms, threads: threads }
+
+    def to_h =
+      {
+        sections_per_s: rate, least: least, most: most, least_of_most: evenness,
+        longest_wait_ms: longest_ms, threads: threads
+      }
   end
 end

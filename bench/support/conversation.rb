@@ -7,8 +7,8 @@ require_relative "bench"
 require_relative "pinning"
 
 module Bench
-  # The process of a contestant, bound to its core, and the talk with it: orders are lines, answers are lines of JSON. It introduces
-  # itself with the versions that it runs.
+  # The process of a contestant, bound to its core, and the talk with it: orders are lines, answers
+  # are lines of JSON. It introduces itself with the versions that it runs.
   class Conversation
     PATIENCE = 30 # seconds for an answer, beyond what the order itself takes
     FAREWELL = 5  # seconds to leave by itself
@@ -25,7 +25,9 @@ module Bench
     # It leaves at the end of its input; one that hangs is killed.
     def stop
       @io.close_write
-      Process.kill(:KILL, @io.pid) unless left?(Process.clock_gettime(Process::CLOCK_MONOTONIC) + FAREWELL)
+      unless left?(Process.clock_gettime(Process::CLOCK_MONOTONIC) + FAREWELL)
+        Process.kill(:KILL, @io.pid)
+      end
       @io.close
     end
 
@@ -39,7 +41,8 @@ module Bench
       false
     end
 
-    # The peers run in their own bundle, plock in none; neither inherits the one this program may have been started in.
+    # The peers run in their own bundle, plock in none; neither inherits the one this program may
+    # have been started in.
     def environment(bundle)
       clean = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil }
       bundle ? clean.merge("BUNDLE_GEMFILE" => GEMFILE) : clean

@@ -17,7 +17,11 @@ module Bench
         raise Failed, "pkg-config does not find hiredis" unless $?.success?
 
         compiler = Shellwords.split(ENV.fetch("CC", "cc"))
-        built = system(*compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", SOURCE, "-o", program, *Shellwords.split(flags))
+        built =
+          system(
+            *compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", SOURCE, "-o", program,
+            *Shellwords.split(flags)
+          )
         built or raise Failed, "floor.c does not compile"
         yield program
       end

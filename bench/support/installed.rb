@@ -7,10 +7,13 @@ require "tmpdir"
 require_relative "bench"
 
 module Bench
-  # Gems as somebody else gets them: built, and installed in a folder of their own where there are no others.
+  # Gems as somebody else gets them: built, and installed in a folder of their own where there are
+  # no others.
   class Installed
     # Nothing of this process's bundle.
-    CLEAN = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil }.freeze
+    CLEAN = {
+      "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil
+    }.freeze
 
     def self.open
       Dir.mktmpdir("plock-bench-gems") { |folder| yield new(folder) }
@@ -54,8 +57,10 @@ module Bench
     def home = File.join(@folder, "home")
 
     def gem(*words, chdir:)
-      output, status = Open3.capture2e(environment, RbConfig.ruby, "-S", "gem", *words, chdir: chdir)
-      status.success? or raise Failed, "gem #{words.first} failed: #{output.lines.last(3).join.strip}"
+      output, status =
+        Open3.capture2e(environment, RbConfig.ruby, "-S", "gem", *words, chdir: chdir)
+      status.success? or
+        raise Failed, "gem #{words.first} failed: #{output.lines.last(3).join.strip}"
     end
   end
 end

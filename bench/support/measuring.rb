@@ -4,7 +4,8 @@ require_relative "bench"
 require_relative "runner"
 
 module Bench
-  # What one contestant did in one placement. `rounds` are the answers to each measured slice; `floor` is the Result it is compared with.
+  # What one contestant did in one placement. `rounds` are the answers to each measured slice;
+  # `floor` is the Result it is compared with.
   class Result
     attr_reader :contestant, :rounds, :versions
     attr_accessor :floor, :objects, :commands, :growth
@@ -20,15 +21,25 @@ module Bench
     def p50 = median(@rounds.map { |round| round.fetch("p50_us") })
     def p99 = median(@rounds.map { |round| round.fetch("p99_us") })
 
-    # Each round is set against the floor's slice of the same round, so that what slows the whole machine for a while cancels out.
+    # Each round is set against the floor's slice of the same round, so that what slows the whole
+    # machine for a while cancels out.
     def ratios = rates.zip(floor.rates).map { |mine, floors| mine / floors }
     def ratio = median(ratios)
-    def p99_ratio = median(@rounds.zip(floor.rounds).map { |mine, floors| mine.fetch("p99_us") / floors.fetch("p99_us") })
+
+    def p99_ratio =
+      median(
+        @rounds
+          .zip(floor.rounds)
+          .map { |mine, floors| mine.fetch("p99_us") / floors.fetch("p99_us") }
+      )
 
     def to_h
-      { contestant: contestant.name, transport: contestant.transport, pairs_per_s: rate, pairs_per_s_range: rates.minmax,
-        of_floor: ratio, of_floor_range: ratios.minmax, p50_us: p50, p99_us: p99, p99_of_floor: p99_ratio,
-        objects_per_pair: objects, commands_per_pair: commands, resident_growth_bytes: growth }
+      {
+        contestant: contestant.name, transport: contestant.transport, pairs_per_s: rate,
+        pairs_per_s_range: rates.minmax, of_floor: ratio, of_floor_range: ratios.minmax,
+        p50_us: p50, p99_us: p99, p99_of_floor: p99_ratio, objects_per_pair: objects,
+        commands_per_pair: commands, resident_growth_bytes: growth
+      }
     end
 
     private
@@ -40,7 +51,8 @@ module Bench
     end
   end
 
-  # Measures contestants side by side: all their processes stand ready, and short slices go round among them.
+  # Measures contestants side by side: all their processes stand ready, and short slices go round
+  # among them.
   class Measuring
     WARM_UP = 0.5      # seconds, once per process
     SLICE_WARM_UP = 0.03 # seconds, before each slice: the others have emptied the caches
@@ -58,11 +70,15 @@ module Bench
     # Yields a word on what is going on, returns a Result for each contestant.
     def run(placement, million: false, &progress)
       runners = []
-      @contestants.each { |contestant| runners << Runner.new(contestant, @server.address, placement, @floor_program) }
+      @contestants.each do |contestant|
+        runners << Runner.new(contestant, @server.address, placement, @floor_program)
+      end
       results = runners.to_h { |runner| [runner, Result.new(runner.contestant, runner.versions)] }
       go_round(results, &progress)
       results.each { |runner, result| count(runner, result) }
-      results.each { |runner, result| result.growth = growth(runner, &progress) if million && runner.contestant.ours? }
+      results.each do |runner, result|
+        result.growth = growth(runner, &progress) if million && runner.contestant.ours?
+      end
       compare(results.values)
     ensure
       runners&.each(&:stop)
@@ -76,7 +92,9 @@ module Bench
       @options.rounds.times do |round|
         yield "round #{round + 1} of #{@options.rounds}"
         # Nobody runs always after the same one.
-        order.rotate(round).each { |runner| results[runner].rounds << runner.time(SLICE_WARM_UP, @options.seconds) }
+        order
+          .rotate(round)
+          .each { |runner| results[runner].rounds << runner.time(SLICE_WARM_UP, @options.seconds) }
       end
     end
 
@@ -97,7 +115,10 @@ module Bench
     end
 
     def compare(results)
-      floors = results.select { |result| result.contestant.floor? }.to_h { |floor| [floor.contestant.transport, floor] }
+      floors =
+        results
+          .select { |result| result.contestant.floor? }
+          .to_h { |floor| [floor.contestant.transport, floor] }
       results.each { |result| result.floor = floors.fetch(result.contestant.transport) }
     end
   end

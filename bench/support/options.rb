@@ -6,7 +6,19 @@ require_relative "bench"
 module Bench
   # What the command line asks for.
   class Options
-    attr_reader :parts, :only, :placements, :cores, :server, :seconds, :rounds, :million, :handoffs, :contest, :waiting, :fibers, :record
+    attr_reader :parts,
+                :only,
+                :placements,
+                :cores,
+                :server,
+                :seconds,
+                :rounds,
+                :million,
+                :handoffs,
+                :contest,
+                :waiting,
+                :fibers,
+                :record
 
     CONTEST = (0.1..20.0).freeze # seconds; who is served last must not lose patience
     WAITING = (0.1..9.0).freeze  # seconds; less than TTL
@@ -30,7 +42,9 @@ module Bench
       return contestants.values unless only
 
       chosen = known(only, contestants.keys, "contestant").map { |name| contestants.fetch(name) }
-      contestants.values.select { |one| chosen.include?(one) || (one.floor? && chosen.any? { |other| other.beside?(one) }) }
+      contestants.values.select do |one|
+        chosen.include?(one) || (one.floor? && chosen.any? { |other| other.beside?(one) })
+      end
     end
 
     private
@@ -45,33 +59,68 @@ module Bench
     end
 
     def what_and_where(o)
-      o.on("--parts LIST", Array, "what to measure (all): #{@known_parts.join(", ")}") { |value| @parts = known(value, @known_parts, "part") }
-      o.on("--only LIST", Array, "contestants by name: #{Bench.contestants.keys.join(", ")}") { |value| @only = value }
-      o.on("--placements LIST", Array, "one, two or both (one,two)") { |value| @placements = known(value, %w[one two], "placement") }
-      o.on("--cores SERVER,CLIENT", Array, "cores to use (0,1); the client's is the one they share") { |value| @cores = pair(value) }
+      o.on("--parts LIST", Array, "what to measure (all): #{@known_parts.join(", ")}") do |value|
+        @parts = known(value, @known_parts, "part")
+      end
+      o.on(
+        "--only LIST", Array, "contestants by name: #{Bench.contestants.keys.join(", ")}"
+      ) { |value| @only = value }
+      o.on("--placements LIST", Array, "one, two or both (one,two)") do |value|
+        @placements = known(value, %w[one two], "placement")
+      end
+      o.on(
+        "--cores SERVER,CLIENT", Array, "cores to use (0,1); the client's is the one they share"
+      ) { |value| @cores = pair(value) }
       o.on("--server PROGRAM", "the server to start (redis-server)") { |value| @server = value }
     end
 
     def how_long(o)
-      o.on("--seconds S", Float, "pairs: length of one slice (0.2)") { |value| @seconds = positive(value, "--seconds") }
-      o.on("--rounds N", Integer, "pairs: slices per contestant and placement (25)") { |value| @rounds = positive(value, "--rounds") }
-      o.on("--million", "pairs: also watch plock's memory over a million (some minutes)") { @million = true }
-      o.on("--handoffs N", Integer, "handoff: of each contestant (100)") { |value| @handoffs = positive(value, "--handoffs") }
-      o.on("--contest S", Float, "fairness, threads, mixed: length (5)") { |value| @contest = within(CONTEST, value, "--contest") }
-      o.on("--waiting S", Float, "cost: length of the wait (5)") { |value| @waiting = within(WAITING, value, "--waiting") }
-      o.on("--fibers N", Integer, "fibers: how many (1000)") { |value| @fibers = positive(value, "--fibers") }
+      o.on("--seconds S", Float, "pairs: length of one slice (0.2)") do |value|
+        @seconds = positive(value, "--seconds")
+      end
+      o.on("--rounds N", Integer, "pairs: slices per contestant and placement (25)") do |value|
+        @rounds = positive(value, "--rounds")
+      end
+      o.on("--million", "pairs: also watch plock's memory over a million (some minutes)") do
+        @million = true
+      end
+      o.on("--handoffs N", Integer, "handoff: of each contestant (100)") do |value|
+        @handoffs = positive(value, "--handoffs")
+      end
+      o.on("--contest S", Float, "fairness, threads, mixed: length (5)") do |value|
+        @contest = within(CONTEST, value, "--contest")
+      end
+      o.on("--waiting S", Float, "cost: length of the wait (5)") do |value|
+        @waiting = within(WAITING, value, "--waiting")
+      end
+      o.on("--fibers N", Integer, "fibers: how many (1000)") do |value|
+        @fibers = positive(value, "--fibers")
+      end
     end
 
-    def positive(value, name) = value.positive? ? value : raise(Failed, "#{name} must be more than 0")
-    def within(range, value, name) = range.cover?(value) ? value : raise(Failed, "#{name} must be from #{range.first} to #{range.last}")
+    def positive(value, name) =
+      value.positive? ? value : raise(Failed, "#{name} must be more than 0")
+
+    def within(range, value, name) =
+      if range.cover?(value)
+        value
+      else
+        raise(Failed, "#{name} must be from #{range.first} to #{range.last}")
+      end
 
     def known(names, all, what)
       unknown = names - all
-      unknown.empty? ? names : raise(Failed, "no #{what} named #{unknown.join(", ")}; there are #{all.join(", ")}")
+      if unknown.empty?
+        names
+      else
+        raise(Failed, "no #{what} named #{unknown.join(", ")}; there are #{all.join(", ")}")
+      end
     end
 
     def pair(texts)
-      raise Failed, "--cores takes two numbers, as in 0,1" unless texts.size == 2 && texts.all?(/\A\d+\z/)
+      unless texts.size == 2 && texts.all?(/\A\d+\z/)
+        raise Failed, "--cores takes two numbers, as in 0,1"
+      end
 
       texts.map { |text| Integer(text, 10) }
     end

@@ -5,19 +5,29 @@ require_relative "contender"
 require_relative "table"
 
 module Bench
-  # Something that plock sets out to reach, held against what was measured. It informs; nothing fails by it.
+  # Something that plock sets out to reach, held against what was measured. It informs; nothing
+  # fails by it.
   Check = Struct.new(:what, :found, :reached) do
     def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
   end
 
   # What a part found in one placement. results: rows of the table, each with a to_h.
-  Finding = Struct.new(:part, :placement, :title, :columns, :results, :checks, :versions, keyword_init: true) do
-    def to_s = [Table.new(columns, results).to_s, checks.join("\n")].reject(&:empty?).join("\n\n")
-    def to_h = { part: part, placement: placement.name, title: title, results: results.map(&:to_h), checks: checks.map(&:to_h) }
-  end
+  Finding =
+    Struct.new(
+      :part, :placement, :title, :columns, :results, :checks, :versions, keyword_init: true
+    ) do
+      def to_s = [Table.new(columns, results).to_s, checks.join("\n")].reject(&:empty?).join("\n\n")
 
-  # A part of the bench: one question, asked of some contestants. A subclass has a NAME and a TITLE, says what to measure in
-  # `measure(placement, &progress)`, and what to make of it in `columns(results)` and `checks(results, placement)`.
+      def to_h =
+        {
+          part: part, placement: placement.name, title: title, results: results.map(&:to_h),
+          checks: checks.map(&:to_h)
+        }
+    end
+
+  # A part of the bench: one question, asked of some contestants. A subclass has a NAME and a TITLE,
+  # says what to measure in `measure(placement, &progress)`, and what to make of it in
+  # `columns(results)` and `checks(results, placement)`.
   class Part
     FAMILY = :lock # of the contestants
 
@@ -39,8 +49,11 @@ module Bench
       results = measure(placement, &progress)
       return if results.empty?
 
-      Finding.new(part: self.class::NAME, placement: placement, title: "#{self.class::TITLE}, #{placement.title}", columns: columns(results),
-                  results: results, checks: checks(results, placement), versions: @versions)
+      Finding.new(
+        part: self.class::NAME, placement: placement,
+        title: "#{self.class::TITLE}, #{placement.title}", columns: columns(results),
+        results: results, checks: checks(results, placement), versions: @versions
+      )
     end
 
     private

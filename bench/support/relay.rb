@@ -25,7 +25,10 @@ module Bench
       yield
       @holder.leave
       asked, entered, cpu = @waiter.entered.values_at("asked_ns", "entered_ns", "cpu_ns")
-      passing = Passing.new(@holder.contestant, @waiter.contestant, @holder.left.fetch("left_ns"), asked, entered, cpu)
+      passing =
+        Passing.new(
+          @holder.contestant, @waiter.contestant, @holder.left.fetch("left_ns"), asked, entered, cpu
+        )
       @holder, @waiter = @waiter, @holder
       passing
     end

@@ -7,7 +7,8 @@ require "time"
 require_relative "bench"
 
 module Bench
-  # What a run leaves: tables on the terminal, a JSON file, and on request the section of bench/README.md between two marks.
+  # What a run leaves: tables on the terminal, a JSON file, and on request the section of
+  # bench/README.md between two marks.
   class Report
     README = File.join(ROOT, "README.md")
     MARKS = ["<!-- results -->", "<!-- end of results -->"].freeze
@@ -27,14 +28,22 @@ module Bench
     end
 
     def to_s
-      [facts.map { |name, text| "- #{name}: #{text}" }.join("\n"), *@findings.flat_map { |finding| ["### #{finding.title}", finding.to_s] },
-       (@missing.map { |name, why| "- not measured: #{name}, #{why}" }.join("\n") if @missing.any?)].compact.join("\n\n")
+      [
+        facts.map { |name, text| "- #{name}: #{text}" }.join("\n"),
+        *@findings.flat_map { |finding| ["### #{finding.title}", finding.to_s] },
+        (@missing.map { |name, why| "- not measured: #{name}, #{why}" }.join("\n") if @missing.any?)
+      ].compact.join("\n\n")
     end
 
     def save
       FileUtils.mkdir_p(FOLDER)
       path = File.join(FOLDER, "#{@at.strftime("%Y%m%d-%H%M%S")}.json")
-      File.write(path, JSON.pretty_generate(at: @at.iso8601, facts: facts, findings: @findings.map(&:to_h), missing: @missing))
+      File.write(
+        path,
+        JSON.pretty_generate(
+          at: @at.iso8601, facts: facts, findings: @findings.map(&:to_h), missing: @missing
+        )
+      )
       path
     end
 
@@ -47,32 +56,54 @@ module Bench
     private
 
     def facts
-      { "date" => @at.strftime("%Y-%m-%d"), "machine" => machine, "load before" => @load, "versions" => versions, "run" => run }.compact
+      {
+        "date" => @at.strftime("%Y-%m-%d"), "machine" => machine, "load before" => @load,
+        "versions" => versions, "run" => run
+      }.compact
     end
 
     # What the options that matter were, for the parts that ran.
     def run
-      { "pairs" => "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
-        "handoff" => "#{@options.handoffs} each", "fairness" => "#{@options.contest} s", "threads" => "#{@options.contest} s",
-        "cost" => "#{@options.waiting} s", "mixed" => "#{@options.contest} s",
-        "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each", "permits" => "#{@options.contest} s",
-        "local" => "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention",
-        "start" => "#{@options.rounds} rounds" }
-        .slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
+      {
+        "pairs" =>
+          "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
+        "handoff" => "#{@options.handoffs} each",
+        "fairness" => "#{@options.contest} s",
+        "threads" => "#{@options.contest} s",
+        "cost" => "#{@options.waiting} s",
+        "mixed" => "#{@options.contest} s",
+        "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each",
+        "permits" => "#{@options.contest} s",
+        "local" =>
+          "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention",
+        "start" => "#{@options.rounds} rounds"
+      }.slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 
     # Others that use the machine show here.
     def load = File.exist?("/proc/loadavg") ? File.read("/proc/loadavg").split.first : nil
 
     def machine
-      model = File.exist?("/proc/cpuinfo") ? File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] : nil
-      virtual = File.exist?("/proc/cpuinfo") && File.read("/proc/cpuinfo").match?(/^flags.*\bhypervisor\b/) ? ", virtual" : ""
+      model =
+        File.exist?("/proc/cpuinfo") ? File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] : nil
+      virtual =
+        (
+          if File.exist?("/proc/cpuinfo") &&
+               File.read("/proc/cpuinfo").match?(/^flags.*\bhypervisor\b/)
+            ", virtual"
+          else
+            ""
+          end
+        )
       "#{model || RUBY_PLATFORM}, #{Etc.nprocessors} cores#{virtual}, #{Etc.uname[:sysname]} #{Etc.uname[:release]}"
     end
 
     def versions
       reported = @findings.map(&:versions).reduce({}, :merge)
-      ["ruby #{RUBY_VERSION}", @server_version, *reported.map { |name, version| "#{name} #{version}" }].join(", ")
+      [
+        "ruby #{RUBY_VERSION}", @server_version,
+        *reported.map { |name, version| "#{name} #{version}" }
+      ].join(", ")
     end
   end
 end

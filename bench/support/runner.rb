@@ -28,7 +28,10 @@ module Bench
         return [floor_program, contestant.transport.to_s, place.to_s]
       end
       path = contestant.peer? ? ["-rbundler/setup"] : ["-I", LIB]
-      [RbConfig.ruby, *path, File.join(__dir__, "worker.rb"), contestant.name, address.port.to_s, address.socket]
+      [
+        RbConfig.ruby, *path, File.join(__dir__, "worker.rb"), contestant.name, address.port.to_s,
+        address.socket
+      ]
     end
   end
 end

@@ -6,7 +6,8 @@ require_relative "bench"
 require_relative "pinning"
 
 module Bench
-  # A private redis-server without persistence, on a free loopback port and a Unix socket in a temporary folder.
+  # A private redis-server without persistence, on a free loopback port and a Unix socket in a
+  # temporary folder.
   class Server
     START_SECONDS = 10
 
@@ -23,8 +24,12 @@ module Bench
       @folder = Dir.mktmpdir("plock-bench")
       @address = Address.new(free_port, File.join(@folder, "redis.sock"))
       @log = File.join(@folder, "redis.log")
-      @pid = Process.spawn(program, "--bind", "127.0.0.1", "--port", @address.port.to_s, "--unixsocket", @address.socket,
-                           "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", @folder, "--logfile", @log, pgroup: true)
+      @pid =
+        Process.spawn(
+          program, "--bind", "127.0.0.1", "--port", @address.port.to_s, "--unixsocket",
+          @address.socket, "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir",
+          @folder, "--logfile", @log, pgroup: true
+        )
       await
     rescue Errno::ENOENT
       FileUtils.rm_rf(@folder)
@@ -60,12 +65,14 @@ module Bench
     def connections
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "CLIENT", "SETNAME", "bench")
-        ask(socket, "CLIENT", "LIST").lines.count { |line| line.match?(/\Aid=/) && !line.match?(/ name=bench /) }
+        ask(socket, "CLIENT", "LIST").lines.count do |line|
+          line.match?(/\Aid=/) && !line.match?(/ name=bench /)
+        end
       end
     end
 
-    # What clients send. Neither INFO commandstats nor total_commands_processed can tell it from what scripts call; MONITOR can, it
-    # marks that as coming from "lua".
+    # What clients send. Neither INFO commandstats nor total_commands_processed can tell it from
+    # what scripts call; MONITOR can, it marks that as coming from "lua".
     class Monitor
       LINE = /\A\+[\d.]+ \[\d+ (?<from>[^\]]+)\] "(?<name>[^"]+)"/
 
@@ -78,7 +85,11 @@ module Bench
       def commands
         mark = "mark-#{Process.pid}-#{Bench.now}"
         @query.call("ECHO", mark)
-        seen = @socket.each_line.take_while { |line| !line.include?(mark) }.filter_map { |line| LINE.match(line) }
+        seen =
+          @socket
+            .each_line
+            .take_while { |line| !line.include?(mark) }
+            .filter_map { |line| LINE.match(line) }
         seen.reject { |line| line[:from] == "lua" }.map { |line| line[:name].upcase }
       end
     end
@@ -106,7 +117,9 @@ module Bench
       rescue SystemCallError
         log = File.exist?(@log) ? File.read(@log) : ""
         late = Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-        raise Failed, "the server did not start: #{log}" if late || Process.wait(@pid, Process::WNOHANG)
+        if late || Process.wait(@pid, Process::WNOHANG)
+          raise Failed, "the server did not start: #{log}"
+        end
 
         sleep 0.02
         retry

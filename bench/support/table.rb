@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Bench
-  # Results as a Markdown table whose columns also line up on a terminal. Columns: heading => what makes a result's text.
+  # Results as a Markdown table whose columns also line up on a terminal. Columns: heading => what
+  # makes a result's text.
   class Table
     LEFT = ["command", "contestant", "over", "released by", "entered by"].freeze
 
@@ -14,14 +15,18 @@ module Bench
 
     def to_s
       widths = [@names, *@rows].transpose.map { |cells| cells.map(&:length).max }
-      rule = @names.zip(widths).map { |name, width| left?(name) ? "-" * width : "#{"-" * (width - 1)}:" }
+      rule =
+        @names.zip(widths).map { |name, width| left?(name) ? "-" * width : "#{"-" * (width - 1)}:" }
       [line(@names, widths), line(rule, widths), *@rows.map { |row| line(row, widths) }].join("\n")
     end
 
     private
 
     def line(cells, widths)
-      aligned = cells.each_with_index.map { |cell, i| left?(@names[i]) ? cell.ljust(widths[i]) : cell.rjust(widths[i]) }
+      aligned =
+        cells.each_with_index.map do |cell, i|
+          left?(@names[i]) ? cell.ljust(widths[i]) : cell.rjust(widths[i])
+        end
       "| #{aligned.join(" | ")} |"
     end
 

@@ -13,7 +13,10 @@ module Bench
     GROWTH = 1024 * 1024 # bytes over a million pairs
 
     # The columns in which no peer may be ahead, and which way is better.
-    AGAINST_PEERS = { "pairs/s" => [:rate, :max], "p50" => [:p50, :min], "p99" => [:p99, :min], "objects" => [:objects, :min] }.freeze
+    AGAINST_PEERS = {
+      "pairs/s" => %i[rate max], "p50" => %i[p50 min], "p99" => %i[p99 min],
+      "objects" => %i[objects min]
+    }.freeze
 
     def initialize(placement, results)
       @placement = placement
@@ -27,14 +30,33 @@ module Bench
 
     def own(plock)
       name = plock.contestant.name
-      list = [Check.new("#{name} p99 within #{P99_OF_FLOOR} of the floor's", format("%.2f", plock.p99_ratio), plock.p99_ratio <= P99_OF_FLOOR),
-              Check.new("#{name} at most #{OBJECTS} objects a pair", Table.number(plock.objects), plock.objects.round(1) <= OBJECTS),
-              Check.new("#{name} at most #{COMMANDS} commands a pair", Table.number(plock.commands), plock.commands.round(1) <= COMMANDS)]
+      list = [
+        Check.new(
+          "#{name} p99 within #{P99_OF_FLOOR} of the floor's", format("%.2f", plock.p99_ratio),
+          plock.p99_ratio <= P99_OF_FLOOR
+        ),
+        Check.new(
+          "#{name} at most #{OBJECTS} objects a pair", Table.number(plock.objects),
+          plock.objects.round(1) <= OBJECTS
+        ),
+        Check.new(
+          "#{name} at most #{COMMANDS} commands a pair", Table.number(plock.commands),
+          plock.commands.round(1) <= COMMANDS
+        )
+      ]
       if (least = OF_FLOOR[@placement.name])
-        list.unshift(Check.new("#{name} at least #{least} of the floor", format("%.2f", plock.ratio), plock.ratio >= least))
+        list.unshift(
+          Check.new(
+            "#{name} at least #{least} of the floor", format("%.2f", plock.ratio),
+            plock.ratio >= least
+          )
+        )
       end
       if plock.growth
-        list << Check.new("#{name} grows by less than 1 MiB over a million pairs", "#{plock.growth / 1024} KiB", plock.growth < GROWTH)
+        list << Check.new(
+          "#{name} grows by less than 1 MiB over a million pairs", "#{plock.growth / 1024} KiB",
+          plock.growth < GROWTH
+        )
       end
       list
     end
@@ -46,8 +68,11 @@ module Bench
       AGAINST_PEERS.map do |column, (value, better)|
         rival = @peers.public_send(:"#{better}_by", &value)
         mine, theirs = [plock, rival].map(&value)
-        Check.new("#{plock.contestant.name} ahead of every peer in #{column}",
-                  "#{Table.number(mine)} against #{Table.number(theirs)} (#{rival.contestant.label})", better == :max ? mine > theirs : mine < theirs)
+        Check.new(
+          "#{plock.contestant.name} ahead of every peer in #{column}",
+          "#{Table.number(mine)} against #{Table.number(theirs)} (#{rival.contestant.label})",
+          better == :max ? mine > theirs : mine < theirs
+        )
       end
     end
   end

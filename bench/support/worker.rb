@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Obeys lines on its standard input, as floor.c does,
-# and answers each with one line of JSON:
+# The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Obeys lines on its
+# standard input, as floor.c does, and answers each with one line of JSON:
 #
 #   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
 #   count PAIRS         that many pairs, untimed; also says how many objects Ruby allocated for them
@@ -12,7 +12,8 @@ module Bench
   class Worker
     include Answering
 
-    MAX_SAMPLES = 200_000 # a slice ends when they are full; more would only give the garbage collector more to look at
+    # a slice ends when they are full; more would only give the garbage collector more to look at
+    MAX_SAMPLES = 200_000
 
     def initialize(contestant, address)
       @contestant = contestant
@@ -34,8 +35,8 @@ module Bench
 
     private
 
-    # The clock is read once a pair and nothing is allocated between two readings, so the loop adds the same fraction of a
-    # microsecond to every contestant.
+    # The clock is read once a pair and nothing is allocated between two readings, so the loop adds
+    # the same fraction of a microsecond to every contestant.
     def time(warm, seconds)
       finish = now + (warm * 1e9).to_i
       held while now < finish

@@ -26,16 +26,19 @@ module Toolchain
 
   def clang_format
     @clang_format ||= ["clang-format-#{CLANG_FORMAT}", "clang-format"].find do |name|
-      which(name) && Open3.capture2(name, "--version").first[/version (\d+)/, 1].to_i == CLANG_FORMAT
+      which(name) &&
+        Open3.capture2(name, "--version").first[/version (\d+)/, 1].to_i == CLANG_FORMAT
     end
   end
 
   def first_of(*names) = names.find { |name| which(name) }
 
   def which(name)
-    ENV.fetch("PATH").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, name) }.find do |path|
-      File.file?(path) && File.executable?(path)
-    end
+    ENV
+      .fetch("PATH")
+      .split(File::PATH_SEPARATOR)
+      .map { |folder| File.join(folder, name) }
+      .find { |path| File.file?(path) && File.executable?(path) }
   end
 
   # A compiler comes without its sanitizers' libraries on some systems: only a link tells.
@@ -43,7 +46,10 @@ module Toolchain
     Dir.mktmpdir do |folder|
       source = File.join(folder, "probe.c")
       File.write(source, sanitizers.include?("fuzzer") ? FUZZ_PROBE : PROBE)
-      _, status = Open3.capture2e(compiler, "-fsanitize=#{sanitizers}", source, "-o", File.join(folder, "probe"))
+      _, status =
+        Open3.capture2e(
+          compiler, "-fsanitize=#{sanitizers}", source, "-o", File.join(folder, "probe")
+        )
       status.success?
     end
   end

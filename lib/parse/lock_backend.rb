@@ -1,18 +1,19 @@
 # frozen_string_literal: true
 
-# Where an application declares autoloads, two threads may come for the two constants at once. So each file loads the other
-# by its constant only, this one first of all, and lock.rb never waits for this one.
+# Where an application declares autoloads, two threads may come for the two constants at once. So
+# each file loads the other by its constant only, this one first of all, and lock.rb never waits for
+# this one.
 module Parse
   autoload :Lock, ::File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
   Lock
 end
 
 module Parse
-  # The parts of {Parse::Lock} under the names that applications, and the find-or-create lock of Parse Stack, call them by.
-  # Here are the names; the work is done in the files of `parse/lock/`.
+  # The parts of {Parse::Lock} under the names that applications, and the find-or-create lock of
+  # Parse Stack, call them by. Here are the names; the work is done in the files of `parse/lock/`.
   #
-  # A lock made of these parts is the caller's to release. Prefer {Parse::Lock.acquire}, which also waits without asking
-  # again and again, and cannot forget.
+  # A lock made of these parts is the caller's to release. Prefer {Parse::Lock.acquire}, which also
+  # waits without asking again and again, and cannot forget.
   #
   # @example
   #   store = Parse::LockBackend.lock_store
@@ -26,8 +27,9 @@ module Parse
   #   end
   module LockBackend
     class << self
-      # What locks are made in, asked for at every call: `Parse.synchronize_create_store` if set, else `Parse.cache` where
-      # there is such; a Parse::Error::ConnectionError raised by that counts as nil.
+      # What locks are made in, asked for at every call: `Parse.synchronize_create_store` if set,
+      # else `Parse.cache` where there is such; a Parse::Error::ConnectionError raised by that
+      # counts as nil.
       #
       # @return [Object, nil]
       def lock_store
@@ -38,8 +40,8 @@ module Parse
 
       # @param store [Object, nil]
       # @return [Boolean] is it seen by this process only, or no store at all?
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] it is a store of Redis that plock cannot use: that is not
-      #   degraded, it is wrong
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] it is a store of Redis that
+      #   plock cannot use: that is not degraded, it is wrong
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
       rescue ::Plock::UnavailableError
@@ -48,8 +50,8 @@ module Parse
 
       # Says or raises what the caller wishes to happen with a degraded store.
       #
-      # @param mode [Symbol] `:warn`, `:warn_throttled` (at most once in 60 s), `:proceed` (silent) or `:raise`; any other is
-      #   as good as `:warn`
+      # @param mode [Symbol] `:warn`, `:warn_throttled` (at most once in 60 s), `:proceed` (silent)
+      #   or `:raise`; any other is as good as `:warn`
       # @param key [String] as it would stand in the store; its last 12 bytes are printed
       # @param source [String] who asks: `[source]` begins the warning
       # @param unavailable_error [Class, nil] what `:raise` raises; nil: Parse::Error
@@ -59,8 +61,8 @@ module Parse
         nil
       end
 
-      # Tries once to take the lock. Never raises a StandardError: a store that fails is warned of on the standard error
-      # stream, and looks as if somebody else held the lock.
+      # Tries once to take the lock. Never raises a StandardError: a store that fails is warned of
+      # on the standard error stream, and looks as if somebody else held the lock.
       #
       # @param store [Object] of any kind that {Parse::Lock} takes
       # @param key [String] as it is to stand in the store
@@ -71,7 +73,8 @@ module Parse
         Lock::Attempts.acquire(store, key, owner, ttl) || false
       end
 
-      # Releases the lock if `owner` holds it. Never raises a StandardError: a store that fails is warned of.
+      # Releases the lock if `owner` holds it. Never raises a StandardError: a store that fails is
+      # warned of.
       #
       # @param store [Object]
       # @param key [String]
@@ -91,8 +94,8 @@ module Parse
         ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
       end
 
-      # Forgets warnings given, the secret made for this process, idle mutexes, and which object resolved to which store.
-      # For the end of a test. Connections stay open.
+      # Forgets warnings given, the secret made for this process, idle mutexes, and which object
+      # resolved to which store. For the end of a test. Connections stay open.
       #
       # @return [nil]
       def reset!
@@ -102,15 +105,16 @@ module Parse
 
       # The secret that a call without one of its own hashes keys with.
       #
-      # @param store [Object, nil] decides what happens where none is configured: a process-local one gets {auto_secret}; for
-      #   any other there is none, which is warned of once
+      # @param store [Object, nil] decides what happens where none is configured: a process-local
+      #   one gets {auto_secret}; for any other there is none, which is warned of once
       # @param source [String] who asks
       # @return [String, nil]
       def lock_secret_for(store:, source: "Parse::LockBackend")
         Lock::Secrets.for(source) { degraded_store?(store) }
       end
 
-      # @return [String, nil] `Parse.synchronize_create_secret.to_s` if set, else `ENV["PARSE_STACK_LOCK_SECRET"]`
+      # @return [String, nil] `Parse.synchronize_create_secret.to_s` if set, else
+      #   `ENV["PARSE_STACK_LOCK_SECRET"]`
       def configured_secret
         Lock::Secrets.configured
       end
@@ -129,11 +133,13 @@ module Parse
         nil
       end
 
-      # The mutex for a key within this process. A thread that ends gives back what it has locked. Between its `lock` and the
-      # first line of what follows an interrupt may come: {synchronize_process_mutex} leaves nothing locked then.
+      # The mutex for a key within this process. A thread that ends gives back what it has locked.
+      # Between its `lock` and the first line of what follows an interrupt may come:
+      # {synchronize_process_mutex} leaves nothing locked then.
       #
       # @param key [String]
-      # @return [Parse::Lock::ProcessMutex] answers to a Mutex's lock, try_lock, locked?, owned?, unlock and synchronize
+      # @return [Parse::Lock::ProcessMutex] answers to a Mutex's lock, try_lock, locked?, owned?,
+      #   unlock and synchronize
       def process_mutex(key)
         Lock::Degraded::MUTEXES[key]
       end

@@ -4,10 +4,11 @@ require "active_job"
 require_relative "errors"
 
 module Plock
-  # Guarded ActiveJobs, for any adapter: `require "plock/active_job"` is all the set-up. See {Guard}.
+  # Guarded ActiveJobs, for any adapter: `require "plock/active_job"` is all the set-up. See
+  # {Guard}.
   #
-  # With Sidekiq as the adapter load Sidekiq before: then jobs that it buries or deletes give back what they hold. In Rails their
-  # order does not matter.
+  # With Sidekiq as the adapter load Sidekiq before: then jobs that it buries or deletes give back
+  # what they hold. In Rails their order does not matter.
   module ActiveJob
     OLDEST = "7.2"
     private_constant :OLDEST

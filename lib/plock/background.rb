@@ -8,11 +8,13 @@ module Plock
   # @api private
   module Background
     class << self
-      # A thread inherits the masks of the one that starts it; under some it could not be given up, nor ended with the process.
+      # A thread inherits the masks of the one that starts it; under some it could not be given up,
+      # nor ended with the process.
       #
       # @param name [String, nil] as debuggers show it
-      # @param reports [Boolean] does Ruby say what ended it? What does is SystemExit as a rule, which Ruby hands to the main thread,
-      #   or what the one hears who asks for the thread's value.
+      # @param reports [Boolean] does Ruby say what ended it? What does is SystemExit as a rule,
+      #   which Ruby hands to the main thread, or what the one hears who asks for the thread's
+      #   value.
       # @yield on the thread
       # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
       # @raise [ThreadError] the system has none left
@@ -26,7 +28,8 @@ module Plock
         raise unless over?
       end
 
-      # @return [Boolean] has the main thread ended, and the process with it, but for what the other threads still do on their way?
+      # @return [Boolean] has the main thread ended, and the process with it, but for what the other
+      #   threads still do on their way?
       def over?
         !Thread.main.alive?
       end
@@ -50,8 +53,8 @@ module Plock
         complain(what, e)
       end
 
-      # An exception out of an `ensure` takes the place of the kill that ran it. Whoever rescued that one would revive the thread, and Ruby
-      # kills none twice: the process would never end.
+      # An exception out of an `ensure` takes the place of the kill that ran it. Whoever rescued
+      # that one would revive the thread, and Ruby kills none twice: the process would never end.
       #
       # @return [Boolean] has this thread been killed?
       def killed?

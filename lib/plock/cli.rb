@@ -5,7 +5,8 @@ require_relative "cli/exit_status"
 require_relative "cli/failure"
 
 module Plock
-  # `plock`, the command. What it loads it loads when it is needed: a cron line is not to wait for what it does not use.
+  # `plock`, the command. What it loads it loads when it is needed: a cron line is not to wait for
+  # what it does not use.
   #
   # @api private
   module CLI
@@ -16,7 +17,9 @@ module Plock
       "list" => [:ListCommand, "list_command", "list the keys that are held"],
       "break" => [:BreakCommand, "break_command", "take a key away from whoever holds it"],
       "wait" => [:WaitCommand, "wait_command", "wait until a key is free"],
-      "secret" => [:SecretCommand, "secret_command", "compare the secret with that of others, or replace it"],
+      "secret" => [
+        :SecretCommand, "secret_command", "compare the secret with that of others, or replace it"
+      ],
       "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"]
     }.freeze
 
@@ -39,7 +42,8 @@ module Plock
         complain("the system refuses what the command needs: #{e.message}")
         ExitStatus::SYSTEM
       rescue Interrupt
-        raise SignalException, "INT" # dies of it as an Interrupt would, only that Ruby does not say where it was
+        # dies of it as an Interrupt would, only that Ruby does not say where it was
+        raise SignalException, "INT"
       rescue StandardError, ScriptError => e # a mistake of ours: Ruby would exit with 1, and that has a meaning here
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
@@ -61,7 +65,10 @@ module Plock
       # @raise [UsageError]
       def command(name)
         constant, file, = COMMANDS.fetch(name) do
-          raise UsageError.new("there is no command #{name}#{UsageError.suggestion(name, COMMANDS.keys)}", "plock help")
+          raise UsageError.new(
+            "there is no command #{name}#{UsageError.suggestion(name, COMMANDS.keys)}",
+                  "plock help"
+          )
         end
         require_relative "cli/#{file}"
         const_get(constant)
@@ -72,11 +79,19 @@ module Plock
       def dispatch(arguments)
         name, *rest = arguments
         case name
-        when nil then raise UsageError.new("which command? #{COMMANDS.keys.join(", ")}", "plock help")
-        when "help", "--help", "-h" then help(rest)
-        when "--version", "version" then $stdout.puts("plock #{VERSION}") || ExitStatus::OK
-        when /\A-/ then raise UsageError.new("unknown option #{name}; options stand behind the name of a command", "plock help")
-        else command(name).new(rest).run
+        when nil
+          raise UsageError.new("which command? #{COMMANDS.keys.join(", ")}", "plock help")
+        when "help", "--help", "-h"
+          help(rest)
+        when "--version", "version"
+          $stdout.puts("plock #{VERSION}") || ExitStatus::OK
+        when /\A-/
+          raise UsageError.new(
+            "unknown option #{name}; options stand behind the name of a command",
+                  "plock help"
+          )
+        else
+          command(name).new(rest).run
         end
       end
 
@@ -88,7 +103,8 @@ module Plock
         ExitStatus::OK
       end
 
-      # What was typed is taken for UTF-8 where it may be: under cron Ruby thinks of ASCII, and a label could not have an umlaut.
+      # What was typed is taken for UTF-8 where it may be: under cron Ruby thinks of ASCII, and a
+      # label could not have an umlaut.
       def utf8(text)
         copy = text.dup.force_encoding(Encoding::UTF_8)
         copy.valid_encoding? ? copy : text

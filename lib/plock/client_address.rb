@@ -4,19 +4,22 @@ require_relative "errors"
 require_relative "client_address/moneta_chain"
 
 module Plock
-  # Where an existing Redis client talks to and as whom, taken over so that a store of plock's own can go there:
-  # address, credentials, TLS settings and database number. Timeouts are not taken over, nor is a prefix for keys.
+  # Where an existing Redis client talks to and as whom, taken over so that a store of plock's own
+  # can go there: address, credentials, TLS settings and database number. Timeouts are not taken
+  # over, nor is a prefix for keys.
   #
-  # Read are `redis` (4 to 6), `redis-client` and its decorators and pools, `ConnectionPool` of any of these, Moneta over
-  # Redis, and `Parse::Cache::Redis`. They are recognised by the names of their classes, so none of these gems is
-  # loaded here. Nothing is sent over the client, and it is not kept.
+  # Read are `redis` (4 to 6), `redis-client` and its decorators and pools, `ConnectionPool` of any
+  # of these, Moneta over Redis, and `Parse::Cache::Redis`. They are recognised by the names of
+  # their classes, so none of these gems is loaded here. Nothing is sent over the client, and it is
+  # not kept.
   #
   # @example
   #   address = Plock::ClientAddress.of(Redis.new(url: "redis://:secret@db1:6380/2"))
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
-    autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__) # with Ruby's OpenSSL, which takes long
+    # with Ruby's OpenSSL, which takes long
+    autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
     # Which method reads an object whose class has this ancestor; the nearest ancestor decides.
     READERS = {
@@ -41,13 +44,15 @@ module Plock
     # @return [String] for {Plock::Store.open}
     attr_reader :url
 
-    # @return [Hash{Symbol => Object}] what {Plock::Store.open} is to be given besides; it holds the password
+    # @return [Hash{Symbol => Object}] what {Plock::Store.open} is to be given besides; it holds the
+    #   password
     attr_reader :options
 
     # @param client [Object]
-    # @return [ClientAddress, nil] nil where it is no client of Redis, or one that changes keys or values on their way
-    # @raise [UnsupportedError] a client that plock cannot stand in for: a cluster, Sentinel, certificates that exist
-    #   only in memory
+    # @return [ClientAddress, nil] nil where it is no client of Redis, or one that changes keys or
+    #   values on their way
+    # @raise [UnsupportedError] a client that plock cannot stand in for: a cluster, Sentinel,
+    #   certificates that exist only in memory
     # @raise [UnavailableError] a pool that has no client to lend at the moment
     def self.of(client)
       class_of(client).ancestors.each do |ancestor|
@@ -67,20 +72,26 @@ module Plock
 
       # redis 4 keeps its own options; from 5 on there is a redis-client inside.
       def of_redis(redis)
-        refuse_old_redis(redis) unless redis.respond_to?(:_client) # redis 3 would send it as a command
+        # redis 3 would send it as a command
+        refuse_old_redis(redis) unless redis.respond_to?(:_client)
         client = redis._client
         return of(client) || refuse(redis) unless client.respond_to?(:options)
 
         options = client.options
         refuse(redis, "Sentinel") if options[:sentinels]
-        build(host: options[:host], port: options[:port], path: options[:path], username: options[:username],
-              password: options[:password], database: options[:db],
-              tls: options[:ssl] && (options[:ssl_params] || {}))
+        build(
+          host: options[:host], port: options[:port], path: options[:path],
+          username: options[:username], password: options[:password], database: options[:db],
+          tls: options[:ssl] && (options[:ssl_params] || {})
+        )
       end
 
       def refuse_old_redis(redis)
-        raise UnsupportedError.new("plock cannot take the address from a client of the gem redis before version 4 (#{redis.class}): " \
-                                   "update the gem, or give plock the server's URL in the client's place", code: :unsupported)
+        raise UnsupportedError.new(
+          "plock cannot take the address from a client of the gem redis before version 4 (#{redis.class}): " \
+            "update the gem, or give plock the server's URL in the client's place",
+                code: :unsupported
+        )
       end
 
       def of_configured(client)
@@ -89,8 +100,11 @@ module Plock
 
       def of_config(config)
         refuse(config, "Sentinel") if config.respond_to?(:sentinel?) && config.sentinel?
-        build(host: config.host, port: config.port, path: config.path, username: config.username,
-              password: config.password, database: config.db, tls: config.ssl? && (config.ssl_params || {}))
+        build(
+          host: config.host, port: config.port, path: config.path, username: config.username,
+          password: config.password, database: config.db,
+          tls: config.ssl? && (config.ssl_params || {})
+        )
       end
 
       def of_pool(pool)
@@ -106,8 +120,8 @@ module Plock
         of(chain.adapter.backend)&.with_encoding(chain.encoding) if chain.redis? && chain.encoding
       end
 
-      # Its options may say more than its URL, so one of the stores in its pool is asked. It puts locks past Moneta,
-      # so whatever that does to values does not concern them.
+      # Its options may say more than its URL, so one of the stores in its pool is asked. It puts
+      # locks past Moneta, so whatever that does to values does not concern them.
       def of_parse_cache(cache)
         pool = cache.instance_variable_get(:@pool)
         return new(cache.url, {}) unless pool.respond_to?(:pool)
@@ -125,7 +139,10 @@ module Plock
       rescue Plock::Error
         raise
       rescue StandardError => e # what makes the pool's clients is the application's, and may raise what it likes
-        raise UnavailableError.new("the pool lent no client to take the address from: #{e.message}", code: :saturated)
+        raise UnavailableError.new(
+          "the pool lent no client to take the address from: #{e.message}",
+                code: :saturated
+        )
       end
 
       def build(host:, port:, path:, username:, password:, database:, tls:)

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 module Plock
-  # The clock that leases are dated on: it goes on while the machine is suspended, where the system has such a clock.
+  # The clock that leases are dated on: it goes on while the machine is suspended, where the system
+  # has such a clock.
   #
   # @api private
   module Clock
-    ID = Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
+    ID =
+      Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
     # @return [Float] seconds
     def self.now

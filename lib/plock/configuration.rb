@@ -6,7 +6,8 @@ require_relative "log"
 require_relative "settings"
 
 module Plock
-  # How the default store is opened and used: what {Plock.configure} is given. It cannot be changed once the store is in use.
+  # How the default store is opened and used: what {Plock.configure} is given. It cannot be changed
+  # once the store is in use.
   #
   # @example
   #   Plock.configure do |c|
@@ -23,24 +24,27 @@ module Plock
     # What tells where an application runs, by the habits of Rails, Rack and others.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
 
-    # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default `ENV["PLOCK_URL"]`. Where there is
-    #   neither, a {LocalStore} in its default place, with a warning; in production that is refused.
+    # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default
+    #   `ENV["PLOCK_URL"]`. Where there is neither, a {LocalStore} in its default place, with a
+    #   warning; in production that is refused.
     attr_accessor :url
 
-    # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}: a {Store::Database}, {Store::Advisory}
-    #   or {Store::Memcached}, or any other. A callable is called when the store is first used, and returns one. `"database"` and
-    #   `"advisory"` are those of `ActiveRecord::Base`, or of the class that `options[:model]` names.
+    # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}:
+    #   a {Store::Database}, {Store::Advisory} or {Store::Memcached}, or any other. A callable is
+    #   called when the store is first used, and returns one. `"database"` and `"advisory"` are
+    #   those of `ActiveRecord::Base`, or of the class that `options[:model]` names.
     attr_reader :store
 
     # @return [Hash{Symbol => Object}] further options for {Store.open}
     attr_accessor :options
 
-    # @param value [String, nil] at least 16 bytes, the same in every process; keys are hashed with it. By default
-    #   `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and whoever can read the store can guess them.
+    # @param value [String, nil] at least 16 bytes, the same in every process; keys are hashed with
+    #   it. By default `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and whoever can
+    #   read the store can guess them.
     attr_writer :secret
 
-    # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart from others' in the same store; by
-    #   default `ENV["PLOCK_NAMESPACE"]`
+    # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart
+    #   from others' in the same store; by default `ENV["PLOCK_NAMESPACE"]`
     attr_accessor :namespace
 
     # @return [Numeric, nil] seconds, where a call does not say; by default 10
@@ -61,9 +65,12 @@ module Plock
     # @raise [ConfigurationError] it is none of these
     def store=(value)
       value = value.to_s if value.is_a?(Symbol)
-      unless value.nil? || Locking === value || Settings::STORES.include?(value) || value.respond_to?(:call)
-        misconfigured("store must be an opened store, a callable that returns one, or one of #{Settings::STORES.join(", ")} (got " \
-                      "#{value.class}); a URL or a client of Redis is a url")
+      unless value.nil? || Locking === value || Settings::STORES.include?(value) ||
+             value.respond_to?(:call)
+        misconfigured(
+          "store must be an opened store, a callable that returns one, or one of #{Settings::STORES.join(", ")} (got " \
+            "#{value.class}); a URL or a client of Redis is a url"
+        )
       end
       @store = value
     end
@@ -73,7 +80,11 @@ module Plock
     # @raise [ConfigurationError]
     def open
       misplaced = Settings::KEY_NAMING.find { |name| options.key?(name) }
-      misconfigured("options have a #{misplaced}, which would not count there: say c.#{misplaced} = …") if misplaced
+      if misplaced
+        misconfigured(
+          "options have a #{misplaced}, which would not count there: say c.#{misplaced} = …"
+        )
+      end
       return given_store if @store
 
       source = url.nil? ? Configuration.from_environment(URL_VARIABLE) : url
@@ -97,7 +108,10 @@ module Plock
       value = ENV[variable]
       return value unless value == ""
 
-      raise ConfigurationError.new("#{variable} is empty: set it to what it is to say, or unset it", code: :bad_config)
+      raise ConfigurationError.new(
+        "#{variable} is empty: set it to what it is to say, or unset it",
+              code: :bad_config
+      )
     end
 
     # @api private
@@ -136,31 +150,49 @@ module Plock
       return in_database if @store.is_a?(String)
 
       store = @store.respond_to?(:call) ? @store.call : @store
-      misconfigured("the callable store must return an opened store (got #{store.class})") unless Locking === store
+      unless Locking === store
+        misconfigured("the callable store must return an opened store (got #{store.class})")
+      end
       refuse_contradictions(store.__send__(:profile))
       store
     end
 
     # With the options that its class takes.
     def in_database
-      misconfigured("url is of no use with store: #{@store}, which is the application's own database") unless url.nil?
+      unless url.nil?
+        misconfigured(
+          "url is of no use with store: #{@store}, which is the application's own database"
+        )
+      end
       require_relative "store/#{@store}"
       rest = options.dup
       model = rest.delete(:model) || "ActiveRecord::Base"
-      Store.const_get(@store.capitalize).new(model.is_a?(String) ? Object.const_get(model) : model, **rest, **profile_options.compact)
+      Store.const_get(@store.capitalize).new(
+        model.is_a?(String) ? Object.const_get(model) : model, **rest, **profile_options.compact
+      )
     end
 
-    # The store has been opened with its own of these. To go by either of two would be to lock other keys than was meant.
+    # The store has been opened with its own of these. To go by either of two would be to lock other
+    # keys than was meant.
     def refuse_contradictions(profile)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
-      misconfigured("#{of_no_use} is of no use with store: name it where that is opened") if of_no_use
+      if of_no_use
+        misconfigured("#{of_no_use} is of no use with store: name it where that is opened")
+      end
       told = { namespace: namespace_meant, ttl: ttl, wait: wait }.compact
-      other = told.find { |name, value| name == :namespace ? value.to_s != profile.namespace : value != profile.public_send(name) }
+      other =
+        told.find do |name, value|
+          name == :namespace ? value.to_s != profile.namespace : value != profile.public_send(name)
+        end
       misconfigured("#{other.first} is #{other.last.inspect}, and of the store #{profile.public_send(other.first).inspect}: name it where the " \
                     "store is opened") if other
-      return if @secret.nil? || Locking::Fingerprint.of(@secret, profile.namespace) == profile.fingerprint
+      if @secret.nil? || Locking::Fingerprint.of(@secret, profile.namespace) == profile.fingerprint
+        return
+      end
 
-      misconfigured("the secret is another one than that of the store: name it where the store is opened")
+      misconfigured(
+        "the secret is another one than that of the store: name it where the store is opened"
+      )
     end
 
     def misconfigured(message)
@@ -171,8 +203,11 @@ module Plock
     def on_this_host
       name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
       if name
-        raise ConfigurationError.new("Plock has no store, and #{name} says production: set #{URL_VARIABLE} or Plock.configure { |c| c.url = … }, " \
-                                     "to redis://…, or to local: where all processes run on this one host", code: :bad_config)
+        raise ConfigurationError.new(
+          "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or Plock.configure { |c| c.url = … }, " \
+            "to redis://…, or to local: where all processes run on this one host",
+                code: :bad_config
+        )
       end
 
       if Configuration.warns?

@@ -4,11 +4,13 @@ require_relative "locking/own_holds"
 require_relative "locking/taking"
 
 module Plock
-  # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So the leases of those blocks, and of the
-  # monitors that the caller is inside of, go over to the daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a
-  # greater fence. One that was lost is lost in the daemon, too, which is told of it where the parent was not.
+  # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
+  # the leases of those blocks, and of the monitors that the caller is inside of, go over to the
+  # daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a greater fence. One
+  # that was lost is lost in the daemon, too, which is told of it where the parent was not.
   #
-  # What is released in the background goes with the parent: that has the time before the fork that it has at the end of a process.
+  # What is released in the background goes with the parent: that has the time before the fork that
+  # it has at the end of a process.
   #
   # @api private
   #
@@ -48,7 +50,8 @@ module Plock
 
     # Each lease has its turn, whatever became of those before it.
     #
-    # @param handed [Array] of stores, leases, and what {Lease#hand_on} returned, or false: it was lost
+    # @param handed [Array] of stores, leases, and what {Lease#hand_on} returned, or false: it was
+    #   lost
     # @return [Error, nil] why the first store could not be asked that could not
     def self.go_on(handed)
       failures = handed.filter_map do |store, lease, rest|

@@ -4,9 +4,11 @@ require_relative "configuration"
 require_relative "events"
 
 module Plock
-  # The default store, and the methods of {Locking} on the module itself. It belongs to the main Ractor: elsewhere, open one.
+  # The default store, and the methods of {Locking} on the module itself. It belongs to the main
+  # Ractor: elsewhere, open one.
   module DefaultStore
-    # Says how the default store is opened and used. May be called more than once, but only before the first lock.
+    # Says how the default store is opened and used. May be called more than once, but only before
+    # the first lock.
     #
     # @yieldparam configuration [Configuration]
     # @return [nil]
@@ -17,7 +19,10 @@ module Plock
     def configure
       CHANGES.synchronize do
         if configuration.frozen?
-          raise ConfigurationError.new("the default store is in use: call Plock.configure before the first lock", code: :bad_config)
+          raise ConfigurationError.new(
+            "the default store is in use: call Plock.configure before the first lock",
+                  code: :bad_config
+          )
         end
 
         yield configuration
@@ -31,7 +36,8 @@ module Plock
       @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
     end
 
-    # Forgets configuration, default store and subscriptions, for the end of a test. The store is not closed: others may have it.
+    # Forgets configuration, default store and subscriptions, for the end of a test. The store is
+    # not closed: others may have it.
     #
     # @return [nil]
     def reset!
@@ -47,13 +53,16 @@ module Plock
       @configuration&.logger
     end
 
-    # Has the block called with everything that happens to leases in this process, on the thread where it happens; what the native
-    # threads see, on plock's own thread. Be quick, and raise nothing: that would only be logged.
+    # Has the block called with everything that happens to leases in this process, on the thread
+    # where it happens; what the native threads see, on plock's own thread. Be quick, and raise
+    # nothing: that would only be logged.
     #
-    # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well: `acquire.plock`, `lost.plock` …
+    # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well:
+    # `acquire.plock`, `lost.plock` …
     #
-    # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`, `:timeout`, `:release`, `:lost`,
-    #   `:renew`, and what becomes of guarded jobs (see {Events::Event}); nil: all
+    # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`,
+    #   `:timeout`, `:release`, `:lost`, `:renew`, and what becomes of guarded jobs (see
+    #   {Events::Event}); nil: all
     # @yieldparam event [Events::Event]
     # @return [Object] for {unsubscribe}
     #

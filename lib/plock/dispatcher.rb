@@ -4,10 +4,12 @@ require_relative "background"
 require_relative "log"
 
 module Plock
-  # The one thread on which Ruby hears what native threads have seen: that a lease is lost, was renewed, or was collected without
-  # having been released. It is started when there is first something to hear, and again after a fork.
+  # The one thread on which Ruby hears what native threads have seen: that a lease is lost, was
+  # renewed, or was collected without having been released. It is started when there is first
+  # something to hear, and again after a fork.
   #
-  # A lease is known here by the id of its hold, and weakly: one that nobody has any more can be collected.
+  # A lease is known here by the id of its hold, and weakly: one that nobody has any more can be
+  # collected.
   #
   # @api private
   module Dispatcher
@@ -21,8 +23,8 @@ module Plock
     @thread = @surroundings = nil
 
     class << self
-      # What everything is told within: is given a block, and calls it. An application that loads code anew, or keeps things for each
-      # thread, wants to know what runs. nil: nothing.
+      # What everything is told within: is given a block, and calls it. An application that loads
+      # code anew, or keeps things for each thread, wants to know what runs. nil: nothing.
       #
       # @return [#call, nil]
       attr_accessor :surroundings
@@ -58,8 +60,8 @@ module Plock
         @leases[id] = lease
       end
 
-      # What native code does not say: a notice as {handle} knows them, or something to call. From a finalizer too, so that no
-      # lock is taken here.
+      # What native code does not say: a notice as {handle} knows them, or something to call. From a
+      # finalizer too, so that no lock is taken here.
       #
       # @param notice [Array, #call]
       # @return [void]
@@ -68,15 +70,16 @@ module Plock
         Plock.wake_notices
       end
 
-      # Has a block called on the dispatcher's thread: at once where that is this one, so that whoever waits for the notices so far
-      # waits for this, too.
+      # Has a block called on the dispatcher's thread: at once where that is this one, so that
+      # whoever waits for the notices so far waits for this, too.
       #
       # @return [void]
       def hear(&block)
         Thread.current.equal?(@thread) ? block.call : post(block)
       end
 
-      # Waits until everything that was noticed so far has been told. At the end of the process nobody is told any more.
+      # Waits until everything that was noticed so far has been told. At the end of the process
+      # nobody is told any more.
       #
       # @return [void]
       def flush
@@ -88,7 +91,8 @@ module Plock
         told.pop
       end
 
-      # On its own thread, by what it was given to call, so that whoever waits for the notices so far waits for this, too.
+      # On its own thread, by what it was given to call, so that whoever waits for the notices so
+      # far waits for this, too.
       #
       # @param key [String] in the store
       # @param fence [Integer]
@@ -98,14 +102,18 @@ module Plock
                                "it is released now. Use a block, or call release.")
       end
 
-      # On its own thread: a release found no connection, went on in the background, and failed there.
+      # On its own thread: a release found no connection, went on in the background, and failed
+      # there.
       #
       # @param key [String] in the store
       # @param fence [Integer]
       # @return [void]
       def tell_of_unreleased(key, fence)
-        Log.warn(Plock.logger, "the lease on #{key} (fence #{fence}) could not be released in the background: " \
-                               "it ends with its ttl")
+        Log.warn(
+          Plock.logger,
+          "the lease on #{key} (fence #{fence}) could not be released in the background: " \
+            "it ends with its ttl"
+        )
       end
 
       private
@@ -121,7 +129,9 @@ module Plock
         loop do
           Plock.await_notices
           while (notice = next_notice)
-            Background.guard("a notice") { @surroundings ? @surroundings.call { handle(notice) } : handle(notice) }
+            Background.guard("a notice") do
+              @surroundings ? @surroundings.call { handle(notice) } : handle(notice)
+            end
           end
         end
       end
@@ -130,7 +140,8 @@ module Plock
         Plock.next_notice || (@posted.pop(true) unless @posted.empty?)
       end
 
-      # A WeakMap can have another object in the place of one that was collected: see {Locking::OwnShares}.
+      # A WeakMap can have another object in the place of one that was collected: see
+      # {Locking::OwnShares}.
       def lease_of(id)
         lease = @leases[id]
         lease if Lease === lease && lease.hold&.id == id

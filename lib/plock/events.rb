@@ -4,7 +4,8 @@ require_relative "log"
 require_relative "events/event"
 
 module Plock
-  # Who is told what happens to leases in this process. Where nobody listens, a lease pays for one look at a variable.
+  # Who is told what happens to leases in this process. Where nobody listens, a lease pays for one
+  # look at a variable.
   #
   # Belongs to the main Ractor; leases of others are not told of.
   #

@@ -17,13 +17,19 @@ module Plock
     end
 
     # @param dump [String]
-    # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds, and how it shares the key, if it does
+    # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds, and
+    #   how it shares the key, if it does
     # @raise [ArgumentError] not what {#dump} wrote
     def self.read(dump)
       key, value, fence, ttl_ms, share = String.try_convert(dump)&.split(":", 5)
-      raise ArgumentError, "not the dump of a lease" unless ttl_ms && (share.nil? || Locking::Share::FORMAT.match?(share))
+      unless ttl_ms && (share.nil? || Locking::Share::FORMAT.match?(share))
+        raise ArgumentError, "not the dump of a lease"
+      end
 
-      [key.unpack1("m0"), value.unpack1("m0"), Integer(fence, 10), Integer(ttl_ms, 10) / 1000.0, share]
+      [
+        key.unpack1("m0"), value.unpack1("m0"), Integer(fence, 10), Integer(ttl_ms, 10) / 1000.0,
+        share
+      ]
     end
   end
 end

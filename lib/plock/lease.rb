@@ -9,14 +9,17 @@ require_relative "log"
 require_relative "loss_alarm"
 
 module Plock
-  # A time-bounded hold of one key, as {Locking#acquire} gives it. What it says of itself it says without asking the store.
+  # A time-bounded hold of one key, as {Locking#acquire} gives it. What it says of itself it says
+  # without asking the store.
   #
-  # A lease ends with {#release}, with the block it was given to, when its time is over, or when somebody breaks it; {#dump}
-  # hands it over to another process. In a forked child it is not valid, and nothing that the child does ends it.
+  # A lease ends with {#release}, with the block it was given to, when its time is over, or when
+  # somebody breaks it; {#dump} hands it over to another process. In a forked child it is not valid,
+  # and nothing that the child does ends it.
   #
-  # All methods can be called from any thread or fiber. Those that ask the store ({#extend}, {#release}, {#downgrade}) and {#dump} take
-  # turns, in the order of the calls: a release waits for the extension that is under way, for as long as a release may take. Where its
-  # turn does not come in time, it goes on in the background, and raises {UnavailableError} with the code `:in_use`.
+  # All methods can be called from any thread or fiber. Those that ask the store ({#extend},
+  # {#release}, {#downgrade}) and {#dump} take turns, in the order of the calls: a release waits for
+  # the extension that is under way, for as long as a release may take. Where its turn does not come
+  # in time, it goes on in the background, and raises {UnavailableError} with the code `:in_use`.
   #
   # @example
   #   Plock.acquire("report", ttl: 30) do |lease|
@@ -60,8 +63,8 @@ module Plock
     # @return [Object, nil] by which {Locking::OwnShares} knows it
     attr_accessor :place
 
-    # @api private
-    # Its caller gets it now, and `at_least:` counts from here: what came before may have taken its time.
+    # @api private Its caller gets it now, and `at_least:` counts from here: what came before may
+    #   have taken its time.
     #
     # @return [void]
     def given
@@ -77,7 +80,8 @@ module Plock
       @terms.label
     end
 
-    # @return [String] the owner's random id, as it stands in the store. Whoever knows it can release the lock.
+    # @return [String] the owner's random id, as it stands in the store. Whoever knows it can
+    #   release the lock.
     def token
       @hold.token
     end
@@ -102,8 +106,9 @@ module Plock
       @hold.ttl
     end
 
-    # @return [Float] the end of it, in seconds on the clock that goes on while the machine is suspended
-    #   (`Process::CLOCK_BOOTTIME`, where the system has it). Renewals and {#extend} move it.
+    # @return [Float] the end of it, in seconds on the clock that goes on while the machine is
+    #   suspended (`Process::CLOCK_BOOTTIME`, where the system has it). Renewals and {#extend} move
+    #   it.
     def valid_until
       @hold.valid_until
     end
@@ -118,13 +123,15 @@ module Plock
       Clock.now - (@since || @hold.acquired_at)
     end
 
-    # @return [Boolean] held, as far as can be told without asking: not released, not lost, not handed over, not a parent's
+    # @return [Boolean] held, as far as can be told without asking: not released, not lost, not
+    #   handed over, not a parent's
     def valid?
       !@given_away && !@lost && @hold.valid?
     end
 
-    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed, or has `on_lost:`, learns of a
-    #   {Locking#break} by itself, any other at its next call or when its time is over.
+    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed,
+    #   or has `on_lost:`, learns of a {Locking#break} by itself, any other at its next call or when
+    #   its time is over.
     def lost?
       @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
     end
@@ -138,12 +145,13 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
-    # Gives it a new span, from now on. Where the answer is lost, or the call is interrupted, it ends with the shorter of both spans, as
-    # far as can be told.
+    # Gives it a new span, from now on. Where the answer is lost, or the call is interrupted, it
+    # ends with the shorter of both spans, as far as can be told.
     #
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400
     # @return [self]
-    # @raise [LeaseLost] it is not ours any more, or another thread has released it, as the message says
+    # @raise [LeaseLost] it is not ours any more, or another thread has released it, as the message
+    #   says
     # @raise [ArgumentError] ttl out of its range
     # @raise [Error] the store could not be asked; then {#valid?} still tells the truth
     def extend(ttl: self.ttl)
@@ -152,8 +160,8 @@ module Plock
       learn(@hold.extend(span))
     end
 
-    # Has a lease that writes read from now on, without another writer in between. Who waits to read, and has no writer waiting before
-    # him, reads with it at once.
+    # Has a lease that writes read from now on, without another writer in between. Who waits to
+    # read, and has no writer waiting before him, reads with it at once.
     #
     # @return [self]
     # @raise [LeaseLost] it is not ours any more
@@ -164,8 +172,11 @@ module Plock
     #   Plock.read_write_lock("prices").write { |lease| import && lease.downgrade && report }
     def downgrade
       unless mode == :write
-        raise UnsupportedError.new("only a lease that writes can be downgraded: #{what} " \
-                                   "#{mode == :read ? "reads" : "is not of a read-write lock"}", code: :unsupported)
+        raise UnsupportedError.new(
+          "only a lease that writes can be downgraded: #{what} " \
+            "#{mode == :read ? "reads" : "is not of a read-write lock"}",
+                code: :unsupported
+        )
       end
 
       check!
@@ -174,11 +185,14 @@ module Plock
 
     # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
     #
-    # On Redis a release that could not reach the server is repeated in the background, until the lease would have ended by itself.
+    # On Redis a release that could not reach the server is repeated in the background, until the
+    # lease would have ended by itself.
     #
-    # @param keep [Boolean] false: the key is free at once, whatever is left of `at_least:`, for nothing was done under the lease
-    # @return [Boolean] true where it was still ours, or where no connection of the pool was free in time and the release goes on in
-    #   the background; false where it was lost, released or handed over before, or is a parent's
+    # @param keep [Boolean] false: the key is free at once, whatever is left of `at_least:`, for
+    #   nothing was done under the lease
+    # @return [Boolean] true where it was still ours, or where no connection of the pool was free in
+    #   time and the release goes on in the background; false where it was lost, released or handed
+    #   over before, or is a parent's
     # @raise [Error] the store could not be asked; it frees the key by itself when the time is over
     def release(keep: true)
       return false if @given_away || @hold.inherited?
@@ -186,9 +200,10 @@ module Plock
       Thread.handle_interrupt(Locking::Taking.mask) { let_go(keep ? left_to_keep : 0.0) }
     end
 
-    # Hands it over: from now on this process leaves it alone, does not renew it any more, and cannot use it. The process that is
-    # given the result takes it with {Locking#adopt}, which is possible once: the adopter has another token and a greater fence. A
-    # lease that no process adopts ends with its time.
+    # Hands it over: from now on this process leaves it alone, does not renew it any more, and
+    # cannot use it. The process that is given the result takes it with {Locking#adopt}, which is
+    # possible once: the adopter has another token and a greater fence. A lease that no process
+    # adopts ends with its time.
     #
     # @return [String] ASCII; holds the owner's token, so keep it as you keep a password
     # @raise [LeaseLost] it is not valid
@@ -211,7 +226,8 @@ module Plock
     # @api private
     # Reads what {#dump} wrote.
     #
-    # @return [Array(String, Float, String)] key, seconds that it is still to be kept, what the store is to be given
+    # @return [Array(String, Float, String)] key, seconds that it is still to be kept, what the
+    #   store is to be given
     # @raise [ArgumentError]
     def self.read(dump)
       format, key, kept_until, rest = String.try_convert(dump)&.split(":", 4)
@@ -219,7 +235,10 @@ module Plock
 
       kept_until = Float(kept_until)
       keep = kept_until.zero? ? 0.0 : kept_until - Process.clock_gettime(Process::CLOCK_REALTIME)
-      [key.unpack1("m0").force_encoding(Encoding::UTF_8), keep.clamp(0.0, Locking::Arguments::SPAN_MAX), rest]
+      [
+        key.unpack1("m0").force_encoding(Encoding::UTF_8),
+        keep.clamp(0.0, Locking::Arguments::SPAN_MAX), rest
+      ]
     end
 
     # @api private
@@ -229,8 +248,8 @@ module Plock
       lose if @hold.lost? # before anybody knew whom to tell
     end
 
-    # @api private
-    # The loss has become known. Whoever comes first tells of it; on_lost runs on the dispatcher's thread, wherever that was.
+    # @api private The loss has become known. Whoever comes first tells of it; on_lost runs on the
+    #   dispatcher's thread, wherever that was.
     def lose
       return unless @news.pop
 
@@ -250,8 +269,8 @@ module Plock
       tell(:renew, seconds) if Events.listening
     end
 
-    # @api private
-    # The end of the block: releases, and raises nothing, for the block's value or exception is on its way.
+    # @api private The end of the block: releases, and raises nothing, for the block's value or
+    #   exception is on its way.
     def finish
       return if over?
 
@@ -281,11 +300,12 @@ module Plock
       @hold.nil? || @released || @given_away || @hold.inherited?
     end
 
-    # @api private
-    # It is about to be released, by one thread or fiber at a time: others wait here until that is over, at worst until the lease's end.
-    # What the hold answers says whether there was anything to release. To be followed by {#release_over}, whatever interrupts.
+    # @api private It is about to be released, by one thread or fiber at a time: others wait here
+    #   until that is over, at worst until the lease's end. What the hold answers says whether there
+    #   was anything to release. To be followed by {#release_over}, whatever interrupts.
     #
-    # @return [Float, nil] seconds that it was held, where that is to be told; nil: it has been released
+    # @return [Float, nil] seconds that it was held, where that is to be told; nil: it has been
+    #   released
     def releasing
       me = Fiber.current
       look = FIRST_LOOK_S
@@ -323,7 +343,11 @@ module Plock
     # @api private
     # @return [Float] seconds that its key is to stay taken
     def left_to_keep
-      @terms.used && @terms.at_least.positive? ? [@terms.at_least + @given_after - held_for, 0.0].max : 0.0
+      if @terms.used && @terms.at_least.positive?
+        [@terms.at_least + @given_after - held_for, 0.0].max
+      else
+        0.0
+      end
     end
 
     # @api private
@@ -340,7 +364,10 @@ module Plock
 
     # @api private
     def warn_of_loss
-      Log.warn(@terms.logger, "#{state_in_words} before its block ended: somebody else may have run at the same time")
+      Log.warn(
+        @terms.logger,
+        "#{state_in_words} before its block ended: somebody else may have run at the same time"
+      )
     end
 
     private
@@ -355,7 +382,8 @@ module Plock
       release_over
     end
 
-    # What the store answered: is it still ours? Nil: another thread has released it, or handed it over, before it was asked.
+    # What the store answered: is it still ours? Nil: another thread has released it, or handed it
+    # over, before it was asked.
     def learn(ours)
       return self if ours
 

@@ -24,7 +24,9 @@ module Plock
     # @raise [ArgumentError] not what {#dump} wrote
     def self.read(dump)
       format, fence, key, token = String.try_convert(dump)&.split(":", 4)
-      raise ArgumentError, "not the dump of a lease of a local store" unless format == FORMAT && token
+      unless format == FORMAT && token
+        raise ArgumentError, "not the dump of a lease of a local store"
+      end
 
       [key.unpack1("m0"), token.unpack1("m0"), Integer(fence, 10)]
     end

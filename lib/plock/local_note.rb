@@ -52,7 +52,8 @@ module Plock
         lock(file)
         yield file
       ensure
-        file.flock(File::LOCK_UN) # closing it does not, where a child that was forked meanwhile has it, too
+        # closing it does not, where a child that was forked meanwhile has it, too
+        file.flock(File::LOCK_UN)
       end
     rescue Errno::ELOOP
       refuse("it is a symbolic link")
@@ -67,7 +68,12 @@ module Plock
     def lock(file)
       deadline = Clock.now + PATIENCE_S
       until file.flock(File::LOCK_EX | File::LOCK_NB)
-        raise UnavailableError.new("another process has had #{@path} for a second: is it stopped?", code: :silent) if Clock.now > deadline
+        if Clock.now > deadline
+          raise UnavailableError.new(
+            "another process has had #{@path} for a second: is it stopped?",
+                  code: :silent
+          )
+        end
 
         sleep(LOOK_S)
       end
@@ -81,7 +87,10 @@ module Plock
     end
 
     def refuse(why)
-      raise ConfigurationError.new("the local store's note #{@path} cannot be used: #{why}", code: :bad_config)
+      raise ConfigurationError.new(
+        "the local store's note #{@path} cannot be used: #{why}",
+              code: :bad_config
+      )
     end
   end
 end

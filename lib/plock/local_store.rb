@@ -6,11 +6,12 @@ require_relative "locking"
 require_relative "log"
 
 module Plock
-  # Locks among the processes of one host, in a file that all of them map, and what `local:` opens. There is no server, and nothing to
-  # run; what it does takes microseconds.
+  # Locks among the processes of one host, in a file that all of them map, and what `local:` opens.
+  # There is no server, and nothing to run; what it does takes microseconds.
   #
-  # A lease ends with its time as everywhere, and besides with its process: whoever waits has the key as soon as the holder has died.
-  # Only `at_least:` and {Locking#once}, whoever has adopted the lease, and a lease that nobody has adopted yet end by their time alone.
+  # A lease ends with its time as everywhere, and besides with its process: whoever waits has the
+  # key as soon as the holder has died. Only `at_least:` and {Locking#once}, whoever has adopted the
+  # lease, and a lease that nobody has adopted yet end by their time alone.
   #
   # @example
   #   store = Plock::Store.open("local:")                    # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
@@ -58,10 +59,12 @@ module Plock
 
       # @api private
       # @param url [String] `local:`, or `local:/path/to/file`, with `?keys=` as it may be
-      # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the file was made for
+      # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the
+      #   file was made for
       # @param profile [Locking::Profile]
       # @return [LocalStore]
-      # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be used; the message says why
+      # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be
+      #   used; the message says why
       def open(url, keys, profile)
         path, query = url.delete_prefix(SCHEME).split("?", 2)
         store = attach(path_in(path.to_s), number(keys || keys_in(query)))
@@ -90,7 +93,11 @@ module Plock
       def number(keys)
         return if keys.nil?
 
-        KEYS.cover?(keys) && keys.is_a?(Integer) ? keys : fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
+        if KEYS.cover?(keys) && keys.is_a?(Integer)
+          keys
+        else
+          fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
+        end
       end
 
       def fail_with(message)
@@ -108,22 +115,34 @@ module Plock
     def introduce(profile)
       @profile = profile
       why = remade
-      Log.warn(profile.logger, "the local store #{path} has been made anew, because #{why}; nothing was held in it") if why
+      if why
+        Log.warn(
+          profile.logger,
+          "the local store #{path} has been made anew, because #{why}; nothing was held in it"
+        )
+      end
       self
     end
 
-    # A key that is to stay taken does so even if this process dies, and so has to be marked when it is taken.
+    # A key that is to stay taken does so even if this process dies, and so has to be marked when it
+    # is taken.
     def fill(lease, store_key, terms, patience, _asking = 0.0)
-      lease.hold = take_for(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share,
-                            terms.at_least) { |hold| lease.hold = hold }
+      lease.hold =
+        take_for(
+          store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?,
+          terms.share, terms.at_least
+        ) { |hold| lease.hold = hold }
     end
 
-    # The same for several. There is one file, so they are never apart, and nothing that fails here passes by itself.
+    # The same for several. There is one file, so they are never apart, and nothing that fails here
+    # passes by itself.
     def fill_together(names, bunch, terms, _deadline)
       bunch.asks_for(names)
-      bunch.answered(take_all_for(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least) do |holds|
-        bunch.granted = holds
-      end)
+      bunch.answered(
+        take_all_for(
+          names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least
+        ) { |holds| bunch.granted = holds }
+      )
     end
 
     # Nothing here takes so long that a budget would matter.
@@ -131,7 +150,8 @@ module Plock
       holds.map { |hold| hold.release(keep) }
     end
 
-    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a fresh one
+    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a
+    #   fresh one
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)

@@ -5,7 +5,8 @@ module Plock
   #
   # @api private
   module Log
-    # A logger that fails is the application's, and may raise what it likes; what it was to hear is said on the error stream then.
+    # A logger that fails is the application's, and may raise what it likes; what it was to hear is
+    # said on the error stream then.
     #
     # @param logger [#warn, nil] nil: the standard error stream, through Kernel#warn
     # @param message [String]

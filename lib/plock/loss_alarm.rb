@@ -6,9 +6,9 @@ module Plock
   # Raises an error in the thread that is inside a block, as long as it is inside.
   #
   # Around the block, while a lock is acquired and released, the thread puts off every error of that
-  # kind; inside it hears it. Whether it is inside is decided under a mutex, so that none is sent to a
-  # thread that has left; one that was sent while the thread was leaving is taken back before the mask
-  # ends.
+  # kind; inside it hears it. Whether it is inside is decided under a mutex, so that none is sent to
+  # a thread that has left; one that was sent while the thread was leaving is taken back before the
+  # mask ends.
   #
   # @api private
   class LossAlarm
@@ -75,8 +75,8 @@ module Plock
 
     private
 
-    # Takes back what was sent and did not arrive inside. What comes with it belongs to a block further
-    # out, and is sent again: it is heard when this thread is there.
+    # Takes back what was sent and did not arrive inside. What comes with it belongs to a block
+    # further out, and is sent again: it is heard when this thread is there.
     def clear
       return unless @sent
 

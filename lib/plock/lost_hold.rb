@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Plock
-  # In the place of a store's hold: of a lease that was lost on its way into a daemon. The hold itself is the parent's.
+  # In the place of a store's hold: of a lease that was lost on its way into a daemon. The hold
+  # itself is the parent's.
   #
   # @api private
   class LostHold
@@ -10,7 +11,13 @@ module Plock
 
     # @param hold [Object] the parent's
     def initialize(hold)
-      @id, @key, @token, @fence, @ttl, @mode = hold.id, hold.key, hold.token, hold.fence, hold.ttl, hold.mode
+      @id, @key, @token, @fence, @ttl, @mode =
+        hold.id,
+        hold.key,
+        hold.token,
+        hold.fence,
+        hold.ttl,
+        hold.mode
       @acquired_at, @valid_until = hold.acquired_at, hold.valid_until
       @pid = Process.pid
     end

@@ -5,12 +5,15 @@ require_relative "lease"
 require_relative "locking"
 
 module Plock
-  # Ruby's Monitor among processes and machines: the plain lock of a key ({Locking#acquire}), which whoever holds it can enter again.
+  # Ruby's Monitor among processes and machines: the plain lock of a key ({Locking#acquire}), which
+  # whoever holds it can enter again.
   #
-  # Its owner is the fiber that entered it, not merely the thread; to enter again costs no look at the store. A forked child owns
-  # nothing of its parent's. Where a fiber ends inside, its lease is released when the garbage collector finds it.
+  # Its owner is the fiber that entered it, not merely the thread; to enter again costs no look at
+  # the store. A forked child owns nothing of its parent's. Where a fiber ends inside, its lease is
+  # released when the garbage collector finds it.
   #
-  # An interrupt that comes just as {#enter} returns leaves the caller inside without his knowing. {#synchronize} knows.
+  # An interrupt that comes just as {#enter} returns leaves the caller inside without his knowing.
+  # {#synchronize} knows.
   #
   # @example
   #   LEDGER = Plock::Monitor.new("ledger", ttl: 10, wait: 30)
@@ -36,8 +39,8 @@ module Plock
 
     # @param key [String, Symbol]
     # @param store [Locking, nil] nil: the default one, looked for when it is entered
-    # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:` (here true, if nothing is said),
-    #   `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
+    # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`
+    #   (here true, if nothing is said), `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
     # @raise [ArgumentError]
     # @raise [UnsupportedError] `on_lost:` in a Ractor
     def initialize(key, store: nil, **options)
@@ -45,7 +48,8 @@ module Plock
       @key = key.frozen? ? key : key.dup.freeze
       @store = store
       @options = { renew: true, **options }.freeze
-      Locking::Terms.new(Locking::Profile::DEFAULTS, nil).with(**@options) # raises now what cannot be right
+      # raises now what cannot be right
+      Locking::Terms.new(Locking::Profile::DEFAULTS, nil).with(**@options)
       freeze
     end
 
@@ -53,7 +57,8 @@ module Plock
     #
     # @return [Object] the block's value
     # @raise [TimeoutError] somebody else was inside until patience ended. The block has not run.
-    # @raise [UnsupportedError] this fiber holds the key by {Locking#acquire}, or by another monitor, and would wait for itself
+    # @raise [UnsupportedError] this fiber holds the key by {Locking#acquire}, or by another
+    #   monitor, and would wait for itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize
@@ -91,7 +96,8 @@ module Plock
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
-    # Leaves. Leaving for the last time releases; what then goes wrong is warned of, as at the end of a block.
+    # Leaves. Leaving for the last time releases; what then goes wrong is warned of, as at the end
+    # of a block.
     #
     # @return [nil]
     # @raise [ThreadError] this fiber is not inside
@@ -109,7 +115,8 @@ module Plock
       mon_owned? || store.status(@key).held?
     end
 
-    # @return [Boolean] is this fiber inside? Also where its lease was lost: then {#enter} raises, and {#exit} leaves.
+    # @return [Boolean] is this fiber inside? Also where its lease was lost: then {#enter} raises,
+    #   and {#exit} leaves.
     def mon_owned?
       !own.nil?
     end
@@ -164,7 +171,7 @@ module Plock
       profile = store.__send__(:profile)
       terms = Locking::Terms.new(profile, nil).with(**@options, **options)
       lease = Lease.new(@key, terms)
-      entered = lambda do |_lease|
+      entered = ->(_lease) do
         tenures[self] = Tenure.new(lease, 1)
         Locking::OwnHolds.here.add(store, lease)
       end

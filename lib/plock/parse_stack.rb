@@ -3,12 +3,14 @@
 require_relative "../plock"
 
 module Plock
-  # Parse Stack's locks on plock's engine: `require "plock/parse_stack"` after `parse-stack-next` is all.
+  # Parse Stack's locks on plock's engine: `require "plock/parse_stack"` after `parse-stack-next` is
+  # all.
   #
-  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's, also for the lock of the gem's own `first_or_create!` and
-  # `create_or_update!`, which asks for it as before. Stores and secrets are those that the application has configured for the gem; a
-  # `Parse::Cache::Redis` has its address, TLS settings and database taken over. Processes that still run the gem's own implementation
-  # exclude those that run this one, and the other way round.
+  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's, also for the lock of the gem's
+  # own `first_or_create!` and `create_or_update!`, which asks for it as before. Stores and secrets
+  # are those that the application has configured for the gem; a `Parse::Cache::Redis` has its
+  # address, TLS settings and database taken over. Processes that still run the gem's own
+  # implementation exclude those that run this one, and the other way round.
   #
   # @example Gemfile
   #   gem "parse-stack-next"
@@ -22,14 +24,16 @@ module Plock
     private_constant :OLDEST, :OURS, :ERRORS
 
     class << self
-      # Puts plock's implementation in the place of the gem's, which is left with nothing to load it by.
+      # Puts plock's implementation in the place of the gem's, which is left with nothing to load it
+      # by.
       #
       # @api private
       # @return [void]
       # @raise [UnsupportedError] the gem is not there, or too old
       def install
         check
-        ::Parse.const_get(:CreateLock) # has the gem load its own LockBackend now, and not over ours later
+        # has the gem load its own LockBackend now, and not over ours later
+        ::Parse.const_get(:CreateLock)
         replace_lock unless ours?(:Lock, :acquire)
         replace_backend unless ours?(:LockBackend, :try_acquire)
       end
@@ -37,12 +41,20 @@ module Plock
       private
 
       def check
-        raise UnsupportedError.new("require parse-stack-next before plock/parse_stack", code: :unsupported) unless defined?(::Parse::Stack::VERSION)
+        unless defined?(::Parse::Stack::VERSION)
+          raise UnsupportedError.new(
+            "require parse-stack-next before plock/parse_stack",
+                  code: :unsupported
+          )
+        end
 
         version = ::Parse::Stack::VERSION
         return if Gem::Version.new(version) >= Gem::Version.new(OLDEST)
 
-        raise UnsupportedError.new("plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})", code: :unsupported)
+        raise UnsupportedError.new(
+          "plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})",
+                code: :unsupported
+        )
       end
 
       # One that is still to be loaded is nobody's yet.

@@ -5,14 +5,15 @@ require_relative "locking/own_shares"
 require_relative "locking/shared_lock"
 
 module Plock
-  # A key that many can read at a time, or one can write: {Locking#read_write_lock} makes one. Each holds a lease of his own, with a
-  # fence, an end and a voice when it is lost, as with a lock.
+  # A key that many can read at a time, or one can write: {Locking#read_write_lock} makes one. Each
+  # holds a lease of his own, with a fence, an end and a voice when it is lost, as with a lock.
   #
-  # Who comes is served in order. A writer waits for those who read before him, and whoever comes after him waits behind him, so
-  # neither readers nor writers starve.
+  # Who comes is served in order. A writer waits for those who read before him, and whoever comes
+  # after him waits behind him, so neither readers nor writers starve.
   #
-  # A fiber does not wait for itself. Where it reads already, {#read} with a block goes on with the lease it has: that costs nothing,
-  # and nothing is released at the block's end. What it would have to wait for, it is refused: {UnsupportedError}.
+  # A fiber does not wait for itself. Where it reads already, {#read} with a block goes on with the
+  # lease it has: that costs nothing, and nothing is released at the block's end. What it would have
+  # to wait for, it is refused: {UnsupportedError}.
   #
   # @example
   #   lock = Plock.read_write_lock("prices")
@@ -30,16 +31,18 @@ module Plock
       freeze
     end
 
-    # Waits until it can read, and reads as long as the block runs. Without a block the lease is returned, and is to be released by
-    # {Lease#release}.
+    # Waits until it can read, and reads as long as the block runs. Without a block the lease is
+    # returned, and is to be released by {Lease#release}.
     #
-    # Where this fiber reads already, the block runs at once, with the lease that is there and on its terms.
+    # Where this fiber reads already, the block runs at once, with the lease that is there and on
+    # its terms.
     #
-    # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`, `max_hold:`, `at_least:`,
-    #   `on_lost:`, `label:`
+    # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
+    #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] somebody wrote, or waited to write, until patience ended. The block has not run.
+    # @raise [TimeoutError] somebody wrote, or waited to write, until patience ended. The block has
+    #   not run.
     # @raise [UnsupportedError] this fiber writes already, or reads already and there is no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block)
@@ -63,7 +66,8 @@ module Plock
     # @param wait [Numeric] seconds; by default one attempt is made
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: somebody writes, or waits to. With a block its value, or nil where it has not run.
+    # @return [Lease, nil] nil: somebody writes, or waits to. With a block its value, or nil where
+    #   it has not run.
     # @raise (see #read)
     def try_read(wait: 0, **options, &block)
       share(:trying, Locking::Share::READ, { wait: wait, **options }, block)
@@ -74,7 +78,8 @@ module Plock
     # @param wait [Numeric] seconds; by default one attempt is made
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: others read or write. With a block its value, or nil where it has not run.
+    # @return [Lease, nil] nil: others read or write. With a block its value, or nil where it has
+    #   not run.
     # @raise (see #write)
     def try_write(wait: 0, **options, &block)
       share(:trying, Locking::Share::WRITE, { wait: wait, **options }, block)
@@ -105,7 +110,9 @@ module Plock
     end
 
     def advice(own, share)
-      return "let it read with a block, or use the lease that it has" if own.mode == share.name && share.name == :read
+      if own.mode == share.name && share.name == :read
+        return "let it read with a block, or use the lease that it has"
+      end
       return "release the lease that reads, and ask to write from the start" if own.mode == :read
 
       share.name == :read ? "lease.downgrade lets it go on reading" : "use the lease that it has"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Plock
-  # What is written into a store about an owner, by the engine and by stores in Ruby: "host pid thread channel label value".
+  # What is written into a store about an owner, by the engine and by stores in Ruby: "host pid
+  # thread channel label value".
   #
   # @api private
   module Record
@@ -16,9 +17,10 @@ module Plock
     private_constant :NONE, :UNFIT, :FORM
 
     class << self
-      # @param record [String] of any bytes: a value may be, and whoever else writes into a store may write what he likes
-      # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label, as text, and the value's bytes; nil: it is
-      #   not a record
+      # @param record [String] of any bytes: a value may be, and whoever else writes into a store
+      #   may write what he likes
+      # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label,
+      #   as text, and the value's bytes; nil: it is not a record
       def parse(record)
         host, pid, thread, label, value = FORM.match(record.b)&.captures
         [text(host), Integer(pid, 10), Integer(thread, 10), decode(label), value] if value
@@ -49,8 +51,10 @@ module Plock
       # @param value [String]
       # @return [String]
       def write(channel, label, value)
-        [encode(Etc.uname[:nodename]), Process.pid, Thread.current.native_thread_id, channel || NONE, label ? encode(label) : NONE,
-         value].join(" ")
+        [
+          encode(Etc.uname[:nodename]), Process.pid, Thread.current.native_thread_id,
+          channel || NONE, label ? encode(label) : NONE, value
+        ].join(" ")
       end
 
       # @param record [String]

@@ -17,7 +17,8 @@ module Plock
     SYMBOLS = %i[verify encoding scope].freeze
     private_constant :SYMBOLS
 
-    # What names keys. It belongs beside the options: processes that name keys differently run at once.
+    # What names keys. It belongs beside the options: processes that name keys differently run at
+    # once.
     KEY_NAMING = %i[secret namespace].freeze
 
     class << self

@@ -13,15 +13,18 @@ require_relative "sidekiq/server_middleware"
 module Plock
   # Guarded Sidekiq jobs: `require "plock/sidekiq"` is all the set-up. See {Guard}.
   #
-  # The server's middleware comes first, so that a key is taken before everything else and released after it: what another one does
-  # around the job, a transaction for example, is done within. The client's comes last, so that a push that another one has
-  # stopped takes no key.
+  # The server's middleware comes first, so that a key is taken before everything else and released
+  # after it: what another one does around the job, a transaction for example, is done within. The
+  # client's comes last, so that a push that another one has stopped takes no key.
   module Sidekiq
     OLDEST = "7.3"
     private_constant :OLDEST
 
     if Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST)
-      raise UnsupportedError.new("plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})", code: :unsupported)
+      raise UnsupportedError.new(
+        "plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})",
+              code: :unsupported
+      )
     end
 
     class << self
@@ -38,7 +41,9 @@ module Plock
       # @api private
       # @return [void]
       def install(config)
-        [config, *begun(config)].each { |chains| take_part(chains.client_middleware, chains.server_middleware) }
+        [config, *begun(config)].each do |chains|
+          take_part(chains.client_middleware, chains.server_middleware)
+        end
         config.death_handlers << Disposal::DEATH
         config.error_handlers.unshift(Payload::SCRUB)
         ::Sidekiq::Client.prepend(Pushes::Client)
@@ -54,7 +59,9 @@ module Plock
 
       # Where this is loaded late: what has copied the chains already, which Sidekiq does not say.
       def begun(config)
-        config.capsules.each_value.select { |capsule| %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) } }
+        config.capsules.each_value.select do |capsule|
+          %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) }
+        end
       end
     end
 

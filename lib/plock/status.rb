@@ -66,7 +66,8 @@ module Plock
     DEEDS = { read: "held for reading", write: "held for writing" }.freeze
     private_constant :DEEDS
 
-    # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which sees digests only
+    # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which sees
+    #   digests only
     attr_reader :key
 
     # @return [String] as it stands in the store
@@ -78,7 +79,8 @@ module Plock
     # @return [Array<Waiter>] in the order in which they will be served
     attr_reader :waiters
 
-    # @return [Float, nil] of the first holder: seconds until the store ends it by itself; nil where nobody holds the key
+    # @return [Float, nil] of the first holder: seconds until the store ends it by itself; nil where
+    #   nobody holds the key
     attr_reader :remaining
 
     # @return [Integer, nil] of the first holder's lease

@@ -9,9 +9,9 @@ require_relative "locking"
 require_relative "store/telling"
 
 module Plock
-  # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of connections to it. One store
-  # serves any number of threads and fibers. It connects when it is first used, reconnects by itself, and works again by
-  # itself after a fork, in both processes.
+  # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of
+  # connections to it. One store serves any number of threads and fibers. It connects when it is
+  # first used, reconnects by itself, and works again by itself after a fork, in both processes.
   #
   # @example
   #   store = Plock::Store.open("redis://127.0.0.1:6379/1", pool_size: 4)
@@ -89,10 +89,10 @@ module Plock
 
     # Each option and the method that checks its value and brings it into the engine's form.
     OPTIONS = {
-      connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds, release_timeout: :seconds,
-      unavailable_timeout: :seconds, fence_ttl: :fence_ttl, pool_size: :pool_size,
-      username: :text, password: :text, database: :database,
-      ca_file: :file, ca_path: :file, cert: :file, key: :file, verify: :verify_mode, server_name: :text,
+      connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds,
+      release_timeout: :seconds, unavailable_timeout: :seconds, fence_ttl: :fence_ttl,
+      pool_size: :pool_size, username: :text, password: :text, database: :database, ca_file: :file,
+      ca_path: :file, cert: :file, key: :file, verify: :verify_mode, server_name: :text,
       encoding: :encoding
     }.freeze
 
@@ -109,45 +109,58 @@ module Plock
                      :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
-      # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first call that uses it.
+      # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first
+      # call that uses it.
       #
       # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
-      # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose address, credentials, TLS
-      # settings and database are taken over (see {ClientAddress}). Options go before what URL or client say; one that is
-      # nil is as good as absent.
+      # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose
+      # address, credentials, TLS settings and database are taken over (see {ClientAddress}).
+      # Options go before what URL or client say; one that is nil is as good as absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
-      # @option options [Numeric] :connect_timeout (0.5) seconds, 0.001 to 3600, for one connection: name, TLS and login
+      # @option options [Numeric] :connect_timeout (0.5) seconds, 0.001 to 3600, for one connection:
+      #   name, TLS and login
       # @option options [Numeric] :command_timeout (0.5) seconds, 0.001 to 3600, for one command
-      # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first attempt of a call always has,
-      #   however short its patience
-      # @option options [Numeric] :release_timeout (0.5) seconds, 0.001 to 3600, that a release may take
+      # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first
+      #   attempt of a call always has, however short its patience
+      # @option options [Numeric] :release_timeout (0.5) seconds, 0.001 to 3600, that a release may
+      #   take
       # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
       #   acquire gives up that cannot reach the server at all, however long its patience
-      # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, that Redis remembers a key's fence after its lease. A step back
-      #   of the server's clock, or a failover to a slower one, by no more than this makes no fence smaller
+      # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, that Redis remembers a
+      #   key's fence after its lease. A step back of the server's clock, or a failover to a slower
+      #   one, by no more than this makes no fence smaller
       # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
       # @option options [String] :username
       # @option options [String] :password
       # @option options [Integer] :database 0 or more
-      # @option options [String, Pathname] :ca_file PEM file of the certificates to trust instead of the system's
+      # @option options [String, Pathname] :ca_file PEM file of the certificates to trust instead of
+      #   the system's
       # @option options [String, Pathname] :ca_path directory of such
       # @option options [String, Pathname] :cert PEM file of the client's certificate
       # @option options [String, Pathname] :key PEM file of its key
-      # @option options [Symbol] :verify (:peer) `:none` trusts whoever answers, which is warned of once for each address
-      # @option options [String] :server_name the name to ask for and to verify instead of the host's
-      # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's Marshal would, to share locks
-      #   with a Moneta store
-      # @option options [String] :secret what keys are hashed with, at least 16 bytes; by default `ENV["PLOCK_SECRET"]`
-      # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart
+      # @option options [Symbol] :verify (:peer) `:none` trusts whoever answers, which is warned of
+      #   once for each address
+      # @option options [String] :server_name the name to ask for and to verify instead of the
+      #   host's
+      # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
+      #   Marshal would, to share locks with a Moneta store
+      # @option options [String] :secret what keys are hashed with, at least 16 bytes; by default
+      #   `ENV["PLOCK_SECRET"]`
+      # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
+      #   application's keys apart
       # @option options [Numeric] :ttl (10) seconds, where {Locking#acquire} is not told
       # @option options [Numeric] :wait (5) seconds, where {Locking#acquire} is not told
-      # @option options [#warn] :logger hears what cannot be raised, instead of the standard error stream
-      # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to 1_048_576, where it is made (65_536)
-      # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and `local:/path`, which take `keys:` and the five before
-      #   it; a {Testing::MemoryStore} for `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
-      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:` and those five
+      # @option options [#warn] :logger hears what cannot be raised, instead of the standard error
+      #   stream
+      # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to
+      #   1_048_576, where it is made (65_536)
+      # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
+      #   `local:/path`, which take `keys:` and the five before it; a {Testing::MemoryStore} for
+      #   `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
+      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:` and those
+      #   five
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a URL or a value that cannot be right
       # @raise [UnsupportedError] a client that plock cannot stand in for
@@ -158,20 +171,27 @@ module Plock
       # @example
       #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
       def open(source, **options)
-        fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}") if source.nil? || source == ""
+        if source.nil? || source == ""
+          fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}")
+        end
 
         profile = Locking::Profile.extract(options)
-        return open_memcached(source, options, profile) if String === source && source.start_with?(MEMCACHED)
+        if String === source && source.start_with?(MEMCACHED)
+          return open_memcached(source, options, profile)
+        end
 
         local = String === source && LocalStore.opens?(source)
         keys = options.delete(:keys) if local
         settings = check(options)
-        Events::ActiveSupportBridge.attach if defined?(::ActiveSupport::Notifications) && Events.here?
+        if defined?(::ActiveSupport::Notifications) && Events.here?
+          Events::ActiveSupportBridge.attach
+        end
         return open_memory($1, settings, profile) if String === source && MEMORY =~ source
         return open_local(source, keys, settings, profile) if local
 
         unless String === source
-          address = ClientAddress.of(source) or fail_with("cannot take the address of a Redis from this object")
+          address = ClientAddress.of(source) or
+            fail_with("cannot take the address of a Redis from this object")
           source = address.url
           settings = address.options.merge(settings)
         end
@@ -185,7 +205,11 @@ module Plock
 
       def open_memcached(url, options, profile)
         require_relative "store/memcached"
-        servers = url.delete_prefix(MEMCACHED).split(",").map { |server| server.include?("@") ? "#{MEMCACHED}#{server}" : server }
+        servers =
+          url
+            .delete_prefix(MEMCACHED)
+            .split(",")
+            .map { |server| server.include?("@") ? "#{MEMCACHED}#{server}" : server }
         fail_with("#{MEMCACHED} names no server: write #{MEMCACHED}host:port") if servers.empty?
         Memcached.new(servers, profile: profile, **options)
       rescue LoadError => e
@@ -263,11 +287,19 @@ module Plock
       end
 
       def within(range, name, value)
-        range.cover?(value) ? value : fail_with("#{name} must be from #{range.first} to #{range.last} (got #{value})")
+        if range.cover?(value)
+          value
+        else
+          fail_with("#{name} must be from #{range.first} to #{range.last} (got #{value})")
+        end
       end
 
       def one_of(values, name, value)
-        values.include?(value) ? value : fail_with("#{name} must be one of #{values.inspect} (got #{value.inspect})")
+        if values.include?(value)
+          value
+        else
+          fail_with("#{name} must be one of #{values.inspect} (got #{value.inspect})")
+        end
       end
 
       def fail_with(message)

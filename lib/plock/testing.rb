@@ -16,9 +16,10 @@ module Plock
     autoload :MemoryStore, File.expand_path("testing/memory_store", __dir__)
 
     class << self
-      # Puts a fresh store in memory in the place of the default one: as long as the block runs, or without a block until
-      # {uninstall}. Whatever else of this process is in `memory:` or `memory:NAME` is emptied before, so that no test finds what another one
-      # has left; not so by an install within the block of another.
+      # Puts a fresh store in memory in the place of the default one: as long as the block runs, or
+      # without a block until {uninstall}. Whatever else of this process is in `memory:` or
+      # `memory:NAME` is emptied before, so that no test finds what another one has left; not so by
+      # an install within the block of another.
       #
       # @yieldparam store [MemoryStore]
       # @return [Object, MemoryStore] the block's value; without a block the store

@@ -11,13 +11,23 @@ module Model
       return check_shares(holders) if scenario.shared
       return if holders.size < 2
 
-      violate(:exclusion, "#{holders.map { |client| name(client.value) }.join(" and ")} both hold the lock")
+      violate(
+        :exclusion,
+        "#{holders.map { |client| name(client.value) }.join(" and ")} both hold the lock"
+      )
     end
 
-    # A writer is alone, all have one mode, and they are no more than the one of them allows who allows most: he may be the last.
+    # A writer is alone, all have one mode, and they are no more than the one of them allows who
+    # allows most: he may be the last.
     def check_shares(holders)
       shares = shares_held
-      return if shares.size < 2 || (shares.map { |share| share[0] }.uniq.size == 1 && shares.size <= shares.map { |share| limit(share) }.max)
+      if shares.size < 2 ||
+         (
+           shares.map { |share| share[0] }.uniq.size == 1 &&
+             shares.size <= shares.map { |share| limit(share) }.max
+         )
+        return
+      end
 
       violate(:exclusion, "#{holders.map { |client| "#{name(client.value)} (#{client.share})" }.join(" and ")} are inside" \
                           "#{", and a place is kept" if shares.size > holders.size}")
@@ -26,10 +36,12 @@ module Model
     # Also those that are to stay taken.
     def shares_held
       kept = inside.select { |place| place.kept && place.left.positive? }
-      clients.select { |client| holds?(client) }.map(&:share) + kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
+      clients.select { |client| holds?(client) }.map(&:share) +
+        kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # As time passes: a process of which one has asked since the queue was lost has all its places again.
+    # As time passes: a process of which one has asked since the queue was lost has all its places
+    # again.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 
@@ -47,9 +59,15 @@ module Model
       violate(:idle, idleness) if @idle > scenario.idle
       limit = scenario.ttl + (scenario.faults[:renew] ? scenario.ttl : 0)
       @ghost = lock && ghost?(lock) ? @ghost + 1 : 0
-      inside.map! { |place| place.dup.tap { |copy| copy.ghost = ghost?(place) && place.left.positive? ? place.ghost + 1 : 0 } }
+      inside.map! do |place|
+        place.dup.tap do |copy|
+          copy.ghost = ghost?(place) && place.left.positive? ? place.ghost + 1 : 0
+        end
+      end
       oldest = [@ghost, *inside.map(&:ghost)].max
-      violate(:ghost, "the lock has been with one who is gone for #{oldest} units") if oldest > limit
+      if oldest > limit
+        violate(:ghost, "the lock has been with one who is gone for #{oldest} units")
+      end
     end
 
     def idle?
@@ -77,12 +95,16 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn is swallowed: a baton does not lie, even for a moment, with a process that runs and hears, and whose answer to
-    # it has not been lost.
+    # No turn is swallowed: a baton does not lie, even for a moment, with a process that runs and
+    # hears, and whose answer to it has not been lost.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?
-        next if requests.any? { |request| request.late && request.op != :acquire && request.value == place.value }
+        if requests.any? { |request|
+             request.late && request.op != :acquire && request.value == place.value
+           }
+          next
+        end
 
         node = home(owner(place.value))
         next unless node.state == :up && node.link == :on
@@ -99,17 +121,24 @@ module Model
       client.value != place.value || client.phase == :gone
     end
 
-    # Nobody's turn comes before that of one who came earlier, lives, has not given up, and has not been called. One whom a fault
-    # has cut off from its turn may be passed over until it has asked again.
+    # Nobody's turn comes before that of one who came earlier, lives, has not given up, and has not
+    # been called. One whom a fault has cut off from its turn may be passed over until it has asked
+    # again.
     def check_order(value)
       chosen = client_of(value)
       return if scenario.delays || chosen.value != value || chosen.phase == :gone
 
       clients.each do |other|
-        next if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt || called?(other.value)
+        if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt ||
+           called?(other.value)
+          next
+        end
         next if chosen.place && chosen.place < other.place
 
-        violate(:order, "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier")
+        violate(
+          :order,
+          "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier"
+        )
       end
       nil
     end

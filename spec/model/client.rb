@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
 module Model
-  # What a client does: the rules that protocol and counterexamples ask of it. `rules` says which of them are kept.
+  # What a client does: the rules that protocol and counterexamples ask of it. `rules` says which of
+  # them are kept.
   module Rules
-    # From nothing to a first request. Who is subscribed already queues at once; who is not looks first.
+    # From nothing to a first request. Who is subscribed already queues at once; who is not looks
+    # first.
     def start(i)
       client = clients[i]
       client.value = i
@@ -27,13 +29,17 @@ module Model
       age = client.age
       client.reply = client.age = nil
       case verdict
-      when :held then hold(i, scenario.ttl - age, left)
-      when :refused then client.phase == :looking ? refused_at_first(i, left) : refused(i, left, ticket, ours, lost)
+      when :held
+        hold(i, scenario.ttl - age, left)
+      when :refused
+        client.phase == :looking ? refused_at_first(i, left) : refused(i, left, ticket, ours, lost)
       when :extended
         client.left = scenario.ttl - age
         check_exclusion
-      when :downgraded then tell { "#{name(client.value)} has been made a reader" }
-      when :lost then client.left = 0
+      when :downgraded
+        tell { "#{name(client.value)} has been made a reader" }
+      when :lost
+        client.left = 0
       end
     end
 
@@ -41,7 +47,8 @@ module Model
     def hear(n)
       node = nodes[n]
       kind, value, time = node.inbox.shift
-      node.buffered = rules[:drain] ? 0 : node.inbox.size # without rule 5 what one read brought waits for the next one
+      # without rule 5 what one read brought waits for the next one
+      node.buffered = rules[:drain] ? 0 : node.inbox.size
       case kind
       when :subscribed then subscribed(n)
       when :turn then my_turn(value)
@@ -104,7 +111,8 @@ module Model
       post(under_way ? :undo : :leave, client.value) if queued
     end
 
-    # The reply to an acquire will never come; the request may yet arrive. The value is not used again (rule 7).
+    # The reply to an acquire will never come; the request may yet arrive. The value is not used
+    # again (rule 7).
     def despair(i)
       client = clients[i]
       doubtful = client.value
@@ -138,7 +146,8 @@ module Model
     LINE = %i[subscribing asking waiting].freeze
     private_constant :LINE
 
-    # With its ticket, if it has one. A claim is nothing else. While it could not hear of its turn it does not queue.
+    # With its ticket, if it has one. A claim is nothing else. While it could not hear of its turn
+    # it does not queue.
     def ask(i)
       client = clients[i]
       ticket = rules[:keep_ticket] ? client.ticket : 0
@@ -160,7 +169,9 @@ module Model
       client.due = nil
       client.woken = client.known = client.called = client.checks = client.shaken = false
       @idle = 0 if left.positive?
-      tell { "#{name(client.value)} holds the lock#{", but its time is over" unless left.positive?}" }
+      tell do
+        "#{name(client.value)} holds the lock#{", but its time is over" unless left.positive?}"
+      end
       check_exclusion
       return unless client.quits || !left.positive?
 
@@ -168,11 +179,16 @@ module Model
       release_lease(i)
     end
 
-    # The others of its process need not look before its time is over, or that of one who shares the lock with it.
+    # The others of its process need not look before its time is over, or that of one who shares the
+    # lock with it.
     def served(i, changes_in)
-      home(i).told = nil unless several_hold? # it was about the turn that has come to this one, or before
-      look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?) if rules[:timer_for_next] && rules[:timer]
-      home(i).look = nil if !clients[i].called && rules[:timer_for_next] && rules[:uncalled] # the queue may have been lost with the lock: see leave_line
+      # it was about the turn that has come to this one, or before
+      home(i).told = nil unless several_hold?
+      if rules[:timer_for_next] && rules[:timer]
+        look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?)
+      end
+      # the queue may have been lost with the lock: see leave_line
+      home(i).look = nil if !clients[i].called && rules[:timer_for_next] && rules[:uncalled]
       clients[i].phase = :holding
       leave_line(scenario.homes[i])
     end
@@ -204,7 +220,8 @@ module Model
     def refused_at_first(i, left)
       client = clients[i]
       return vanish(i) if client.quits
-      return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on] # nobody has refused it yet
+      # nobody has refused it yet
+      return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on]
       return vanish(i) if client.kind == :impatient
 
       return ask(i) if subscribed?(i)
@@ -242,9 +259,12 @@ module Model
       shake(i) if shakes
     end
 
-    # The queue has lost this one. All others of its process ask for their places, too; what they find is no news.
+    # The queue has lost this one. All others of its process ask for their places, too; what they
+    # find is no news.
     def shake(i)
-      tell { "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs" }
+      tell do
+        "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"
+      end
       (scenario.tenants[scenario.homes[i]] - [i]).each do |other|
         client = clients[other]
         case client.phase
@@ -271,13 +291,15 @@ module Model
       tell { "the process of #{names_in(n)} is subscribed" }
       scenario.tenants[n].each do |i|
         case clients[i].phase
-        when :subscribing then ask(i)
+        when :subscribing
+          ask(i)
         when :waiting
           next unless node.again && rules[:look_after_cut]
 
           clients[i].checks = true
           ask(i)
-        when :asking then clients[i].woken = clients[i].shaken = true if node.again && rules[:remember_cut]
+        when :asking
+          clients[i].woken = clients[i].shaken = true if node.again && rules[:remember_cut]
         end
       end
     end
@@ -293,8 +315,10 @@ module Model
       when :asking
         tell { "#{name(value)} hears that it is its turn, and remembers it until the answer comes" }
         client.woken = client.called = true
-      when :holding then tell { "#{name(value)} hears that it is its turn, and holds the lock already" }
-      else stray_turn(value)
+      when :holding
+        tell { "#{name(value)} hears that it is its turn, and holds the lock already" }
+      else
+        stray_turn(value)
       end
     end
 
@@ -308,7 +332,9 @@ module Model
     end
 
     def stray_turn(value)
-      return tell { "a turn comes for #{name(value)}, which nobody knows, and is ignored" } unless rules[:pass_strays]
+      unless rules[:pass_strays]
+        return tell { "a turn comes for #{name(value)}, which nobody knows, and is ignored" }
+      end
 
       tell { "a turn comes for #{name(value)}, which nobody knows: it is passed on" }
       post(rules[:no_doubt] ? :leave : :undo, value)
@@ -329,7 +355,9 @@ module Model
       client.phase = :gone
       leave_line(scenario.homes[i]) if waited
       client.reply = client.age = client.left = client.due = client.place = nil
-      client.woken = client.quits = client.hurt = client.known = client.called = client.checks = client.shaken = false
+      client.woken =
+        client.quits =
+          client.hurt = client.known = client.called = client.checks = client.shaken = false
       client.ticket = 0
     end
 

@@ -3,10 +3,13 @@
 require_relative "world"
 
 module Model
-  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is found in the fewest steps.
-  # A state is known by the digest of its key.
+  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is
+  # found in the fewest steps. A state is known by the digest of its key.
   class Explorer
-    Outcome = Struct.new(:scenario, :states, :steps, :seconds, :idle, :violation, :trace, :cycle, keyword_init: true)
+    Outcome =
+      Struct.new(
+        :scenario, :states, :steps, :seconds, :idle, :violation, :trace, :cycle, keyword_init: true
+      )
 
     def initialize(scenario, rules)
       @scenario = scenario
@@ -22,8 +25,10 @@ module Model
       @arrivals = [[]] if @scenario.always # by state: those that lead to it
       @good = []
       violation, trace, cycle = explore || starvation
-      Outcome.new(scenario: @scenario, states: @seen.size, steps: @steps, seconds: cpu_seconds - start, idle: @idle,
-                  violation: violation, trace: trace, cycle: cycle)
+      Outcome.new(
+        scenario: @scenario, states: @seen.size, steps: @steps, seconds: cpu_seconds - start,
+        idle: @idle, violation: violation, trace: trace, cycle: cycle
+      )
     end
 
     private
@@ -43,7 +48,9 @@ module Model
           world.steps.each do |step|
             @steps += 1
             successor = world.step(step)
-            return [successor.violation, tell(path(id)) { |candidate| candidate.violation }] if successor.violation
+            if successor.violation
+              return successor.violation, tell(path(id)) { |candidate| candidate.violation }
+            end
 
             following << successor if visit(successor, id)
           end
@@ -68,8 +75,8 @@ module Model
       fresh
     end
 
-    # Whether there is a state from which one client can never get the lock again: how to get there, and a circle in which it
-    # goes on trying.
+    # Whether there is a state from which one client can never get the lock again: how to get there,
+    # and a circle in which it goes on trying.
     def starvation
       return unless @arrivals
 
@@ -83,7 +90,10 @@ module Model
 
       circle = circle_from(lost)
       story = tell(path(lost))
-      [[:starvation, "from here on client #{@origin.name(@scenario.always)} can try for ever"], story, circle]
+      [
+        [:starvation, "from here on client #{@origin.name(@scenario.always)} can try for ever"],
+        story, circle
+      ]
     end
 
     # A way from a hopeless state that leads back to where it has been, with a try on it.
@@ -101,7 +111,9 @@ module Model
     # Tries rather than waits, and lets time pass rather than do other things.
     def most_patient_step(world)
       steps = world.steps
-      step = steps.find { |name, _| name == :poll } || steps.find { |name, _| name == :tick } || steps.first
+      step =
+        steps.find { |name, _| name == :poll } || steps.find { |name, _| name == :tick } ||
+        steps.first
       world.step(step)
     end
 
@@ -116,7 +128,8 @@ module Model
       path
     end
 
-    # Goes that way again and writes down what happens; with a block, takes one more step that the block accepts.
+    # Goes that way again and writes down what happens; with a block, takes one more step that the
+    # block accepts.
     def tell(path, world_only: false, &last)
       world = @origin.dup
       world.story = []

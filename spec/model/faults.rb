@@ -18,7 +18,8 @@ module Model
     # The same, but only of one that waits for its turn.
     def crash_in_line(n) = crash(n, :crash_in_line)
 
-    # SIGSTOP, or a machine that does not answer: it does nothing, but the server still counts it as listening.
+    # SIGSTOP, or a machine that does not answer: it does nothing, but the server still counts it as
+    # listening.
     def freeze_process(n, fault = :freeze)
       spend(fault)
       tell { "FREEZE of the process of #{names_in(n)}" }
@@ -128,7 +129,9 @@ module Model
       node_faults(steps)
       client_faults(steps)
       if left?(:lose)
-        requests.each_with_index { |request, i| steps << [:lose_request, i] unless request.late || LOSSLESS.include?(request.op) }
+        requests.each_with_index do |request, i|
+          steps << [:lose_request, i] unless request.late || LOSSLESS.include?(request.op)
+        end
       end
       steps << [:forget, nil] if left?(:forget) && @companion.positive?
       steps << [:evict, nil] if left?(:evict) && queue.any?
@@ -137,7 +140,8 @@ module Model
       steps
     end
 
-    LOSSLESS = %i[acquire subscribe].freeze # an acquire is lost with its reply, a subscription with the connection
+    # an acquire is lost with its reply, a subscription with the connection
+    LOSSLESS = %i[acquire subscribe].freeze
     GIVES_UP = %i[looking subscribing asking waiting].freeze
     private_constant :LOSSLESS, :GIVES_UP
 
@@ -169,11 +173,19 @@ module Model
       clients.each_with_index do |client, i|
         next unless home(i).state == :up
 
-        steps << [:give_up, i] if left?(:give_up) && !client.quits && GIVES_UP.include?(client.phase)
+        if left?(:give_up) && !client.quits && GIVES_UP.include?(client.phase)
+          steps << [:give_up, i]
+        end
         steps << [:lose_reply, i] if left?(:lose) && client.age && client.phase != :holding
-        steps << [:finish_early, i] if left?(:keep) && client.phase == :holding && client.left.positive?
-        steps << [:renew, i] if left?(:renew) && client.phase == :holding && client.age.nil? && client.left.positive?
-        steps << [:downgrade, i] if left?(:downgrade) && client.phase == :holding && client.share == "w" && client.age.nil?
+        if left?(:keep) && client.phase == :holding && client.left.positive?
+          steps << [:finish_early, i]
+        end
+        if left?(:renew) && client.phase == :holding && client.age.nil? && client.left.positive?
+          steps << [:renew, i]
+        end
+        if left?(:downgrade) && client.phase == :holding && client.share == "w" && client.age.nil?
+          steps << [:downgrade, i]
+        end
       end
     end
 
@@ -184,14 +196,22 @@ module Model
     def spend(fault) = budget[fault] -= 1
 
     def make_late(value)
-      requests.map! { |r| r.value == value && !r.late && r.op != :subscribe ? Request.new(r.op, r.value, r.ticket, true).freeze : r }
+      requests.map! do |r|
+        if r.value == value && !r.late && r.op != :subscribe
+          Request.new(r.op, r.value, r.ticket, true).freeze
+        else
+          r
+        end
+      end
     end
 
     def break_link(n, link)
       nodes[n].link = link
       nodes[n].inbox = []
       nodes[n].buffered = 0
-      requests.reject! { |request| request.op == :subscribe && scenario.homes[owner(request.value)] == n }
+      requests.reject! do |request|
+        request.op == :subscribe && scenario.homes[owner(request.value)] == n
+      end
       hurt(n)
     end
 
@@ -205,7 +225,9 @@ module Model
     end
 
     def hurt(n)
-      scenario.tenants[n].each { |i| clients[i].hurt = true unless OUTSIDE.include?(clients[i].phase) }
+      scenario.tenants[n].each do |i|
+        clients[i].hurt = true unless OUTSIDE.include?(clients[i].phase)
+      end
     end
   end
 end

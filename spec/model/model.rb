@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Checks the waiting protocol: that it keeps its promises in every scenario, and that each of its rules is needed.
+# Checks the waiting protocol: that it keeps its promises in every scenario, and that each of its
+# rules is needed.
 #
 #   ruby spec/model/model.rb                    small scenarios, and every rule switched off once
 #   ruby spec/model/model.rb --full             all scenarios as well
@@ -15,7 +16,11 @@ module Model
   class Report
     BROKEN = Scenarios.broken.merge(SharedScenarios.broken).freeze
     BROKEN_AT_LENGTH = SharedScenarios.broken_at_length.freeze
-    HEAD = format("%-38s %-11s %-7s %9s %10s %7s  %s", "scenario", "clients", "idle", "states", "steps", "CPU s", "verdict")
+    HEAD =
+      format(
+        "%-38s %-11s %-7s %9s %10s %7s  %s", "scenario", "clients", "idle", "states", "steps",
+        "CPU s", "verdict"
+      )
 
     def initialize
       @failures = []
@@ -37,18 +42,27 @@ module Model
         must_break(RULES.fetch(rule), scenario, property, rules(rule, *others))
       end
       puts "", "Against this there is no rule"
-      Scenarios.known.each { |property, scenario| must_break(scenario.title, scenario, property, rules) }
+      Scenarios.known.each do |property, scenario|
+        must_break(scenario.title, scenario, property, rules)
+      end
     end
 
     def without(rule)
-      _, scenario, *others = BROKEN.merge(BROKEN_AT_LENGTH).fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
+      _, scenario, *others =
+        BROKEN
+          .merge(BROKEN_AT_LENGTH)
+          .fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
       puts "Without rule #{RULES[rule]}", "Scenario: #{scenario.title}", ""
       tell(Explorer.new(scenario, rules(rule, *others)).run)
     end
 
     def finish
       seconds = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - @started
-      puts "", format("%.1f s of CPU, %d MB, %s", seconds, peak_mb, @failures.empty? ? "as expected" : "NOT AS EXPECTED:")
+      puts "",
+           format(
+             "%.1f s of CPU, %d MB, %s", seconds, peak_mb,
+             @failures.empty? ? "as expected" : "NOT AS EXPECTED:"
+           )
       @failures.each do |title, outcome|
         puts "", title
         tell(outcome)
@@ -63,15 +77,29 @@ module Model
     def must_break(title, scenario, property, rules)
       outcome = Explorer.new(scenario, rules).run
       found = outcome.violation&.first
-      puts format("%-96s %-10s in %3d lines, %6d states", title, found || "nothing", outcome.trace&.size || 0, outcome.states)
+      puts format(
+        "%-96s %-10s in %3d lines, %6d states",
+             title,
+             found || "nothing",
+             outcome.trace&.size || 0,
+             outcome.states
+      )
       failed("#{title}: expected to break #{property}", outcome) unless found == property
     end
 
     def line(outcome, verdict)
       scenario = outcome.scenario
       idle = scenario.delays ? "-" : "#{outcome.idle} of #{scenario.idle}"
-      puts format("%-38s %-11s %-7s %9d %10d %7.1f  %s", scenario.title, scenario.processes.join(" "), idle, outcome.states,
-                  outcome.steps, outcome.seconds, verdict)
+      puts format(
+        "%-38s %-11s %-7s %9d %10d %7.1f  %s",
+             scenario.title,
+             scenario.processes.join(" "),
+             idle,
+             outcome.states,
+             outcome.steps,
+             outcome.seconds,
+             verdict
+      )
     end
 
     def failed(title, outcome) = @failures << [title, outcome]

@@ -53,24 +53,32 @@ module Model
 
   # Who takes part, what may go wrong, and what must hold nevertheless.
   #
-  # processes: number of clients in each; kind of client by letter: p patient, i impatient (wait: 0), o older (polls).
-  # Of a lock with several holders: r, w, or the number of places; an i before it says impatient.
-  # faults: how many of each kind; victims: the share of those whose processes they hit, where not all.
-  # idle: longest time without a holder while somebody waits. delays: everything may take as long as it likes; then only
-  # exclusion and fences are checked. saturated: contention without end, see World#may_finish?. always: the client, by number,
-  # who must be able to get the lock whatever has happened. tries: how many who are dead one call of a script passes over; nil: all.
-  Scenario = Struct.new(:title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,
-                        :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants, :tries,
-                        keyword_init: true) do
-    def initialize(processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options)
-      super
-      members = processes.map { |process| process.scan(/i?[rw\d]|[pio]/) }
-      self.kinds = members.flatten.map { |member| KINDS.fetch(member[0], :patient) }
-      self.shares = members.flatten.map { |member| SHARES[member[-1]] }
-      self.shared = shares.any?
-      self.homes = members.each_with_index.flat_map { |process, n| [n] * process.size }
-      self.tenants = processes.each_index.map { |n| homes.each_index.select { |i| homes[i] == n } }
-      self.seats = homes.each_with_index.map { |n, i| tenants[n].index(i) }
+  # processes: number of clients in each; kind of client by letter: p patient, i impatient (wait:
+  # 0), o older (polls). Of a lock with several holders: r, w, or the number of places; an i before
+  # it says impatient. faults: how many of each kind; victims: the share of those whose processes
+  # they hit, where not all. idle: longest time without a holder while somebody waits. delays:
+  # everything may take as long as it likes; then only exclusion and fences are checked. saturated:
+  # contention without end, see World#may_finish?. always: the client, by number, who must be able
+  # to get the lock whatever has happened. tries: how many who are dead one call of a script passes
+  # over; nil: all.
+  Scenario =
+    Struct.new(
+      :title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,
+      :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants,
+      :tries, keyword_init: true
+    ) do
+      def initialize(
+        processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options
+      )
+        super
+        members = processes.map { |process| process.scan(/i?[rw\d]|[pio]/) }
+        self.kinds = members.flatten.map { |member| KINDS.fetch(member[0], :patient) }
+        self.shares = members.flatten.map { |member| SHARES[member[-1]] }
+        self.shared = shares.any?
+        self.homes = members.each_with_index.flat_map { |process, n| [n] * process.size }
+        self.tenants =
+          processes.each_index.map { |n| homes.each_index.select { |i| homes[i] == n } }
+        self.seats = homes.each_with_index.map { |n, i| tenants[n].index(i) }
+      end
     end
-  end
 end

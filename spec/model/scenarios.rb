@@ -3,7 +3,8 @@
 require_relative "scenario"
 
 module Model
-  # What is checked. Times are in units of a baton's second; TTL is 2 of them, where nothing else is said.
+  # What is checked. Times are in units of a baton's second; TTL is 2 of them, where nothing else is
+  # said.
   module Scenarios
     T = 2 # TTL
     B = 1 # baton
@@ -11,7 +12,8 @@ module Model
 
     module_function
 
-    def scenario(title, *processes, **options) = Scenario.new(title: title, processes: processes, **options)
+    def scenario(title, *processes, **options) =
+      Scenario.new(title: title, processes: processes, **options)
 
     def short
       [
@@ -86,8 +88,9 @@ module Model
       ]
     end
 
-    # Without one of the rules: which property breaks, and which others have to go with it to show that. The look in each second makes up for
-    # many of them, after a second; the last one shows in a small scenario only if but one is told at all.
+    # Without one of the rules: which property breaks, and which others have to go with it to show
+    # that. The look in each second makes up for many of them, after a second; the last one shows in
+    # a small scenario only if but one is told at all.
     def broken
       starving = { window: W, second: 2, idle: W, saturated: true, always: 2 }
       {
@@ -117,8 +120,18 @@ module Model
 
     # And what no rule prevents.
     def known
-      { fence: scenario("the fence lost, the clock set back", "p", "p", faults: { forget: 1, clock_back: 1 }),
-        exclusion: scenario("everything lost", "p", "p", faults: { flush: 1 }, idle: B) }
+      {
+        fence:
+          scenario(
+            "the fence lost, the clock set back",
+            "p",
+            "p",
+            faults: {
+              forget: 1, clock_back: 1
+            }
+          ),
+        exclusion: scenario("everything lost", "p", "p", faults: { flush: 1 }, idle: B)
+      }
     end
   end
 end

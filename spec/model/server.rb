@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
 module Model
-  # The scripts, as the server runs them: each in one piece. Read beside ext/plock/core/scripts/*.lua.
+  # The scripts, as the server runs them: each in one piece. Read beside
+  # ext/plock/core/scripts/*.lua.
   module Server
-    # A request arrives, is carried out, and its reply sets out, if there is still somebody to hear it.
+    # A request arrives, is carried out, and its reply sets out, if there is still somebody to hear
+    # it.
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
@@ -47,7 +49,10 @@ module Model
       left ||= lock.left
       ticket = enqueue(value, ticket) if ticket
       tell { "server refuses #{name(value)}: #{left} left#{", ticket #{ticket}" if ticket}" }
-      [:refused, left, ticket, lock.nil? || lock.baton || client_of(lock.value).kind != :older, lost]
+      [
+        :refused, left, ticket, lock.nil? || lock.baton || client_of(lock.value).kind != :older,
+        lost
+      ]
     end
 
     def release(value)
@@ -129,8 +134,9 @@ module Model
       end
     end
 
-    # Addresses the lock to the first waiter whose process still listens, and tells the next one to stand by. False: nobody,
-    # or it would have been `mine`. :unfinished: as many were dead as one call passes over; the lock then ends soon.
+    # Addresses the lock to the first waiter whose process still listens, and tells the next one to
+    # stand by. False: nobody, or it would have been `mine`. :unfinished: as many were dead as one
+    # call passes over; the lock then ends soon.
     def pass(mine = nil)
       tries = scenario.tries
       until queue.empty?
@@ -152,7 +158,8 @@ module Model
       false
     end
 
-    # A lock that will be free without anybody's passing it on: the first two who listen shall look then; two, for one may fail.
+    # A lock that will be free without anybody's passing it on: the first two who listen shall look
+    # then; two, for one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
@@ -190,7 +197,9 @@ module Model
     # Tickets are dates: larger than any given before.
     def next_ticket
       tickets = queue.map(&:first)
-      clients.each { |client| tickets.push(client.ticket, client.place || 0, (client.reply && client.reply[2]) || 0) }
+      clients.each do |client|
+        tickets.push(client.ticket, client.place || 0, (client.reply && client.reply[2]) || 0)
+      end
       requests.each { |request| tickets << request.ticket if request.ticket }
       tickets.max.to_i + 1
     end
@@ -210,7 +219,8 @@ module Model
       @lock = Lock.new(value, baton, left)
     end
 
-    # The server's time, or one more than the last fence. Time moves between two leases; all that counts is which is larger.
+    # The server's time, or one more than the last fence. Time moves between two leases; all that
+    # counts is which is larger.
     def number_lease
       @clock += 1
       fence = [@clock, @companion + 1].max
@@ -243,7 +253,8 @@ module Model
       @lock = nil
     end
 
-    def window_open? = rules[:window] && scenario.window ? @phase_of_second < scenario.window : false
+    def window_open? =
+      rules[:window] && scenario.window ? @phase_of_second < scenario.window : false
 
     def window_rest = scenario.window - @phase_of_second
   end

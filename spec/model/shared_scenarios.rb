@@ -3,8 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # What is checked of locks with several holders. Idle is here how long the first who waits is kept out by nobody who holds or waits;
-  # who is frozen does not count, but those inside before him and then his second do.
+  # What is checked of locks with several holders. Idle is here how long the first who waits is kept
+  # out by nobody who holds or waits; who is frozen does not count, but those inside before him and
+  # then his second do.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -154,9 +155,27 @@ module Model
     def broken_at_length
       watched = { faults: { keep: 1, give_up: 2 }, ttl: 3 }
       {
-        go_on: [:idle, scenario("crashes in line, in parts", "i", "pp", "p", faults: { crash_in_line: 1 }, tries: 1, ttl: 3)],
-        tell_change: [:idle, scenario("a process with two", "i2", "i2", "22"), :look_every, :uncalled],
-        leave_tells: [:idle, scenario("a place kept for longer, giving up", "i1", "1", "1", **watched), :tell_both, :look_every]
+        go_on: [
+          :idle,
+          scenario(
+            "crashes in line, in parts",
+            "i",
+            "pp",
+            "p",
+            faults: {
+              crash_in_line: 1
+            },
+            tries: 1,
+            ttl: 3
+          )
+        ],
+        tell_change: [
+          :idle, scenario("a process with two", "i2", "i2", "22"), :look_every, :uncalled
+        ],
+        leave_tells: [
+          :idle, scenario("a place kept for longer, giving up", "i1", "1", "1", **watched),
+          :tell_both, :look_every
+        ]
       }
     end
   end

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Model
-  # The scripts of locks with several holders. Read beside ext/plock/core/scripts/shared_*.lua and parts/share.lua.
+  # The scripts of locks with several holders. Read beside ext/plock/core/scripts/shared_*.lua and
+  # parts/share.lua.
   module SharedServer
     def carry_out_shared(request)
       value = request.value
@@ -28,7 +29,8 @@ module Model
       end
       @tries = scenario.tries
       mine ||= call_those_who_fit(value)
-      mine = comes_next?(value) if mine != true && mine != called && mine != :unfinished && admits?(value)
+      mine = comes_next?(value) if mine != true && mine != called && mine != :unfinished &&
+                                   admits?(value)
       unfinished = mine == :unfinished
       mine = called || mine == true
       check_order(value) if mine && !called # who was called has been checked then
@@ -62,7 +64,9 @@ module Model
 
       @tries = scenario.tries
       called = call_those_who_fit
-      tell_two(time_until_change) if [0, :unfinished].include?(called) && first && rules[:leave_tells]
+      if [0, :unfinished].include?(called) && first && rules[:leave_tells]
+        tell_two(time_until_change)
+      end
       nil
     end
 
@@ -71,7 +75,11 @@ module Model
       return [:lost] unless place&.left&.positive? || !rules[:only_live]
 
       tell { "server prolongs the lease of #{name(value)}" }
-      put(Place.new(value, false, scenario.ttl, place&.kept, place ? place.mode : share_of(value)[0], 0))
+      put(
+        Place.new(
+          value, false, scenario.ttl, place&.kept, place ? place.mode : share_of(value)[0], 0
+        )
+      )
       outlast
       [:extended]
     end
@@ -97,12 +105,15 @@ module Model
     end
 
     # One that is kept has a value that nothing knows any more.
-    def place_of(value) = inside.find { |place| place.value == value && !place.baton && !place.kept }
+    def place_of(value) =
+      inside.find { |place| place.value == value && !place.baton && !place.kept }
 
     def baton_of(value) = inside.find { |place| place.value == value && place.baton }
 
     def put(place)
-      inside.reject! { |other| other.value == place.value && other.baton == place.baton && other.kept == place.kept }
+      inside.reject! do |other|
+        other.value == place.value && other.baton == place.baton && other.kept == place.kept
+      end
       inside.push(place.freeze)
     end
 
@@ -136,10 +147,12 @@ module Model
       share = share_of(value)
       return true if inside.empty?
 
-      (inside.size < limit(share) || !rules[:within_limit]) && (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
+      (inside.size < limit(share) || !rules[:within_limit]) &&
+        (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
     end
 
-    # Tells the first who hears of it when to look; those before him are taken out. :unfinished: as many as one call may try.
+    # Tells the first who hears of it when to look; those before him are taken out. :unfinished: as
+    # many as one call may try.
     def tell_first(time)
       while (first = queue.first)
         return :unfinished if @tries == 0
@@ -155,11 +168,14 @@ module Model
     def tell_two(time)
       first = tell_first(time)
       second = queue[1]
-      publish(:look, second[1], time) if first && first != :unfinished && second && rules[:tell_both]
+      if first && first != :unfinished && second && rules[:tell_both]
+        publish(:look, second[1], time)
+      end
     end
 
-    # Lets in those who wait, in their order, as far as there is room. True where it comes to `mine`, who asks; else how many were called;
-    # :unfinished: nobody, and as many were tried as one call may.
+    # Lets in those who wait, in their order, as far as there is room. True where it comes to
+    # `mine`, who asks; else how many were called; :unfinished: nobody, and as many were tried as
+    # one call may.
     def call_those_who_fit(mine = nil)
       called = 0
       unfinished = false
@@ -173,7 +189,9 @@ module Model
         next unless publish(:turn, first[1])
 
         check_order(first[1])
-        put(Place.new(first[1], true, scenario.baton, nil, share_of(first[1])[0], 0)) if rules[:baton_inside]
+        if rules[:baton_inside]
+          put(Place.new(first[1], true, scenario.baton, nil, share_of(first[1])[0], 0))
+        end
         called += 1
         break unless rules[:call_several]
       end

@@ -5,17 +5,31 @@ require "digest"
 module Model
   # A state as a short string, by which the explorer knows it again.
   module View
-    # The same for states that differ only in who is who: the view that each process has of everything, sorted, for processes
-    # are interchangeable. Whatever there is belongs to one process, so nothing is left out.
+    # The same for states that differ only in who is who: the view that each process has of
+    # everything, sorted, for processes are interchangeable. Whatever there is belongs to one
+    # process, so nothing is left out.
     def key
       ranks = ticket_ranks
       views = nodes.each_with_index.map { |node, n| node_view(node, scenario.tenants[n].size) }
       clients.each_with_index { |client, i| client_view(client, ranks, views[scenario.homes[i]]) }
-      queue.each_with_index { |(ticket, value), position| view_of(value, views).push(200, position, code(value), ranks[ticket]) }
-      sorted_requests.each { |r| view_of(r.value, views).push(201, OPS[r.op], code(r.value), r.late ? 1 : 0, rank(ranks, r.ticket)) }
-      view_of(lock.value, views).push(202, code(lock.value), lock.baton ? 1 : 0, lock.kept ? 1 : 0, lock.left) if lock
+      queue.each_with_index do |(ticket, value), position|
+        view_of(value, views).push(200, position, code(value), ranks[ticket])
+      end
+      sorted_requests.each do |r|
+        view_of(r.value, views).push(
+          201, OPS[r.op], code(r.value), r.late ? 1 : 0, rank(ranks, r.ticket)
+        )
+      end
+      if lock
+        view_of(lock.value, views).push(
+          202, code(lock.value), lock.baton ? 1 : 0, lock.kept ? 1 : 0, lock.left
+        )
+      end
       sorted_places.each { |place| place_view(place, view_of(place.value, views)) }
-      general = [203, @idle, @ghost, @expires || 0, @phase_of_second, 99 + @companion - @issued, 99 + @clock - @issued, *budget.values]
+      general = [
+        203, @idle, @ghost, @expires || 0, @phase_of_second, 99 + @companion - @issued,
+        99 + @clock - @issued, *budget.values
+      ]
       views.map! { |view| view.pack("C*") }
       views.sort! << general.pack("C*")
       Digest::MD5.digest(views.join)
@@ -50,37 +64,63 @@ module Model
 
     def rank(ranks, ticket) = ticket ? ranks[ticket] + 1 : 0
 
-    # A value within its process: the client's number there, and how often it had to take a fresh one.
+    # A value within its process: the client's number there, and how often it had to take a fresh
+    # one.
     def code(value) = (scenario.seats[owner(value)] * 16) + (value / clients.size)
 
     def view_of(value, views) = views[scenario.homes[owner(value)]]
 
     def sorted_requests
-      requests.size < 2 ? requests : requests.sort_by { |request| (request.value * 32) + (OPS[request.op] * 2) + (request.late ? 1 : 0) }
+      if requests.size < 2
+        requests
+      else
+        requests.sort_by do |request|
+          (request.value * 32) + (OPS[request.op] * 2) + (request.late ? 1 : 0)
+        end
+      end
     end
 
     def sorted_places
-      inside.size < 2 ? inside : inside.sort_by { |place| (place.value * 2) + (place.baton ? 1 : 0) }
+      if inside.size < 2
+        inside
+      else
+        inside.sort_by { |place| (place.value * 2) + (place.baton ? 1 : 0) }
+      end
     end
 
     def place_view(place, view)
-      view.push(204, code(place.value), (place.baton ? 1 : 0) + (place.kept ? 2 : 0), place.mode.ord, place.left, place.ghost)
+      view.push(
+        204, code(place.value), (place.baton ? 1 : 0) + (place.kept ? 2 : 0), place.mode.ord,
+        place.left, place.ghost
+      )
     end
 
     def node_view(node, tenants)
-      view = [tenants, STATES[node.state], node.heard ? 1 : 0, LINKS[node.link], (node.again ? 1 : 0) + (node.asked && scenario.faults.key?(:evict) ? 2 : 0), node.buffered,
-              small(node.look), small(node.told), node.inbox.size]
-      node.inbox.each { |kind, value, time| view.push(MESSAGES[kind], value ? code(value) : 0, time || 0) }
+      view = [
+        tenants, STATES[node.state], node.heard ? 1 : 0, LINKS[node.link],
+        (node.again ? 1 : 0) + (node.asked && scenario.faults.key?(:evict) ? 2 : 0), node.buffered,
+        small(node.look), small(node.told), node.inbox.size
+      ]
+      node.inbox.each do |kind, value, time|
+        view.push(MESSAGES[kind], value ? code(value) : 0, time || 0)
+      end
       view
     end
 
     def client_view(client, ranks, view)
       reply = client.reply
-      flags = (client.woken ? 1 : 0) + (client.quits ? 2 : 0) + (client.hurt ? 4 : 0) + (client.known ? 8 : 0) +
-              (client.called ? 16 : 0) + (client.checks ? 32 : 0) + (client.shaken ? 64 : 0)
-      view.push(KINDS[client.kind], SHARES[client.share], PHASES[client.phase], client.value / clients.size, ranks[client.ticket], flags,
-                small(client.age), small(client.left), small(client.due), rank(ranks, client.place), REPLIES[reply&.first])
-      view.push(small(reply[1]), rank(ranks, reply[2]), (reply[3] ? 1 : 0) + (reply[4] ? 2 : 0)) if reply
+      flags =
+        (client.woken ? 1 : 0) + (client.quits ? 2 : 0) + (client.hurt ? 4 : 0) +
+        (client.known ? 8 : 0) + (client.called ? 16 : 0) + (client.checks ? 32 : 0) +
+        (client.shaken ? 64 : 0)
+      view.push(
+        KINDS[client.kind], SHARES[client.share], PHASES[client.phase], client.value / clients.size,
+        ranks[client.ticket], flags, small(client.age), small(client.left), small(client.due),
+        rank(ranks, client.place), REPLIES[reply&.first]
+      )
+      if reply
+        view.push(small(reply[1]), rank(ranks, reply[2]), (reply[3] ? 1 : 0) + (reply[4] ? 2 : 0))
+      end
     end
 
     def small(number) = number ? number + 1 : 0

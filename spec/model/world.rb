@@ -8,33 +8,38 @@ require_relative "checks"
 require_relative "view"
 
 module Model
-  # What the lock key holds: the value of its holder or, as a baton, of the one whose turn it is; and how long it still lives.
-  # kept: the lease is over, but the lock is to stay taken.
+  # What the lock key holds: the value of its holder or, as a baton, of the one whose turn it is;
+  # and how long it still lives. kept: the lease is over, but the lock is to stay taken.
   Lock = Struct.new(:value, :baton, :left, :kept)
 
-  # The same of one who is inside a lock with several holders. Where nothing is left it is over, but still noted. ghost: how long its
-  # value has been nobody's; the checker's own.
+  # The same of one who is inside a lock with several holders. Where nothing is left it is over, but
+  # still noted. ghost: how long its value has been nobody's; the checker's own.
   Place = Struct.new(:value, :baton, :left, :kept, :mode, :ghost)
 
   # On its way to the server. A late one may arrive at any time, or never.
   Request = Struct.new(:op, :value, :ticket, :late)
 
-  # phase: :idle, :looking, :subscribing, :asking, :waiting, :holding, :polling (older clients), :gone
-  # share: of a lock with several holders, as its lease has it; age: since its request left; left: of its lease, as it sees it;
-  # due: until an older one polls again. known: an answer has said that it is in the queue; called: its turn has come since it last asked;
-  # checks, shaken: it asks, or will, because another one's place was lost.
-  # place and hurt are the checker's own: its rightful place, and whether a fault has cut it off from its turn.
-  Client = Struct.new(:kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place, :hurt,
-                      :known, :called, :checks, :shaken)
+  # phase: :idle, :looking, :subscribing, :asking, :waiting, :holding, :polling (older clients),
+  # :gone share: of a lock with several holders, as its lease has it; age: since its request left;
+  # left: of its lease, as it sees it; due: until an older one polls again. known: an answer has
+  # said that it is in the queue; called: its turn has come since it last asked; checks, shaken: it
+  # asks, or will, because another one's place was lost. place and hurt are the checker's own: its
+  # rightful place, and whether a fault has cut it off from its turn.
+  Client =
+    Struct.new(
+      :kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place,
+      :hurt, :known, :called, :checks, :shaken
+    )
 
-  # state: :up, :frozen, :dead. heard: the server counts it as listening. link: how the process sees its subscription, one of
-  # :none, :sent, :on, :deaf (broken, but nobody knows), :cut. again: it had one before. buffered: read, but not handled.
-  # look, told: until the first of those who wait there looks again, as the last answer had it, and as a message has.
-  # asked is the checker's own: one of them has asked since the queue was lost.
+  # state: :up, :frozen, :dead. heard: the server counts it as listening. link: how the process sees
+  # its subscription, one of :none, :sent, :on, :deaf (broken, but nobody knows), :cut. again: it
+  # had one before. buffered: read, but not handled. look, told: until the first of those who wait
+  # there looks again, as the last answer had it, and as a message has. asked is the checker's own:
+  # one of them has asked since the queue was lost.
   Node = Struct.new(:state, :heard, :link, :again, :inbox, :buffered, :look, :told, :asked)
 
-  # One state of everything: the server, the clients, the messages under way. `steps` names what can happen next; a step
-  # is made on a copy.
+  # One state of everything: the server, the clients, the messages under way. `steps` names what can
+  # happen next; a step is made on a copy.
   class World
     include Server
     include SharedServer
@@ -43,7 +48,17 @@ module Model
     include Checks
     include View
 
-    attr_reader :scenario, :rules, :lock, :inside, :queue, :clients, :nodes, :requests, :budget, :idle, :violation
+    attr_reader :scenario,
+                :rules,
+                :lock,
+                :inside,
+                :queue,
+                :clients,
+                :nodes,
+                :requests,
+                :budget,
+                :idle,
+                :violation
     attr_accessor :story
 
     def initialize(scenario, rules)
@@ -55,10 +70,14 @@ module Model
       @queue = [] # of [ticket, value], in order
       @companion = @issued = @clock = 0
       @clients = scenario.kinds.zip(scenario.shares).map do |kind, share|
-        Client.new(kind, share, :idle, nil, 0, nil, false, false, nil, nil, nil, nil, false, false, false, false, false)
+        Client.new(
+          kind, share, :idle, nil, 0, nil, false, false, nil, nil, nil, nil, false, false, false,
+          false, false
+        )
       end
       @clients.each_with_index { |client, i| client.value = i }
-      @nodes = scenario.homes.uniq.map { Node.new(:up, false, :none, false, [], 0, nil, nil, false) }
+      @nodes =
+        scenario.homes.uniq.map { Node.new(:up, false, :none, false, [], 0, nil, nil, false) }
       @requests = []
       @budget = scenario.faults.dup
       @idle = @ghost = @phase_of_second = 0
@@ -75,8 +94,9 @@ module Model
       @budget = @budget.dup
     end
 
-    # Everything that can happen now, as [name, which]. What is urgent takes no time: the clock stands still until all of it
-    # is done, unless the scenario lets everything take as long as it likes.
+    # Everything that can happen now, as [name, which]. What is urgent takes no time: the clock
+    # stands still until all of it is done, unless the scenario lets everything take as long as it
+    # likes.
     def steps
       urgent = urgent_steps
       steps = urgent + leisurely_steps
@@ -106,7 +126,8 @@ module Model
 
     def over? = !scenario.saturated && clients.all? { |client| client.phase == :gone }
 
-    # Values are numbers: a client's first is its own number, each fresh one is larger by the number of clients.
+    # Values are numbers: a client's first is its own number, each fresh one is larger by the number
+    # of clients.
     def owner(value) = value % clients.size
 
     def client_of(value) = clients[owner(value)]
@@ -157,19 +178,24 @@ module Model
       steps
     end
 
-    # Contention without end: who is done begins again, and who holds goes on until another one queues, but within its time.
+    # Contention without end: who is done begins again, and who holds goes on until another one
+    # queues, but within its time.
     def may_finish?(client)
-      !scenario.saturated || client.kind == :older || queue.any? || clients.one? { |other| other.kind == :patient }
+      !scenario.saturated || client.kind == :older || queue.any? ||
+        clients.one? { |other| other.kind == :patient }
     end
 
     def begins_again?(client)
-      scenario.saturated && (client.phase == :idle || (client.phase == :gone && forgotten?(client.value)))
+      scenario.saturated &&
+        (client.phase == :idle || (client.phase == :gone && forgotten?(client.value)))
     end
 
-    def last_moment? = scenario.saturated && clients.any? { |client| client.phase == :holding && client.left == 1 }
+    def last_moment? =
+      scenario.saturated && clients.any? { |client| client.phase == :holding && client.left == 1 }
 
     def forgotten?(value)
-      lock&.value != value && queue.none? { |_, other| other == value } && requests.none? { |request| request.value == value } &&
+      lock&.value != value && queue.none? { |_, other| other == value } &&
+        requests.none? { |request| request.value == value } &&
         nodes.none? { |node| node.inbox.any? { |message| message[1] == value } }
     end
   end

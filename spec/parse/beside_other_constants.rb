@@ -25,10 +25,25 @@ end
 names.each do |name|
   hostile = Class.new
   singleton = hostile.singleton_class
-  %i[=== == new allocate const_get respond_to? instance_method synchronize current clock_gettime pid expand_path].each do |method|
+  %i[
+    ===
+    ==
+    new
+    allocate
+    const_get
+    respond_to?
+    instance_method
+    synchronize
+    current
+    clock_gettime
+    pid
+    expand_path
+  ].each do |method|
     singleton.define_method(method) { |*| raise ::NotImplementedError, "Parse::#{name} was used" }
   end
-  singleton.define_method(:method_missing) { |method, *| raise ::NotImplementedError, "Parse::#{name}.#{method} was used" }
+  singleton.define_method(:method_missing) do |method, *|
+    raise ::NotImplementedError, "Parse::#{name}.#{method} was used"
+  end
   Parse.const_set(name, hostile)
 end
 
@@ -92,7 +107,10 @@ def tried(store, silent: true)
   mode = silent ? :proceed : :warn
   rival = nil
   value = Parse::Lock.acquire("key", on_degraded: mode, wait: 20) do
-    rival = Thread.new { told { Parse::Lock.acquire("key", on_degraded: mode, wait: 0) { "entered" } } }.value
+    rival =
+      Thread
+        .new { told { Parse::Lock.acquire("key", on_degraded: mode, wait: 0) { "entered" } } }
+        .value
     "inside"
   end
   after = told { Parse::Lock.acquire("key", on_degraded: mode, wait: 20) { "free" } }
@@ -103,7 +121,10 @@ end
 def killed(store)
   Parse.synchronize_create_store = store
   inside = Queue.new
-  thread = Thread.new { Parse::Lock.acquire("killed", on_degraded: :proceed) { inside.push(true) && sleep } }
+  thread =
+    Thread.new do
+      Parse::Lock.acquire("killed", on_degraded: :proceed) { inside.push(true) && sleep }
+    end
   inside.pop
   thread.kill.join
   told { Parse::Lock.acquire("killed", on_degraded: :proceed, wait: 0) { "free" } }

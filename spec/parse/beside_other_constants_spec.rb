@@ -18,7 +18,11 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
   files.each do |file|
     it "names no constant of Ruby's without :: in #{file.delete_prefix("#{Support::Examples::LIB}/")}" do
       own = files.flat_map { |path| Support::Constants.new(File.read(path)).defined }
-      bare = Support::Constants.new(File.read(file)).bare.reject { |name, _line| own.include?(name) && name != "Parse" }
+      bare =
+        Support::Constants
+          .new(File.read(file))
+          .bare
+          .reject { |name, _line| own.include?(name) && name != "Parse" }
       expect(bare.map { |name, line| "#{name} in line #{line}" }).to be_empty
     end
   end
@@ -26,9 +30,54 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
   describe "where each of them is a class that raises when it is used" do
     # All that lib/parse mentions, and those that the gem and applications have most often.
     names = files.flat_map { |path| Support::Constants.new(File.read(path)).mentioned }
-    names |= %w[Object File String Hash Array Time Mutex Process Thread BasicObject Class Module Kernel Comparable Struct Proc Symbol Integer
-                Float Numeric Random Monitor Queue Exception StandardError RuntimeError ArgumentError TypeError ThreadError IOError
-                ConditionVariable Fiber Ractor ENV SecureRandom Plock Redis RedisClient ConnectionPool Moneta Logger Set Range Regexp Dir IO]
+    names |= %w[
+      Object
+      File
+      String
+      Hash
+      Array
+      Time
+      Mutex
+      Process
+      Thread
+      BasicObject
+      Class
+      Module
+      Kernel
+      Comparable
+      Struct
+      Proc
+      Symbol
+      Integer
+      Float
+      Numeric
+      Random
+      Monitor
+      Queue
+      Exception
+      StandardError
+      RuntimeError
+      ArgumentError
+      TypeError
+      ThreadError
+      IOError
+      ConditionVariable
+      Fiber
+      Ractor
+      ENV
+      SecureRandom
+      Plock
+      Redis
+      RedisClient
+      ConnectionPool
+      Moneta
+      Logger
+      Set
+      Range
+      Regexp
+      Dir
+      IO
+    ]
     names -= %w[Parse Error Lock LockBackend Cache]
 
     before(:context) do
@@ -42,35 +91,51 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
 
     after(:context) { @server&.stop }
 
-    ["a plock store", "a URL", "a redis object", "a redis-client object", "a redis-client pool", "a ConnectionPool", "a wrapped ConnectionPool",
-     "Moneta over Redis", "Moneta over Redis that compresses", "Parse::Cache::Redis", "a local store", "Moneta over files",
-     "an object that locks", "an object that creates", "Parse.cache"].each do |kind|
+    [
+      "a plock store", "a URL", "a redis object", "a redis-client object", "a redis-client pool",
+      "a ConnectionPool", "a wrapped ConnectionPool", "Moneta over Redis",
+      "Moneta over Redis that compresses", "Parse::Cache::Redis", "a local store",
+      "Moneta over files", "an object that locks", "an object that creates", "Parse.cache"
+    ].each do |kind|
       it "locks in #{kind}, which another process sees" do
-        expect(@heard.fetch(kind)).to eq("value" => "inside", "degraded" => false, "rival" => "Parse::Lock::TimeoutError", "after" => "free")
+        expect(@heard.fetch(kind)).to eq(
+          "value" => "inside", "degraded" => false, "rival" => "Parse::Lock::TimeoutError",
+          "after" => "free"
+        )
       end
     end
 
-    ["nil", "Moneta in memory", "an object that is no store", "Parse.cache that fails"].each do |kind|
+    [
+      "nil", "Moneta in memory", "an object that is no store", "Parse.cache that fails"
+    ].each do |kind|
       it "is degraded with #{kind}, and excludes within the process" do
-        expect(@heard.fetch(kind)).to eq("value" => "inside", "degraded" => true, "rival" => "Parse::Lock::TimeoutError", "after" => "free")
+        expect(@heard.fetch(kind)).to eq(
+          "value" => "inside", "degraded" => true, "rival" => "Parse::Lock::TimeoutError",
+          "after" => "free"
+        )
       end
     end
 
     it "does with a degraded store as it is told" do
       expect(@heard.fetch("modes")).to match(
-        "warn" => [/\A\[Parse::Lock\] Lock store is process-local; /], "warn_throttled" => [/\A\[Parse::Lock\] Lock store is process-local \(/],
-        "proceed" => [], "raise" => "Parse::Lock::UnavailableError"
+        "warn" => [/\A\[Parse::Lock\] Lock store is process-local; /],
+        "warn_throttled" => [/\A\[Parse::Lock\] Lock store is process-local \(/], "proceed" => [],
+        "raise" => "Parse::Lock::UnavailableError"
       )
     end
 
     it "has the parts of the lock under their names" do
-      expect(@heard.fetch("backend")).to eq("acquired" => [true, false], "released" => [true, false], "mutex" => [true, true, false],
-                                            "synchronized" => "inside", "plain" => 1, "secret" => "the secret of all")
+      expect(@heard.fetch("backend")).to eq(
+        "acquired" => [true, false], "released" => [true, false], "mutex" => [true, true, false],
+        "synchronized" => "inside", "plain" => 1, "secret" => "the secret of all"
+      )
     end
 
     it "warns of a store that fails, and does not enter the block" do
-      expect(@heard.fetch("failing")).to match("raised" => "Parse::Lock::TimeoutError",
-                                               "warned" => ["[Parse::LockBackend] acquire error (IOError): gone"])
+      expect(@heard.fetch("failing")).to match(
+        "raised" => "Parse::Lock::TimeoutError",
+        "warned" => ["[Parse::LockBackend] acquire error (IOError): gone"]
+      )
     end
 
     it "frees what a killed thread held" do
@@ -78,7 +143,17 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
     end
 
     it "refuses what cannot be right" do
-      expect(@heard.fetch("refused")).to eq(%w[ArgumentError ArgumentError ArgumentError ArgumentError TypeError FloatDomainError ArgumentError])
+      expect(@heard.fetch("refused")).to eq(
+        %w[
+          ArgumentError
+          ArgumentError
+          ArgumentError
+          ArgumentError
+          TypeError
+          FloatDomainError
+          ArgumentError
+        ]
+      )
     end
   end
 end

@@ -72,7 +72,7 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
 
     it "one at a time, three processes of each kind" do
       counter = "inside #{key}"
-      visit = lambda do |redis|
+      visit = ->(redis) do
         overlaps = redis.incr(counter) > 1
         redis.decr(counter)
         overlaps ? 1 : 0
@@ -106,7 +106,8 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
     include_examples "they exclude one another"
 
     it "both keep the plain token in the same key" do
-      ours, stored = acquire { |token| [token, shared_redis.call("GET", OlderLock.store_key(key, secret))] }
+      ours, stored =
+        acquire { |token| [token, shared_redis.call("GET", OlderLock.store_key(key, secret))] }
       expect(stored).to eq(ours)
     end
 

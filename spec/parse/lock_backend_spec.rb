@@ -10,17 +10,22 @@ RSpec.describe Parse::LockBackend do
   let(:foc_key) { "parse-stack:foc:v1:#{SecureRandom.hex(32)}" }
 
   it "can be required by itself" do
-    expect(ruby("require 'parse/lock_backend'; p Parse::LockBackend.degraded_store?(nil)").first).to eq("true\n")
+    expect(
+      ruby("require 'parse/lock_backend'; p Parse::LockBackend.degraded_store?(nil)").first
+    ).to eq("true\n")
   end
 
   it "has the methods that applications and Parse Stack call" do
     signatures = {
-      lock_store: [], degraded_store?: %i[req], handle_degraded: %i[req req key key], try_acquire: %i[req req req req],
-      release: %i[req req req], poll_interval: [], monotonic_now: [], reset!: [], lock_secret_for: %i[keyreq key],
-      configured_secret: [], auto_secret: [], warn_plain_sha_once: %i[keyreq], process_mutex: %i[req],
+      lock_store: [], degraded_store?: %i[req], handle_degraded: %i[req req key key],
+      try_acquire: %i[req req req req], release: %i[req req req], poll_interval: [],
+      monotonic_now: [], reset!: [], lock_secret_for: %i[keyreq key], configured_secret: [],
+      auto_secret: [], warn_plain_sha_once: %i[keyreq], process_mutex: %i[req],
       synchronize_process_mutex: %i[req block]
     }
-    expect(signatures.to_h { |name, _| [name, described_class.method(name).parameters.map(&:first)] }).to eq(signatures)
+    expect(
+      signatures.to_h { |name, _| [name, described_class.method(name).parameters.map(&:first)] }
+    ).to eq(signatures)
   end
 
   describe ".lock_store" do
@@ -43,8 +48,11 @@ RSpec.describe Parse::LockBackend do
     end
 
     it "is looked up at every call" do
-      expect(%i[first second].map { |store| (Parse.synchronize_create_store = store) && described_class.lock_store })
-        .to eq(%i[first second])
+      expect(
+        %i[first second].map do |store|
+          (Parse.synchronize_create_store = store) && described_class.lock_store
+        end
+      ).to eq(%i[first second])
     end
 
     it "is nil where Parse is not connected" do
@@ -86,7 +94,9 @@ RSpec.describe Parse::LockBackend do
     end
 
     it "raises for what is not degraded, but wrong" do
-      expect { described_class.degraded_store?("http://127.0.0.1") }.to raise_error(Plock::ConfigurationError)
+      expect { described_class.degraded_store?("http://127.0.0.1") }.to raise_error(
+        Plock::ConfigurationError
+      )
     end
   end
 
@@ -98,8 +108,11 @@ RSpec.describe Parse::LockBackend do
     end
 
     it "raises what the caller wants raised" do
-      expect { described_class.handle_degraded(:raise, "key", source: "Me", unavailable_error: KeyError) }
-        .to raise_error(KeyError, "Me: cross-process lock store unavailable; current store is process-local")
+      expect {
+        described_class.handle_degraded(:raise, "key", source: "Me", unavailable_error: KeyError)
+      }.to raise_error(
+        KeyError, "Me: cross-process lock store unavailable; current store is process-local"
+      )
     end
 
     it "raises Parse::Error by default" do
@@ -144,8 +157,12 @@ RSpec.describe Parse::LockBackend do
         expect(described_class.try_acquire(store, foc_key, owner, 5)).to be(false)
         expect(described_class.release(store, foc_key, owner)).to be_nil
       end
-      expect(heard).to match([/\A\[Parse::LockBackend\] acquire error \(Plock::UnavailableError\): ./,
-                              /\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./])
+      expect(heard).to match(
+        [
+          /\A\[Parse::LockBackend\] acquire error \(Plock::UnavailableError\): ./,
+          /\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./
+        ]
+      )
     end
 
     it "warn of a store that is described wrongly, and of none at all" do
@@ -153,13 +170,17 @@ RSpec.describe Parse::LockBackend do
         expect(described_class.try_acquire("http://127.0.0.1", foc_key, owner, 5)).to be(false)
         expect(described_class.try_acquire(nil, foc_key, owner, 5)).to be(false)
       end
-      expect(heard).to match([/acquire error \(Plock::ConfigurationError\)/, /acquire error \(NoMethodError\)/])
+      expect(heard).to match(
+        [/acquire error \(Plock::ConfigurationError\)/, /acquire error \(NoMethodError\)/]
+      )
     end
 
     it "share no key with Parse::Lock" do
       Parse.synchronize_create_store = shared_redis.unix_url
       digest = OpenSSL::HMAC.hexdigest("SHA256", secret, key)
-      described_class.try_acquire(Parse.synchronize_create_store, "parse-stack:foc:v1:#{digest}", owner, 5)
+      described_class.try_acquire(
+        Parse.synchronize_create_store, "parse-stack:foc:v1:#{digest}", owner, 5
+      )
       expect(acquire(wait: 0) { :both }).to be(:both)
     end
   end
@@ -169,7 +190,9 @@ RSpec.describe Parse::LockBackend do
   end
 
   it "has a clock that only goes forward" do
-    expect(described_class.monotonic_now).to be_within(1).of(Process.clock_gettime(Process::CLOCK_MONOTONIC))
+    expect(described_class.monotonic_now).to be_within(1).of(
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    )
   end
 
   describe "secrets" do
@@ -182,16 +205,24 @@ RSpec.describe Parse::LockBackend do
       let(:secret) { "" }
 
       it "are one of this process for a store of this process" do
-        expect(described_class.lock_secret_for(store: nil, source: "Me")).to eq(described_class.auto_secret)
-        expect(described_class.lock_secret_for(store: Moneta.new(:Memory))).to eq(described_class.auto_secret)
+        expect(described_class.lock_secret_for(store: nil, source: "Me")).to eq(
+          described_class.auto_secret
+        )
+        expect(described_class.lock_secret_for(store: Moneta.new(:Memory))).to eq(
+          described_class.auto_secret
+        )
       end
 
       it "are none for a store that others see, and that is warned of once, whoever asks" do
         heard = warnings do
-          expect(described_class.lock_secret_for(store: "redis://127.0.0.1", source: "Me")).to be_nil
+          expect(
+            described_class.lock_secret_for(store: "redis://127.0.0.1", source: "Me")
+          ).to be_nil
           described_class.warn_plain_sha_once(source: "Another")
         end
-        expect(heard).to contain_exactly(start_with("[Me:SECURITY] No PARSE_STACK_LOCK_SECRET configured"))
+        expect(heard).to contain_exactly(
+          start_with("[Me:SECURITY] No PARSE_STACK_LOCK_SECRET configured")
+        )
       end
     end
   end
@@ -207,12 +238,17 @@ RSpec.describe Parse::LockBackend do
 
     it "return the block's value, and refuse to be nested" do
       expect(described_class.synchronize_process_mutex(key) { :value }).to be(:value)
-      expect { described_class.synchronize_process_mutex(key) { described_class.synchronize_process_mutex(key) { :never } } }
-        .to raise_error(ThreadError)
+      expect {
+        described_class.synchronize_process_mutex(key) do
+          described_class.synchronize_process_mutex(key) { :never }
+        end
+      }.to raise_error(ThreadError)
     end
 
     it "have the mutex that a degraded Parse::Lock holds" do
-      acquire(on_degraded: :proceed) { expect(described_class.process_mutex(store_key)).to be_owned }
+      acquire(on_degraded: :proceed) do
+        expect(described_class.process_mutex(store_key)).to be_owned
+      end
     end
   end
 
@@ -241,7 +277,9 @@ RSpec.describe Parse::LockBackend do
     it "warns of what its own code raised, attempt by attempt, and of no release" do
       Parse.synchronize_create_store = broken
       heard = warnings do
-        expect { Parse::Lock.acquire("k", wait: 0, secret: nil) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
+        expect {
+          Parse::Lock.acquire("k", wait: 0, secret: nil) { raise "entered" }
+        }.to raise_error(Parse::Lock::TimeoutError)
       end
       expect(heard).to match([/acquire error \(Plock::UnavailableError\): .*no credentials today/])
     end

@@ -30,27 +30,34 @@ RSpec.describe Parse::Lock, "without a store that other processes see" do
   end
 
   it "raises with :raise" do
-    expect { acquire(on_degraded: :raise) { :never } }
-      .to raise_error(Parse::Lock::UnavailableError,
-                      "Parse::Lock: cross-process lock store unavailable; current store is process-local")
+    expect { acquire(on_degraded: :raise) { :never } }.to raise_error(
+      Parse::Lock::UnavailableError,
+      "Parse::Lock: cross-process lock store unavailable; current store is process-local"
+    )
   end
 
   it "lets a block be entered by one thread at a time" do
-    expect(most_inside { |visit| 20.times { acquire(wait: 20, on_degraded: :proceed, &visit) } }).to be(1)
+    expect(
+      most_inside { |visit| 20.times { acquire(wait: 20, on_degraded: :proceed, &visit) } }
+    ).to be(1)
   end
 
   it "waits no longer than it is told to" do
     leave = Queue.new
     await_sleep(background { acquire(on_degraded: :proceed) { leave.pop } })
     for_as_long_as(0.2) do
-      expect { acquire(on_degraded: :proceed, wait: 0.2) { :never } }
-        .to raise_error(Parse::Lock::TimeoutError, "Parse::Lock.acquire: could not acquire #{key.inspect} within 0.2s")
+      expect { acquire(on_degraded: :proceed, wait: 0.2) { :never } }.to raise_error(
+        Parse::Lock::TimeoutError,
+        "Parse::Lock.acquire: could not acquire #{key.inspect} within 0.2s"
+      )
     end
   end
 
   it "refuses a second hold of the same thread when patience ends" do
     acquire(on_degraded: :proceed) do
-      expect { acquire(on_degraded: :proceed, wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError)
+      expect { acquire(on_degraded: :proceed, wait: 0) { :never } }.to raise_error(
+        Parse::Lock::TimeoutError
+      )
     end
     expect(acquire(on_degraded: :proceed, wait: 0) { :free }).to be(:free)
   end

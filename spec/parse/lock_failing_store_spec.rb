@@ -9,9 +9,13 @@ RSpec.describe Parse::Lock, "with a store that cannot serve" do
     it "never enters the block: each attempt is warned of until patience ends" do
       Parse.synchronize_create_store = "redis://127.0.0.1:1"
       heard = warnings do
-        expect { acquire(wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError, /within 0.0s/)
+        expect { acquire(wait: 0) { raise "entered" } }.to raise_error(
+          Parse::Lock::TimeoutError, /within 0.0s/
+        )
       end
-      expect(heard).to include(/\A\[Parse::LockBackend\] acquire error \(Plock::UnavailableError\): ./)
+      expect(heard).to include(
+        /\A\[Parse::LockBackend\] acquire error \(Plock::UnavailableError\): ./
+      )
     end
 
     it "never enters the block where it refuses the password" do
@@ -19,7 +23,9 @@ RSpec.describe Parse::Lock, "with a store that cannot serve" do
       heard = warnings do
         expect { acquire(wait: 0.2) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
       end
-      expect(heard).to include(/\A\[Parse::LockBackend\] acquire error \(Plock::AuthenticationError\): ./)
+      expect(heard).to include(
+        /\A\[Parse::LockBackend\] acquire error \(Plock::AuthenticationError\): ./
+      )
       expect(heard.join).not_to include("wrong")
     end
 
@@ -34,7 +40,9 @@ RSpec.describe Parse::Lock, "with a store that cannot serve" do
         end
       end
       expect(value).to be(:value)
-      expect(heard).to contain_exactly(/\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./)
+      expect(heard).to contain_exactly(
+        /\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./
+      )
     end
 
     it "serves again after its recovery" do
@@ -56,7 +64,9 @@ RSpec.describe Parse::Lock, "with a store that cannot serve" do
 
     it "raises Plock::UnsupportedError where plock cannot use it" do
       Parse.synchronize_create_store = stub_const("Redis::Distributed", Class.new).new
-      expect { acquire(on_degraded: :proceed) { :never } }.to raise_error(Plock::UnsupportedError, /Redis::Distributed/)
+      expect { acquire(on_degraded: :proceed) { :never } }.to raise_error(
+        Plock::UnsupportedError, /Redis::Distributed/
+      )
     end
   end
 

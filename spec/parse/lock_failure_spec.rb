@@ -3,8 +3,8 @@
 require "support/failures"
 require_relative "parse_context"
 
-# Failures as an application sees them: one documented error, one documented warning for each attempt that failed, and
-# never the block without the lock.
+# Failures as an application sees them: one documented error, one documented warning for each
+# attempt that failed, and never the block without the lock.
 RSpec.describe Parse::Lock, "when something fails" do
   include_context "with Parse"
   include Support::Failures
@@ -13,7 +13,12 @@ RSpec.describe Parse::Lock, "when something fails" do
   let(:timeout) { Parse::Lock::TimeoutError }
 
   def failing(wait)
-    heard = warnings { expect { acquire(wait: wait) { raise "entered" } }.to raise_error(timeout, /\AParse::Lock.acquire: could/) }
+    heard =
+      warnings do
+        expect { acquire(wait: wait) { raise "entered" } }.to raise_error(
+          timeout, /\AParse::Lock.acquire: could/
+        )
+      end
     expect(heard).not_to be_empty
     heard
   end
@@ -35,7 +40,9 @@ RSpec.describe Parse::Lock, "when something fails" do
       end
 
       it "warns of each attempt, raises TimeoutError, and serves when the day is over" do
-        expect(failing(0)).to all(match(/\A\[Parse::LockBackend\] acquire error \(Plock::#{error}\): ./))
+        expect(failing(0)).to all(
+          match(/\A\[Parse::LockBackend\] acquire error \(Plock::#{error}\): ./)
+        )
         gate.clear
         gate.forward
         gate.disconnect
@@ -70,7 +77,9 @@ RSpec.describe Parse::Lock, "when something fails" do
     Parse.synchronize_create_store = server.url
     acquire { :warm }
     heard = warnings { expect(acquire { server.stop_process && :value }).to be(:value) }
-    expect(heard).to contain_exactly(/\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./)
+    expect(heard).to contain_exactly(
+      /\A\[Parse::LockBackend\] release error \(Plock::UnavailableError\): ./
+    )
     server.continue_process
     eventually { server.call("EXISTS", store_key).zero? }
     expect(acquire { :again }).to be(:again)

@@ -43,12 +43,20 @@ RSpec.describe Parse::Lock do
     # Each call is wrong in all that comes later, too.
     it "are looked at in the order of the contract" do
       later = { on_degraded: :riase, secret: "short", ttl: nil, wait: nil }
-      expect { described_class.acquire(nil, **later) }.to raise_error(ArgumentError, "block required")
-      expect { described_class.acquire(nil, **later) { :never } }.to raise_error(ArgumentError, /: key must/)
+      expect { described_class.acquire(nil, **later) }.to raise_error(
+        ArgumentError, "block required"
+      )
+      expect { described_class.acquire(nil, **later) { :never } }.to raise_error(
+        ArgumentError, /: key must/
+      )
       expect { acquire(**later) { :never } }.to raise_error(ArgumentError, /: on_degraded must/)
-      expect { acquire(**later, on_degraded: :warn) { :never } }.to raise_error(ArgumentError, /: explicit `secret:` must/)
+      expect { acquire(**later, on_degraded: :warn) { :never } }.to raise_error(
+        ArgumentError, /: explicit `secret:` must/
+      )
       expect { acquire(ttl: nil, wait: Float::NAN) { :never } }.to raise_error(TypeError)
-      expect { acquire(wait: Float::NAN) { :never } }.to raise_error(ArgumentError, /\AParse::Lock.acquire: wait/)
+      expect { acquire(wait: Float::NAN) { :never } }.to raise_error(
+        ArgumentError, /\AParse::Lock.acquire: wait/
+      )
     end
 
     it "are looked at before any store" do
@@ -57,7 +65,9 @@ RSpec.describe Parse::Lock do
     end
 
     it "make the lock's time to live" do
-      { 5 => 5, "5" => 5, 2.9 => 2, -4 => 1, 0 => 1, 99 => 30, 10**30 => 30 }.each do |given, seconds|
+      {
+        5 => 5, "5" => 5, 2.9 => 2, -4 => 1, 0 => 1, 99 => 30, 10**30 => 30
+      }.each do |given, seconds|
         left = acquire(ttl: given) { shared_redis.call("PTTL", store_key) }
         expect(left).to be_between((seconds * 1000) - 999, seconds * 1000), "ttl: #{given}"
       end
@@ -66,8 +76,10 @@ RSpec.describe Parse::Lock do
     it "make the patience that the error tells of" do
       held_by_another
       { 0 => "0.0", -3 => "0.0", 0.05 => "0.05", "0.05" => "0.05" }.each do |given, seconds|
-        expect { acquire(wait: given) { :never } }
-          .to raise_error(Parse::Lock::TimeoutError, "Parse::Lock.acquire: could not acquire #{key.inspect} within #{seconds}s")
+        expect { acquire(wait: given) { :never } }.to raise_error(
+          Parse::Lock::TimeoutError,
+          "Parse::Lock.acquire: could not acquire #{key.inspect} within #{seconds}s"
+        )
       end
     end
   end
@@ -82,14 +94,19 @@ RSpec.describe Parse::Lock do
     it "may be binary, with NUL, of 1024 bytes, and of a subclass of String" do
       ["\xFF\x00\n".b, "k" * 1024, "ключ", Class.new(String).new("k")].each do |odd|
         digest = OpenSSL::HMAC.hexdigest("SHA256", secret, odd)
-        value = described_class.acquire(odd) { |token| [token, shared_redis.call("GET", "parse-stack:lock:v1:#{digest}")] }
+        value =
+          described_class.acquire(odd) do |token|
+            [token, shared_redis.call("GET", "parse-stack:lock:v1:#{digest}")]
+          end
         expect(value.uniq.size).to be(1)
       end
     end
 
     it "of the same bytes are the same key, whatever their encoding" do
       described_class.acquire("ключ #{key}") do
-        expect { described_class.acquire("ключ #{key}".b, wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError)
+        expect { described_class.acquire("ключ #{key}".b, wait: 0) { :never } }.to raise_error(
+          Parse::Lock::TimeoutError
+        )
       end
     end
 
@@ -111,7 +128,9 @@ RSpec.describe Parse::Lock do
     end
 
     it "that are nil make it a plain SHA-256, in silence" do
-      expect(acquire(secret: nil) { stored_under(OpenSSL::Digest::SHA256.hexdigest(key)) }).to be(true)
+      expect(acquire(secret: nil) { stored_under(OpenSSL::Digest::SHA256.hexdigest(key)) }).to be(
+        true
+      )
     end
 
     it "configured in Parse go before the environment" do
@@ -152,7 +171,10 @@ RSpec.describe Parse::Lock do
     end
 
     it "keeps the token that the block is given as the plain value of the key" do
-      token, value, type = acquire { |t| [t, shared_redis.call("GET", store_key), shared_redis.call("TYPE", store_key)] }
+      token, value, type =
+        acquire do |t|
+          [t, shared_redis.call("GET", store_key), shared_redis.call("TYPE", store_key)]
+        end
       expect(token).to match(uuid)
       expect([value, type]).to eq([token, "string"])
     end
@@ -192,18 +214,28 @@ RSpec.describe Parse::Lock do
 
     it "asks exactly once with wait: 0" do
       held_by_another
-      within_budget(0.2) { expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError) }
+      within_budget(0.2) do
+        expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError)
+      end
     end
 
     it "gives up when its patience ends" do
       held_by_another
-      for_as_long_as(0.3) { expect { acquire(wait: 0.3) { :never } }.to raise_error(Parse::Lock::TimeoutError, /within 0\.3s\z/) }
+      for_as_long_as(0.3) do
+        expect { acquire(wait: 0.3) { :never } }.to raise_error(
+          Parse::Lock::TimeoutError, /within 0\.3s\z/
+        )
+      end
     end
 
     it "prints a patience that was too long as the longest" do
       store = Parse.synchronize_create_store = open_store
-      allow(store).to receive(:hold_digest).with(any_args, 3_000, 30, anything).and_return(Plock::Store::UNACQUIRED)
-      expect { acquire(wait: 99) { :never } }.to raise_error(Parse::Lock::TimeoutError, /within 30s\z/)
+      allow(store).to receive(:hold_digest).with(any_args, 3_000, 30, anything).and_return(
+        Plock::Store::UNACQUIRED
+      )
+      expect { acquire(wait: 99) { :never } }.to raise_error(
+        Parse::Lock::TimeoutError, /within 30s\z/
+      )
     end
 
     it "cannot be taken twice by one thread" do
@@ -216,8 +248,13 @@ RSpec.describe Parse::Lock do
     end
 
     it "passes on a Parse::Lock::TimeoutError of a lock inside, as it is" do
-      expect { acquire { described_class.acquire("#{key}!") { described_class.acquire("#{key}!", wait: 0) { :never } } } }
-        .to raise_error(Parse::Lock::TimeoutError, /#{key}!/)
+      expect {
+        acquire do
+          described_class.acquire("#{key}!") do
+            described_class.acquire("#{key}!", wait: 0) { :never }
+          end
+        end
+      }.to raise_error(Parse::Lock::TimeoutError, /#{key}!/)
     end
   end
 
@@ -227,7 +264,13 @@ RSpec.describe Parse::Lock do
     end
 
     it "are silenced by -W0" do
-      output, = ruby("require 'parse/lock'; print Parse::Lock.acquire('k') { :value }", env: { "RUBYOPT" => "-W0" })
+      output, =
+        ruby(
+          "require 'parse/lock'; print Parse::Lock.acquire('k') { :value }",
+          env: {
+            "RUBYOPT" => "-W0"
+          }
+        )
       expect(output).to eq("value")
     end
 
@@ -246,7 +289,9 @@ RSpec.describe Parse::Lock do
       require "parse/lock"
       Ractor.new { Parse::Lock.acquire("k") { :never } rescue print($!.class) }.take
     RUBY
-    expect(ruby(program, env: { "RUBYOPT" => "-W:no-experimental" }).first).to match(/\ARactor::(?:Isolation|Unsafe)Error\z/)
+    expect(ruby(program, env: { "RUBYOPT" => "-W:no-experimental" }).first).to match(
+      /\ARactor::(?:Isolation|Unsafe)Error\z/
+    )
   end
 
   describe "what a hold costs" do

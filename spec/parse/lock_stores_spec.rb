@@ -12,7 +12,10 @@ RSpec.describe Parse::Lock, "with each kind of store" do
   let(:parse_cache) do
     stub_const("Parse::Cache::Redis", Class.new do
       def initialize(path)
-        clients = ConnectionPool.new(size: 1, auto_reload_after_fork: false) { Moneta.new(:Redis, path: path, value_serializer: nil) }
+        clients =
+          ConnectionPool.new(size: 1, auto_reload_after_fork: false) do
+            Moneta.new(:Redis, path: path, value_serializer: nil)
+          end
         @pool = Struct.new(:pool).new(clients)
       end
     end)
@@ -24,10 +27,16 @@ RSpec.describe Parse::Lock, "with each kind of store" do
     "a redis object" => ->(path) { Redis.new(path: path) },
     "a redis-client object" => ->(path) { RedisClient.config(path: path).new_client },
     "a redis-client pool" => ->(path) { RedisClient.config(path: path).new_pool(size: 2) },
-    "a ConnectionPool of redis objects" => ->(path) { ConnectionPool.new(size: 2) { Redis.new(path: path) } },
-    "a wrapped ConnectionPool" => ->(path) { ConnectionPool.wrap(size: 2) { Redis.new(path: path) } },
+    "a ConnectionPool of redis objects" => ->(path) do
+      ConnectionPool.new(size: 2) { Redis.new(path: path) }
+    end,
+    "a wrapped ConnectionPool" => ->(path) do
+      ConnectionPool.wrap(size: 2) { Redis.new(path: path) }
+    end,
     "Parse::Cache::Redis" => ->(path) { parse_cache.new(path) },
-    "Moneta over Redis with plain values" => ->(path) { Moneta.new(:Redis, path: path, value_serializer: nil) }
+    "Moneta over Redis with plain values" => ->(path) do
+      Moneta.new(:Redis, path: path, value_serializer: nil)
+    end
   }
   kinds.each do |kind, make|
     context "which is #{kind}" do
@@ -36,7 +45,10 @@ RSpec.describe Parse::Lock, "with each kind of store" do
       before { Parse.synchronize_create_store = store }
 
       it "holds the lock in Redis, with the token in plain and a time to live, and releases it" do
-        token, stored, left = acquire { |own| [own, shared_redis.call("GET", store_key), shared_redis.call("PTTL", store_key)] }
+        token, stored, left =
+          acquire do |own|
+            [own, shared_redis.call("GET", store_key), shared_redis.call("PTTL", store_key)]
+          end
         expect(stored).to eq(token)
         expect(left).to be_between(1, 3_000)
         expect(held?).to be(false)
@@ -62,7 +74,9 @@ RSpec.describe Parse::Lock, "with each kind of store" do
   end
 
   {
-    "Moneta over Redis that compresses" => ->(path) { Moneta.new(:Redis, path: path, compress: true) },
+    "Moneta over Redis that compresses" => ->(path) do
+      Moneta.new(:Redis, path: path, compress: true)
+    end,
     "Moneta over Redis as it is by default" => ->(path) { Moneta.new(:Redis, path: path) }
   }.each do |kind, make|
     it "which is #{kind} holds the lock in the same key, and reads its own token there" do

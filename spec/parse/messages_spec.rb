@@ -2,8 +2,8 @@
 
 require_relative "parse_context"
 
-# Applications and log filters match on how these begin, on the tags in brackets and on the values. They do so whichever implementation
-# of the lock runs.
+# Applications and log filters match on how these begin, on the tags in brackets and on the values.
+# They do so whichever implementation of the lock runs.
 RSpec.describe Parse::Lock, "in what it says" do
   include_context "with Parse"
 
@@ -31,14 +31,18 @@ RSpec.describe Parse::Lock, "in what it says" do
 
   it "names the class of a key that is no String, or empty" do
     { 7 => "Integer", nil => "NilClass", "" => "String" }.each do |key, name|
-      expect(refused(key)).to be_a(ArgumentError)
-        .and have_attributes(message: "Parse::Lock.acquire: key must be a non-empty String (got #{name})")
+      expect(refused(key)).to be_a(ArgumentError).and have_attributes(
+        message: "Parse::Lock.acquire: key must be a non-empty String (got #{name})"
+      )
     end
   end
 
   it "says how long a key is, and to use a digest" do
     expect(refused("x" * 1025)).to be_a(ArgumentError).and have_attributes(
-      message: a_string_starting_with("Parse::Lock.acquire: key exceeds 1024 bytes (got 1025). ").and(match(/digest/))
+      message:
+        a_string_starting_with(
+          "Parse::Lock.acquire: key exceeds 1024 bytes (got 1025). "
+        ).and(match(/digest/))
     )
   end
 
@@ -59,8 +63,10 @@ RSpec.describe Parse::Lock, "in what it says" do
 
   it "says how long a secret must be, and not what was given" do
     expect(refused("key", secret: "sesame")).to be_a(ArgumentError).and have_attributes(
-      message: a_string_starting_with("Parse::Lock.acquire: explicit `secret:` must be at least 16 bytes (got 6)")
-        .and(satisfy { |text| !text.include?("sesame") })
+      message:
+        a_string_starting_with(
+          "Parse::Lock.acquire: explicit `secret:` must be at least 16 bytes (got 6)"
+        ).and(satisfy { |text| !text.include?("sesame") })
     )
   end
 
@@ -68,14 +74,18 @@ RSpec.describe Parse::Lock, "in what it says" do
     it "says the key and the patience with wait: #{wait.inspect}" do
       use_redis
       held_by_another
-      expect(refused(key, wait: wait)).to be_a(Parse::Lock::TimeoutError)
-        .and have_attributes(message: "Parse::Lock.acquire: could not acquire #{key.inspect} within #{printed}")
+      expect(refused(key, wait: wait)).to be_a(Parse::Lock::TimeoutError).and have_attributes(
+        message: "Parse::Lock.acquire: could not acquire #{key.inspect} within #{printed}"
+      )
     end
   end
 
   it "says with :raise that the store is process-local" do
-    expect(refused(key, on_degraded: :raise)).to be_a(Parse::Lock::UnavailableError).and have_attributes(
-      message: "Parse::Lock: cross-process lock store unavailable; current store is process-local"
+    expect(refused(key, on_degraded: :raise)).to be_a(
+      Parse::Lock::UnavailableError
+    ).and have_attributes(
+      message:
+        "Parse::Lock: cross-process lock store unavailable; current store is process-local"
     )
   end
 
@@ -104,7 +114,9 @@ RSpec.describe Parse::Lock, "in what it says" do
   it "warns of an attempt that failed, with the error's class and message" do
     failing.trouble = :acquire
     Parse.synchronize_create_store = failing
-    expect(said { refused(key, wait: 0) }).to eq(["[Parse::LockBackend] acquire error (IOError): gone"])
+    expect(said { refused(key, wait: 0) }).to eq(
+      ["[Parse::LockBackend] acquire error (IOError): gone"]
+    )
   end
 
   it "warns of a release that failed, with the error's class and message" do
@@ -119,8 +131,9 @@ RSpec.describe Parse::Lock, "in what it says" do
     allow(Process).to receive(:clock_gettime).and_call_original
     allow(Process).to receive(:clock_gettime).with(Process::CLOCK_MONOTONIC) { clock }
     expect(said { acquire(ttl: 3) { clock += 3.14159 } }).to contain_exactly(
-      a_string_starting_with("[Parse::Lock] critical section for #{key.inspect} ran 3.14s, exceeding ttl: 3s")
-        .and(include("Mutual exclusion was NOT guaranteed"))
+      a_string_starting_with(
+        "[Parse::Lock] critical section for #{key.inspect} ran 3.14s, exceeding ttl: 3s"
+      ).and(include("Mutual exclusion was NOT guaranteed"))
     )
   end
 

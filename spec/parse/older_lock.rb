@@ -5,9 +5,11 @@ require "openssl"
 require "redis"
 require "securerandom"
 
-# What processes do that run the older implementation: they ask again every 50 ms, and release by EVAL.
+# What processes do that run the older implementation: they ask again every 50 ms, and release by
+# EVAL.
 class OlderLock
-  COMPARE_AND_DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+  COMPARE_AND_DELETE =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
   INTERVAL = (0.035..0.065).freeze
 
   def initialize(path)
@@ -38,7 +40,8 @@ class OlderLock
 
   def take(store_key, token, ttl) = @redis.set(store_key, token, ex: ttl, nx: true)
 
-  def give_back(store_key, token) = @redis.eval(COMPARE_AND_DELETE, keys: [store_key], argv: [token])
+  def give_back(store_key, token) =
+    @redis.eval(COMPARE_AND_DELETE, keys: [store_key], argv: [token])
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -6,8 +6,8 @@ require "parse/lock"
 require "redis"
 require "securerandom"
 
-# An application that has required "parse/lock", with a secret configured; its store is the shared server unless the example
-# says otherwise. Afterwards nothing of it is left.
+# An application that has required "parse/lock", with a secret configured; its store is the shared
+# server unless the example says otherwise. Afterwards nothing of it is left.
 RSpec.shared_context "with Parse" do
   let(:secret) { "the secret of all processes" }
   let(:key) { "key #{SecureRandom.hex(8)}" }
@@ -38,10 +38,11 @@ RSpec.shared_context "with Parse" do
     discard(-> { shared_redis.call("DEL", store_key) }, :call)
   end
 
-  # Has eight threads run the block, which is given a visit to make; the most that were on their visit at once.
+  # Has eight threads run the block, which is given a visit to make; the most that were on their
+  # visit at once.
   def most_inside
     inside = most = 0
-    visit = lambda do |_token|
+    visit = ->(_token) do
       most = [most, inside += 1].max
       Thread.pass
       inside -= 1

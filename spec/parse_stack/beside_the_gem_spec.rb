@@ -11,7 +11,9 @@ RSpec.describe "plock/parse_stack beside processes of the gem's own locks" do
 
   # Takes the lock, says so, and keeps it until it is written to.
   def holder(taking, ours:)
-    running("#{taking} { puts 'in'; $stdin.gets }\nputs 'out'\n", ours: ours).tap { |pipe| expect(pipe.gets).to eq("in\n") }
+    running("#{taking} { puts 'in'; $stdin.gets }\nputs 'out'\n", ours: ours).tap do |pipe|
+      expect(pipe.gets).to eq("in\n")
+    end
   end
 
   # Says "mine", or the class of what was raised.

@@ -3,7 +3,8 @@
 require "spec_helper"
 require_relative "parse_stack_context"
 
-# The gem's own first_or_create!, over plock's locks, against something that answers as a Parse Server does.
+# The gem's own first_or_create!, over plock's locks, against something that answers as a Parse
+# Server does.
 RSpec.describe "Finding or creating over plock/parse_stack" do
   include_context "with parse-stack-next"
 
@@ -39,7 +40,9 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
   # An attempt that takes too long on a busy machine is warned of, and made again.
   def answer(pipe)
     line = pipe.gets
-    line = pipe.gets while line&.start_with?("[Parse::LockBackend] acquire error (Plock::UnavailableError)")
+    line = pipe.gets while line&.start_with?(
+      "[Parse::LockBackend] acquire error (Plock::UnavailableError)"
+    )
     expect(line).to start_with("found ")
     line
   end
@@ -51,7 +54,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
   end
 
   it "creates one object, too, where half of them run the gem's own locks" do
-    answers = found(titles, processes, synchronize: "{ wait: 20 }", ours: ->(number) { number.even? })
+    answers =
+      found(titles, processes, synchronize: "{ wait: 20 }", ours: ->(number) { number.even? })
     expect(parse_server.objects.map { |object| object["title"] }).to eq(titles)
     expect(answers.map { |ids| ids.uniq.size }).to eq([1] * titles.size)
   end

@@ -3,15 +3,20 @@
 require "support/preloaded_process"
 require "support/parse_server"
 
-# Programs that use the real gem, each in a process of its own: it changes much. It is loaded once with plock's locks and once without.
+# Programs that use the real gem, each in a process of its own: it changes much. It is loaded once
+# with plock's locks and once without.
 RSpec.shared_context "with parse-stack-next" do
   before(:context) do
-    skip "parse-stack-next not installed (it takes Ruby 3.2)" if Gem::Specification.find_all_by_name("parse-stack-next").empty?
+    if Gem::Specification.find_all_by_name("parse-stack-next").empty?
+      skip "parse-stack-next not installed (it takes Ruby 3.2)"
+    end
 
     secret = { "PARSE_STACK_LOCK_SECRET" => "the secret of all processes" }
     gem = "require 'parse-stack-next'; require 'moneta'; require 'redis'"
-    @preloaded = { true => Support::PreloadedProcess.new("#{gem}; require 'plock/parse_stack'", env: secret),
-                   false => Support::PreloadedProcess.new(gem, env: secret) }
+    @preloaded = {
+      true => Support::PreloadedProcess.new("#{gem}; require 'plock/parse_stack'", env: secret),
+      false => Support::PreloadedProcess.new(gem, env: secret)
+    }
   end
 
   after(:context) { @preloaded&.each_value(&:stop) }
@@ -30,8 +35,10 @@ RSpec.shared_context "with parse-stack-next" do
   end
 
   # What the program says.
-  def told(program, ours: true, cache: self.cache) = @preloaded.fetch(ours).run(preamble(cache) + program)
+  def told(program, ours: true, cache: self.cache) =
+    @preloaded.fetch(ours).run(preamble(cache) + program)
 
   # A program that runs on; it is written to and read from.
-  def running(program, ours:) = discard(@preloaded.fetch(ours).start(preamble(cache) + program), :close)
+  def running(program, ours:) =
+    discard(@preloaded.fetch(ours).start(preamble(cache) + program), :close)
 end

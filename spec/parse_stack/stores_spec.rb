@@ -21,19 +21,25 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
 
   it "locks where its cache of Redis is, in its database" do
     expect(seen(cache)).to eq(%w[true Parse::Cache::Redis true])
-    expect(seen("Parse::Cache::Redis.new(url: #{shared_redis.url.inspect}, db: 5, namespace: 'app')")).to eq(%w[true Parse::Cache::Redis true])
+    expect(
+      seen("Parse::Cache::Redis.new(url: #{shared_redis.url.inspect}, db: 5, namespace: 'app')")
+    ).to eq(%w[true Parse::Cache::Redis true])
   end
 
   it "locks there with the cache's password" do
     server = redis_server(:password)
     address = server.url(password: Support::RedisServer::PASSWORD)
-    expect(seen("Parse::Cache::Redis.new(url: #{address.inspect})")).to eq(%w[true Parse::Cache::Redis true])
+    expect(seen("Parse::Cache::Redis.new(url: #{address.inspect})")).to eq(
+      %w[true Parse::Cache::Redis true]
+    )
   end
 
   it "locks there over TLS, with the cache's certificates" do
     server = redis_server(:tls, client_auth: true)
     client = Support::Certificates.client
-    files = { ca_file: Support::Certificates.ca.cert_file, cert: client.cert_file, key: client.key_file }
+    files = {
+      ca_file: Support::Certificates.ca.cert_file, cert: client.cert_file, key: client.key_file
+    }
     cache = "Parse::Cache::Redis.new(url: #{server.url(host: "localhost").inspect}, db: 1, ssl_params: #{files.inspect})"
     expect(seen(cache)).to eq(%w[true Parse::Cache::Redis true])
   end

@@ -52,7 +52,10 @@ RSpec.describe "At exit" do
   end
 
   it "a lease of the main thread is released, however it ends" do
-    ["exit 3", "abort", "raise 'over'", "Process.kill(:TERM, Process.pid); sleep", "Thread.current.kill"].each do |ending|
+    [
+      "exit 3", "abort", "raise 'over'", "Process.kill(:TERM, Process.pid); sleep",
+      "Thread.current.kill"
+    ].each do |ending|
       program("store.hold(key, 60_000, 1.0, nil) { #{ending} }")
       expect([ending, held?(key, server)]).to eq([ending, false])
     end
@@ -72,7 +75,8 @@ RSpec.describe "At exit" do
     expect(held?(key, server)).to be(false)
   end
 
-  # Ruby's own end takes its time, too. Of several, each has the time that is left, and a moment at least.
+  # Ruby's own end takes its time, too. Of several, each has the time that is left, and a moment at
+  # least.
   { 1 => 0.25, 8 => 0.25 + (8 * 0.01) }.each do |count, budget|
     it "takes no longer than #{(budget * 1000).round} ms when the server does not answer a thread with leases (#{count})", :timing do
       at_most(budget + 0.15) { time_of_end(Array.new(count) { unique_key }) }

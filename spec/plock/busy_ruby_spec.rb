@@ -3,7 +3,8 @@
 require "spec_helper"
 require "support/busy_ruby"
 
-# A turn is claimed by native code: it does not wait for Ruby, and does not go to somebody else meanwhile.
+# A turn is claimed by native code: it does not wait for Ruby, and does not go to somebody else
+# meanwhile.
 RSpec.describe "A turn that comes while Ruby is busy", :timing do
   include Support::BusyRuby
 
@@ -48,9 +49,11 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
       in_turn = [*fences, theirs.result]
       expect(in_turn).to eq in_turn.sort
       expect(ours.map { |thread| thread.value.last }).to all be(true)
-      expect((fences.first / 1_000_000.0) - leaving.result).to be_between(0, 0.3) # the fence is the server's time
+      # the fence is the server's time
+      expect((fences.first / 1_000_000.0) - leaving.result).to be_between(0, 0.3)
     end
   end
 
-  def serve = store.acquire(key, ttl: 0.5, wait: 25, renew: true) { |lease| [lease.fence, lease.valid?] }
+  def serve =
+    store.acquire(key, ttl: 0.5, wait: 25, renew: true) { |lease| [lease.fence, lease.valid?] }
 end

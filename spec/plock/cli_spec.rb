@@ -7,7 +7,8 @@ RSpec.describe "plock" do
   include Support::CommandLine
 
   # Nothing here needs a store.
-  def plock_environment(env) = Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
+  def plock_environment(env) =
+    Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
 
   commands = %w[run status list break wait secret doctor]
 
@@ -23,7 +24,9 @@ RSpec.describe "plock" do
     it "says how #{name} is called" do
       output, errors, status = plock("help", name)
       expect([errors, status.exitstatus]).to eq ["", 0]
-      expect(output).to start_with("Usage: plock #{name} ").and include("--store URL").and match(/^Exit status: |^Lists/)
+      expect(output).to start_with("Usage: plock #{name} ").and include("--store URL").and match(
+        /^Exit status: |^Lists/
+      )
       expect(plock(name, "--help").first).to eq output
     end
   end
@@ -63,12 +66,14 @@ RSpec.describe "plock" do
 
   it "takes options that are not ambiguous, and says what those may be that are" do
     expect(plock("run", "--a", "1", "k", "true")[1]).not_to include "ambiguous"
-    expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69 # --label; and no store is there
+    # --label; and no store is there
+    expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69
     expect(plock("break", "--y", "k").last.exitstatus).to eq 69
   end
 
   it "is 69 where the store is not there, without its password" do
-    output, errors, status = plock("status", "k", env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:1" })
+    output, errors, status =
+      plock("status", "k", env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:1" })
     expect([output, status.exitstatus]).to eq ["", 69]
     expect(errors).to match(/\Aplock: redis:.*Connection refused\n\z/)
     expect(errors).not_to include "sesame"
@@ -89,6 +94,8 @@ RSpec.describe "plock" do
   it "is 71 where the output cannot be written", if: File.exist?("/dev/full") do
     running = start_plock("help", out: "/dev/full")
     expect(running.finish.exitstatus).to eq 71
-    expect(running.said.last).to match(/\Aplock: the system refuses what the command needs: No space left on device/)
+    expect(running.said.last).to match(
+      /\Aplock: the system refuses what the command needs: No space left on device/
+    )
   end
 end

@@ -15,7 +15,9 @@ RSpec.describe Plock::ClientAddress do
   describe "the redis gem" do
     it "gives host, port, credentials and database" do
       redis = Redis.new(url: "redis://alice:s%3Acret@db1.example:6380/2")
-      expect(taken(redis)).to eq(["redis://db1.example:6380", { username: "alice", password: "s:cret", database: 2 }])
+      expect(taken(redis)).to eq(
+        ["redis://db1.example:6380", { username: "alice", password: "s:cret", database: 2 }]
+      )
     end
 
     it "gives what its options say rather than what its URL says" do
@@ -37,14 +39,25 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "gives TLS and its parameters" do
-      redis = Redis.new(url: "rediss://db1.example:6390",
-                        ssl_params: { ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key" })
-      expect(taken(redis)).to eq(["rediss://db1.example:6390",
-                                  { ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key" }])
+      redis =
+        Redis.new(
+          url: "rediss://db1.example:6390",
+          ssl_params: {
+            ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key"
+          }
+        )
+      expect(taken(redis)).to eq(
+        [
+          "rediss://db1.example:6390",
+          { ca_file: "/etc/ca.pem", cert: "/etc/us.crt", key: "/etc/us.key" }
+        ]
+      )
     end
 
     it "gives TLS that was asked for beside the URL" do
-      expect(taken(Redis.new(url: "redis://db1.example", ssl: true))).to eq(["rediss://db1.example:6379", {}])
+      expect(taken(Redis.new(url: "redis://db1.example", ssl: true))).to eq(
+        ["rediss://db1.example:6379", {}]
+      )
     end
 
     it "is not connected for it" do
@@ -69,17 +82,34 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "gives host, port, credentials and database" do
-      redis = older.new(scheme: "redis", host: "db1.example", port: 6380, path: nil, username: "alice", password: "secret",
-                        db: 2)
-      expect(taken(redis)).to eq(["redis://db1.example:6380", { username: "alice", password: "secret", database: 2 }])
+      redis =
+        older.new(
+          scheme: "redis", host: "db1.example", port: 6380, path: nil, username: "alice",
+          password: "secret", db: 2
+        )
+      expect(taken(redis)).to eq(
+        ["redis://db1.example:6380", { username: "alice", password: "secret", database: 2 }]
+      )
     end
 
     it "gives a Unix socket" do
-      expect(taken(older.new(scheme: "unix", path: "/run/r.sock", db: 0))).to eq(["unix:///run/r.sock", {}])
+      expect(taken(older.new(scheme: "unix", path: "/run/r.sock", db: 0))).to eq(
+        ["unix:///run/r.sock", {}]
+      )
     end
 
     it "gives TLS" do
-      redis = older.new(scheme: "rediss", host: "db1.example", port: 6380, db: 0, ssl: true, ssl_params: { verify_mode: 0 })
+      redis =
+        older.new(
+          scheme: "rediss",
+          host: "db1.example",
+          port: 6380,
+          db: 0,
+          ssl: true,
+          ssl_params: {
+            verify_mode: 0
+          }
+        )
       expect(taken(redis)).to eq(["rediss://db1.example:6380", { verify: :none }])
     end
 
@@ -91,9 +121,11 @@ RSpec.describe Plock::ClientAddress do
 
   # It sends each method that it does not know to the server, as a command.
   it "refuses a client of redis 3, and says what to do" do
-    old = stub_const("Redis", Class.new { def method_missing(name, *) = raise("the command #{name} was sent") }) # rubocop:disable Style/MissingRespondToMissing
+    old = stub_const("Redis", Class.new)
+    old.define_method(:method_missing) { |name, *| raise("the command #{name} was sent") }
     expect { described_class.of(old.new) }.to raise_error(
-      Plock::UnsupportedError, /a client of the gem redis before version 4 \(Redis\): update the gem, or give plock the server's URL/
+      Plock::UnsupportedError,
+      /a client of the gem redis before version 4 \(Redis\): update the gem, or give plock the server's URL/
     )
   end
 
@@ -119,12 +151,18 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "gives a password that is made when it is asked for" do
-      config = RedisClient.config(host: "db1.example", username: "alice", password: ->(user) { "for #{user}" })
-      expect(taken(config.new_client)).to eq(["redis://db1.example:6379", { username: "alice", password: "for alice" }])
+      config =
+        RedisClient.config(
+          host: "db1.example", username: "alice", password: ->(user) { "for #{user}" }
+        )
+      expect(taken(config.new_client)).to eq(
+        ["redis://db1.example:6379", { username: "alice", password: "for alice" }]
+      )
     end
 
     it "is refused where it goes through Sentinel" do
-      client = RedisClient.sentinel(name: "main", sentinels: [{ host: "127.0.0.1", port: 1 }]).new_client
+      client =
+        RedisClient.sentinel(name: "main", sentinels: [{ host: "127.0.0.1", port: 1 }]).new_client
       expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
     end
   end
@@ -139,7 +177,9 @@ RSpec.describe Plock::ClientAddress do
 
     it "refuses a cluster that is a Redis by its class" do
       client = stub_const("Redis::Cluster", Class.new(Redis)).allocate
-      expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Redis::Cluster/)
+      expect { described_class.of(client) }.to raise_error(
+        Plock::UnsupportedError, /Redis::Cluster/
+      )
     end
   end
 
@@ -186,7 +226,9 @@ RSpec.describe Plock::ClientAddress do
   describe "Moneta over Redis" do
     it "gives the address of the client inside, and the encoding of its values" do
       store = Moneta.new(:Redis, url: "redis://:secret@db1.example:6380/2")
-      expect(taken(store)).to eq(["redis://db1.example:6380", { password: "secret", database: 2, encoding: :marshal }])
+      expect(taken(store)).to eq(
+        ["redis://db1.example:6380", { password: "secret", database: 2, encoding: :marshal }]
+      )
     end
 
     it "gives plain values where they are not serialized" do
@@ -195,7 +237,8 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "takes a client that was passed in" do
-      store = Moneta.new(:Redis, backend: Redis.new(host: "db1.example", db: 4), value_serializer: nil)
+      store =
+        Moneta.new(:Redis, backend: Redis.new(host: "db1.example", db: 4), value_serializer: nil)
       expect(taken(store)).to eq(["redis://db1.example:6379", { database: 4 }])
     end
 
@@ -217,9 +260,12 @@ RSpec.describe Plock::ClientAddress do
         def initialize(url:, **options)
           @url = url
           # Not reloaded in the suite's children: Moneta says QUIT, to a server that is not there.
-          @pool = Struct.new(:pool).new(ConnectionPool.new(size: 1, auto_reload_after_fork: false) do
-            Moneta.new(:Redis, { url: url, value_serializer: nil }.merge(options))
-          end)
+          @pool =
+            Struct.new(:pool).new(
+              ConnectionPool.new(size: 1, auto_reload_after_fork: false) do
+                Moneta.new(:Redis, { url: url, value_serializer: nil }.merge(options))
+              end
+            )
         end
       end)
     end
@@ -230,7 +276,9 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "puts locks past Moneta, whatever that does to other values" do
-      expect(taken(cache.new(url: "redis://db1.example", compress: true))).to eq(["redis://db1.example:6379", {}])
+      expect(taken(cache.new(url: "redis://db1.example", compress: true))).to eq(
+        ["redis://db1.example:6379", {}]
+      )
     end
 
     it "gives its URL where it has no pool to ask" do
@@ -240,7 +288,10 @@ RSpec.describe Plock::ClientAddress do
     end
 
     it "is found behind the view of an application" do
-      view = stub_const("Parse::Cache::ScopedView", Struct.new(:backend)).new(cache.new(url: "redis://db1.example"))
+      view =
+        stub_const("Parse::Cache::ScopedView", Struct.new(:backend)).new(
+          cache.new(url: "redis://db1.example")
+        )
       expect(taken(view)).to eq(["redis://db1.example:6379", {}])
     end
   end

@@ -17,20 +17,33 @@ RSpec.describe "Plock::Store::Conversation", :no_leaks, needs: "redis-server" do
     expect(ask("GET", key)).to be_nil
     expect(ask("INCR", key)).to eq 1
     expect(ask("CONFIG", "GET", "maxmemory")).to eq %w[maxmemory 0]
-    expect(ask("EVAL", "return {1, {'a', {}}, false, {ok = 'b'}}", "0")).to eq [1, ["a", []], nil, "b"]
-    expect(ask("INFO", "server")).to match(/^redis_version:/).and have_attributes(encoding: Encoding::UTF_8)
+    expect(ask("EVAL", "return {1, {'a', {}}, false, {ok = 'b'}}", "0")).to eq [
+      1,
+      ["a", []],
+      nil,
+      "b"
+    ]
+    expect(ask("INFO", "server")).to match(/^redis_version:/).and have_attributes(
+      encoding: Encoding::UTF_8
+    )
     shared_redis.call("DEL", key)
   end
 
   it "raises what the server calls an error, and goes on" do
-    expect { ask("NONSENSE") }.to raise_error(Plock::UnavailableError, /unknown command/) { |e| expect(e.code).to eq :server }
+    expect { ask("NONSENSE") }.to raise_error(Plock::UnavailableError, /unknown command/) { |e|
+      expect(e.code).to eq :server
+    }
     expect(ask("PING")).to eq "PONG"
   end
 
   it "raises what a lock would that cannot be asked for" do
-    expect { converse(open_store("redis://127.0.0.1:1")).ask(%w[PING]) }.to raise_error(Plock::UnavailableError)
+    expect { converse(open_store("redis://127.0.0.1:1")).ask(%w[PING]) }.to raise_error(
+      Plock::UnavailableError
+    )
     server = redis_server(:password)
-    expect { converse(open_store(server.url(password: "wrong"))).ask(%w[PING]) }.to raise_error(Plock::AuthenticationError)
+    expect { converse(open_store(server.url(password: "wrong"))).ask(%w[PING]) }.to raise_error(
+      Plock::AuthenticationError
+    )
   end
 
   it "takes words only" do

@@ -6,7 +6,9 @@ require "tmpdir"
 
 # The parent of a daemon ends inside its blocks: what it holds for them goes over to the daemon.
 RSpec.describe "Process.daemon inside a block" do
-  let(:folder) { Dir.mktmpdir("plock-daemon-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+  let(:folder) do
+    Dir.mktmpdir("plock-daemon-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+  end
   let(:key) { "daemon:#{SecureRandom.hex(8)}" }
   let(:store) { open_store(url) }
 
@@ -26,7 +28,8 @@ RSpec.describe "Process.daemon inside a block" do
       tell("after", Process.pid)
     RUBY
     expect(status).to be_success, output
-    eventually(20) { File.exist?("#{folder}/inside") } # on a machine that is busy with other things, too
+    # on a machine that is busy with other things, too
+    eventually(20) { File.exist?("#{folder}/inside") }
     JSON.parse(File.read("#{folder}/inside"))
   end
 
@@ -51,7 +54,9 @@ RSpec.describe "Process.daemon inside a block" do
           end
         RUBY
         expect(found).to include("valid" => true, "grown" => true, "ttl" => 60.0)
-        expect(store.status(key)).to have_attributes(held?: true, holders: [have_attributes(pid: found.fetch("pid"))])
+        expect(store.status(key)).to have_attributes(
+          held?: true, holders: [have_attributes(pid: found.fetch("pid"))]
+        )
         expect(store.try_acquire(key)).to be_nil
         let_it_end
         expect(store.status(key).held?).to be(false)
@@ -72,7 +77,8 @@ RSpec.describe "Process.daemon inside a block" do
         let_it_end
       end
 
-      # Counted from the acquire, through two daemons: the whole time would be over one second later.
+      # Counted from the acquire, through two daemons: the whole time would be over one second
+      # later.
       it "goes on counting from the acquire: at_least:, within:, max_hold:, held_for and the event's duration" do
         found = in_daemon(<<~RUBY)
           told = []
@@ -146,7 +152,9 @@ RSpec.describe "Process.daemon inside a block" do
             end
             tell("inside", [found, told])
           RUBY
-          expect(found).to match([[true, false, /is lost/, /lost>/], [["lost", nil], ["release", false]]])
+          expect(found).to match(
+            [[true, false, /is lost/, /lost>/], [["lost", nil], ["release", false]]]
+          )
           expect(File.read("#{folder}/warnings").lines).to match([/is lost before its block ended/])
         end
 
@@ -186,7 +194,9 @@ RSpec.describe "Process.daemon inside a block" do
             tell("inside", [inside, monitor.mon_owned?, STORE.status(KEY + ":2").held?])
           RUBY
           expect(found).to match([[true, true, true, /is lost/], false, false])
-          expect(File.read("#{folder}/warnings").lines).to match([/monitor.*is lost before/, /:1.*is lost before/])
+          expect(File.read("#{folder}/warnings").lines).to match(
+            [/monitor.*is lost before/, /:1.*is lost before/]
+          )
         end
       end
 
@@ -235,7 +245,11 @@ RSpec.describe "Process.daemon inside a block" do
     let(:url) { shared_redis.url }
 
     # As Process, without forking.
-    def process(&daemon) = Object.new.tap { |object| object.define_singleton_method(:daemon, &daemon) && object.singleton_class.prepend(Plock::Daemon) }
+    def process(&daemon) =
+      Object.new.tap do |object|
+        object.define_singleton_method(:daemon, &daemon) &&
+          object.singleton_class.prepend(Plock::Daemon)
+      end
 
     it "has the lease as before if the system cannot fork" do
       store.acquire(key, ttl: 60) do |lease|
@@ -248,15 +262,21 @@ RSpec.describe "Process.daemon inside a block" do
     it "forks nothing if a lease cannot be handed over, and keeps the others" do
       store.acquire(key) do |outer|
         store.acquire("#{key}:2") do |lease|
-          allow(outer.hold).to receive(:dump).and_raise(Plock::UnsupportedError.new("bound", code: :unsupported))
-          expect { process { |*| raise "forked" }.daemon }.to raise_error(Plock::UnsupportedError, "bound")
+          allow(outer.hold).to receive(:dump).and_raise(
+            Plock::UnsupportedError.new("bound", code: :unsupported)
+          )
+          expect { process { |*| raise "forked" }.daemon }.to raise_error(
+            Plock::UnsupportedError, "bound"
+          )
           expect([outer.valid?, lease.valid?]).to eq([true, true])
         end
       end
     end
 
     def fail_to_go_on(lease)
-      lease.define_singleton_method(:go_on) { |*| raise Plock::UnavailableError.new("away", code: :connect) }
+      lease.define_singleton_method(:go_on) do |*|
+        raise Plock::UnavailableError.new("away", code: :connect)
+      end
     end
 
     it "goes on with the others where a store cannot be asked, and says so then" do
@@ -274,7 +294,11 @@ RSpec.describe "Process.daemon inside a block" do
     it "releases in the background what it could not go on with" do
       failures = 3
       store.define_singleton_method(:adopt_hold) do |*arguments, &given|
-        (failures -= 1).negative? ? super(*arguments, &given) : raise(Plock::UnavailableError.new("away", code: :connect))
+        if (failures -= 1).negative?
+          super(*arguments, &given)
+        else
+          raise(Plock::UnavailableError.new("away", code: :connect))
+        end
       end
       store.acquire(key, ttl: 60) do |lease|
         expect { process { |*| nil }.daemon }.to raise_error(Plock::UnavailableError, "away")
@@ -309,7 +333,8 @@ RSpec.describe "Process.daemon inside a block" do
       it "waits for what is released in the background before the parent ends, #{inside ? "inside a block" : "outside of all blocks"}" do
         order = []
         parent_ends = process { |*| order << :fork }
-        calls = TracePoint.new(:c_call) { |call| order << call.method_id if call.method_id == :settle }
+        calls =
+          TracePoint.new(:c_call) { |call| order << call.method_id if call.method_id == :settle }
         leave = -> { calls.enable { parent_ends.daemon } }
         inside ? store.acquire(key) { leave.call } : leave.call
         expect(order).to eq(%i[settle fork])

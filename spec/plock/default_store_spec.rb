@@ -21,10 +21,16 @@ RSpec.describe Plock do
       around do |example|
         Dir.mktmpdir("plock-default-") do |folder|
           before = ENV.to_h.slice("XDG_RUNTIME_DIR", "RAILS_ENV", "RACK_ENV", "APP_ENV")
-          ENV.update("XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil)
+          ENV.update(
+            "XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil
+          )
           example.run
         ensure
-          ENV.update({ "XDG_RUNTIME_DIR" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil }.merge(before))
+          ENV.update(
+            {
+              "XDG_RUNTIME_DIR" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil
+            }.merge(before)
+          )
         end
       end
 
@@ -32,7 +38,9 @@ RSpec.describe Plock do
         heard = warnings do
           expect(described_class.store).to be_a(Plock::LocalStore)
           described_class.replace_store(nil)
-          expect(described_class.store.url).to eq("local:#{ENV.fetch("XDG_RUNTIME_DIR")}/plock/locks")
+          expect(described_class.store.url).to eq(
+            "local:#{ENV.fetch("XDG_RUNTIME_DIR")}/plock/locks"
+          )
         end
         expect(heard).to match([/only processes of this host.*PLOCK_URL/])
         expect(described_class.acquire("k") { described_class.status("k").held? }).to be(true)
@@ -46,7 +54,9 @@ RSpec.describe Plock do
       %w[RAILS_ENV RACK_ENV APP_ENV].each do |variable|
         it "is refused in production as #{variable} tells it, which says what to set" do
           ENV[variable] = "production"
-          expect { described_class.acquire("k") }.to raise_error(Plock::ConfigurationError, /#{variable}.*PLOCK_URL.*local:/)
+          expect { described_class.acquire("k") }.to raise_error(
+            Plock::ConfigurationError, /#{variable}.*PLOCK_URL.*local:/
+          )
           ENV["PLOCK_URL"] = "local:"
           expect(described_class.store).to be_a(Plock::LocalStore)
         end
@@ -101,7 +111,9 @@ RSpec.describe Plock do
           configuration.url = "memory:"
           configuration.options = { name => value }
         end
-        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /options have a #{name}.*c\.#{name} = …/)
+        expect { described_class.store }.to raise_error(
+          Plock::ConfigurationError, /options have a #{name}.*c\.#{name} = …/
+        )
       end
     end
 
@@ -137,7 +149,9 @@ RSpec.describe Plock do
     %w[PLOCK_URL PLOCK_SECRET PLOCK_NAMESPACE].each do |variable|
       it "is refused where #{variable} is empty, which may mean anything" do
         ENV.update("PLOCK_URL" => "memory:", variable => "")
-        expect { described_class.acquire("k") { raise "ran" } }.to raise_error(Plock::ConfigurationError, /#{variable} is empty/)
+        expect { described_class.acquire("k") { raise "ran" } }.to raise_error(
+          Plock::ConfigurationError, /#{variable} is empty/
+        )
       end
     end
 
@@ -147,7 +161,9 @@ RSpec.describe Plock do
       it "has that one, as it was opened" do
         described_class.configure { |c| c.store = opened }
         expect(described_class.store).to be(opened)
-        expect(described_class.acquire("k") { |lease| [lease.ttl, opened.status("k").held?] }).to eq([3.0, true])
+        expect(
+          described_class.acquire("k") { |lease| [lease.ttl, opened.status("k").held?] }
+        ).to eq([3.0, true])
       end
 
       it "calls one that can be called, once, when it is needed" do
@@ -160,15 +176,22 @@ RSpec.describe Plock do
 
       it "refuses what is none" do
         ["redis://localhost", 5, "nonsense"].each do |value|
-          expect { described_class.configure { |c| c.store = value } }.to raise_error(Plock::ConfigurationError, /store must be .* a URL .* is a url/)
+          expect { described_class.configure { |c| c.store = value } }.to raise_error(
+            Plock::ConfigurationError, /store must be .* a URL .* is a url/
+          )
         end
         described_class.configure { |c| c.store = -> { "redis://localhost" } }
-        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /callable store must return .* \(got String\)/)
+        expect { described_class.store }.to raise_error(
+          Plock::ConfigurationError, /callable store must return .* \(got String\)/
+        )
       end
 
       {
-        url: ["redis://localhost", /url is of no use/], options: [{ pool_size: 2 }, /options is of no use/], ttl: [4, /ttl is 4, and of the store 3/],
-        namespace: ["books", /namespace is "books", and of the store "billing"/], secret: ["t" * 16, /secret is another one/]
+        url: ["redis://localhost", /url is of no use/],
+        options: [{ pool_size: 2 }, /options is of no use/],
+        ttl: [4, /ttl is 4, and of the store 3/],
+        namespace: ["books", /namespace is "books", and of the store "billing"/],
+        secret: ["t" * 16, /secret is another one/]
       }.each do |name, (value, message)|
         it "refuses another #{name} than that of the store" do
           described_class.configure { |c| [c.store = opened, c.public_send(:"#{name}=", value)] }
@@ -182,7 +205,9 @@ RSpec.describe Plock do
       it "refuses another PLOCK_NAMESPACE, by which others would go" do
         ENV["PLOCK_NAMESPACE"] = "books"
         described_class.configure { |c| c.store = opened }
-        expect { described_class.store }.to raise_error(Plock::ConfigurationError, /namespace is "books"/)
+        expect { described_class.store }.to raise_error(
+          Plock::ConfigurationError, /namespace is "books"/
+        )
         ENV["PLOCK_NAMESPACE"] = "billing"
         expect(described_class.store).to be(opened)
       end
@@ -191,7 +216,9 @@ RSpec.describe Plock do
     it "is refused once the store is in use, until reset!" do
       described_class.configure { |c| c.url = "memory:" }
       described_class.acquire("k") { nil }
-      expect { described_class.configure { |c| c.url = "memory:other" } }.to raise_error(Plock::ConfigurationError, /in use/)
+      expect { described_class.configure { |c| c.url = "memory:other" } }.to raise_error(
+        Plock::ConfigurationError, /in use/
+      )
       described_class.reset!
       described_class.configure { |c| c.url = "memory:other" }
       expect(described_class.store.url).to eq("memory:other")
@@ -205,13 +232,14 @@ RSpec.describe Plock do
     end
 
     {
-      namespace: ["", "a b", "a:b", "a" * 33, 5], secret: ["short", 5], ttl: [0, "3"], wait: [-1], logger: [5]
+      namespace: ["", "a b", "a:b", "a" * 33, 5], secret: ["short", 5], ttl: [0, "3"], wait: [-1],
+      logger: [5]
     }.each do |name, values|
       it "refuses a #{name} that cannot be right, and does not repeat a secret" do
         values.each do |value|
-          expect { Plock::Store.open("memory:", name => value) }.to raise_error(Plock::ConfigurationError) { |error|
-            expect(error.message).not_to include("short")
-          }
+          expect { Plock::Store.open("memory:", name => value) }.to raise_error(
+            Plock::ConfigurationError
+          ) { |error| expect(error.message).not_to include("short") }
         end
       end
     end
@@ -222,7 +250,9 @@ RSpec.describe Plock do
         c.secret = "sesame" * 3
         expect(c.inspect).not_to match(/sesame/)
       end
-      expect([described_class.store.inspect, described_class.store.send(:profile).inspect].join).not_to match(/sesame/)
+      expect(
+        [described_class.store.inspect, described_class.store.send(:profile).inspect].join
+      ).not_to match(/sesame/)
     end
   end
 
@@ -243,7 +273,9 @@ RSpec.describe Plock do
     output = StringIO.new
     described_class.configure { |c| [c.url = "memory:", c.logger = Logger.new(output)] }
     described_class.acquire("k") { described_class.break("k") }
-    described_class.acquire("k", on_lost: ->(_) { raise IOError, "own" }) { described_class.break("k") }
+    described_class.acquire("k", on_lost: ->(_) { raise IOError, "own" }) do
+      described_class.break("k")
+    end
     Thread.new { described_class.acquire("gone") && nil }.join
     eventually { GC.start || !described_class.status("gone").held? }
     Plock::Dispatcher.flush
@@ -259,9 +291,13 @@ RSpec.describe Plock do
       described_class.configure { |c| c.url = "memory:" }
       heard = Hash.new { |hash, pattern| hash[pattern] = [] }
       patterns = [nil, :acquire, "acquire", /^a/, ->(name) { name == :release }]
-      patterns.each { |pattern| described_class.subscribe(pattern) { |event| heard[pattern] << event.name } }
+      patterns.each do |pattern|
+        described_class.subscribe(pattern) { |event| heard[pattern] << event.name }
+      end
       described_class.acquire("k") { nil }
-      expect(heard.values_at(*patterns)).to eq([%i[acquire release], %i[acquire], %i[acquire], %i[acquire], %i[release]])
+      expect(heard.values_at(*patterns)).to eq(
+        [%i[acquire release], %i[acquire], %i[acquire], %i[acquire], %i[release]]
+      )
       described_class.reset!
       expect(Plock::Events.listening).to be_nil
     end

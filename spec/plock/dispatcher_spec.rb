@@ -8,7 +8,9 @@ RSpec.describe Plock::Dispatcher do
     described_class.start
     3.times { |number| described_class.post(-> { ran << [number, Thread.current.name] }) }
     described_class.flush
-    expect(Array.new(ran.size) { ran.pop }).to eq([0, 1, 2].map { |number| [number, "plock notices"] })
+    expect(Array.new(ran.size) { ran.pop }).to eq(
+      [0, 1, 2].map { |number| [number, "plock notices"] }
+    )
   end
 
   it "tells of a loss before it runs what is posted after that loss" do
@@ -51,7 +53,7 @@ RSpec.describe Plock::Dispatcher do
   end
 
   it "runs it within its surroundings, where there are such" do
-    described_class.surroundings = lambda do |&block|
+    described_class.surroundings = ->(&block) do
       Thread.current[:surrounded] = true
       block.call
     ensure
@@ -68,7 +70,10 @@ RSpec.describe Plock::Dispatcher do
 
   it "tells no other lease of a loss if the WeakMap that knows them has one in its place" do
     lost = []
-    lease = discard(open_store.acquire(unique_key, ttl: 60, on_lost: ->(which) { lost << which }), :release)
+    lease =
+      discard(
+        open_store.acquire(unique_key, ttl: 60, on_lost: ->(which) { lost << which }), :release
+      )
     id = lease.hold.id
     described_class.instance_variable_get(:@leases)[id + 1_000_000] = lease
     described_class.post([:lost, id + 1_000_000])

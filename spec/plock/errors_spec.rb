@@ -1,20 +1,32 @@
 # frozen_string_literal: true
 
 RSpec.describe Plock::Error do
-  classes = %i[TimeoutError UnavailableError LeaseLost AuthenticationError PermissionError ProtocolError ConfigurationError
-               UnsupportedError]
+  classes = %i[
+    TimeoutError
+    UnavailableError
+    LeaseLost
+    AuthenticationError
+    PermissionError
+    ProtocolError
+    ConfigurationError
+    UnsupportedError
+  ]
   unavailable = %i[StoreFullError]
 
   it "is the root of all errors about locks and stores" do
     expect(described_class.superclass).to be(StandardError)
     expect(classes.map { |name| Plock.const_get(name).superclass }).to all(be(described_class))
-    expect(unavailable.map { |name| Plock.const_get(name).superclass }).to all(be(Plock::UnavailableError))
+    expect(unavailable.map { |name| Plock.const_get(name).superclass }).to all(
+      be(Plock::UnavailableError)
+    )
   end
 
   it "has no other descendants" do
     descendants = Plock.constants.map { |name| Plock.const_get(name) }
                        .select { |constant| constant.is_a?(Class) && constant < described_class }
-    expect(descendants).to match_array([*classes, *unavailable].map { |name| Plock.const_get(name) })
+    expect(descendants).to match_array(
+      [*classes, *unavailable].map { |name| Plock.const_get(name) }
+    )
   end
 
   it "carries a message and the engine's name for what happened" do
@@ -41,6 +53,8 @@ RSpec.describe Plock::Error do
 
   it "keeps its code when raised again with another message" do
     error = Plock::UnavailableError.new("nobody answers", code: :connect)
-    expect(error.exception("still nobody")).to have_attributes(code: :connect, message: "still nobody")
+    expect(error.exception("still nobody")).to have_attributes(
+      code: :connect, message: "still nobody"
+    )
   end
 end

@@ -17,9 +17,14 @@ RSpec.describe "A checkout that is not built" do
 
   # Nothing of this process's bundle.
   def run_there(program)
-    env = { "BUNDLE_GEMFILE" => "#{checkout}/Gemfile", "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLER_SETUP" => nil }
+    env = {
+      "BUNDLE_GEMFILE" => "#{checkout}/Gemfile", "RUBYLIB" => nil, "RUBYOPT" => nil,
+      "BUNDLER_SETUP" => nil
+    }
     output, writer = IO.pipe
-    Process.wait(Process.spawn(env, RbConfig.ruby, "-e", program, %i[out err] => writer, chdir: checkout))
+    Process.wait(
+      Process.spawn(env, RbConfig.ruby, "-e", program, %i[out err] => writer, :chdir => checkout)
+    )
     writer.close
     [output.read, $?]
   end

@@ -2,7 +2,8 @@
 
 require "spec_helper"
 
-# Each lease of a key has a greater number than all before it, whatever becomes of what the server remembers.
+# Each lease of a key has a greater number than all before it, whatever becomes of what the server
+# remembers.
 RSpec.describe "The fence" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }
@@ -21,7 +22,8 @@ RSpec.describe "The fence" do
   end
 
   # Strictly.
-  def grow = satisfy("grow") { |fences| fences.each_cons(2).all? { |earlier, later| earlier < later } }
+  def grow =
+    satisfy("grow") { |fences| fences.each_cons(2).all? { |earlier, later| earlier < later } }
 
   it "grows from lease to lease" do
     expect(Array.new(50) { fence }).to grow
@@ -58,14 +60,18 @@ RSpec.describe "The fence" do
     ahead = 100_000_000_000 # microseconds: more than a day
     expect(around do
       number, rest = server.call("GET", companion).split(" ", 2)
-      server.call("SET", companion, "#{number.to_i + ahead} #{rest}", "PX", 86_400_000) # written when it was ahead
+      # written when it was ahead
+      server.call("SET", companion, "#{number.to_i + ahead} #{rest}", "PX", 86_400_000)
     end).to grow.and(satisfy { |first, second, _| second > first + ahead })
   end
 
   # Written when the clock was ahead by that many seconds; its end was reckoned by that clock, too.
   def set_back(seconds)
     number, rest = server.call("GET", companion).split(" ", 2)
-    server.call("SET", companion, "#{number.to_i + (seconds * 1_000_000)} #{rest}", "PX", server.call("PTTL", companion) + (seconds * 1_000))
+    server.call(
+      "SET", companion, "#{number.to_i + (seconds * 1_000_000)} #{rest}", "PX",
+      server.call("PTTL", companion) + (seconds * 1_000)
+    )
   end
 
   # docs/promises.md, "What each guarantee is worth": the server's clock is set back.
@@ -80,7 +86,8 @@ RSpec.describe "The fence" do
 
   def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)
 
-  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. To Redis that is as if less time were left.
+  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. To Redis
+  # that is as if less time were left.
   it "grows when a step of the server's clock ends a lease early, and the holder finds its loss" do
     first = hold(ttl: 30)
     server.call("PEXPIRE", first.store_key, 1)
@@ -103,7 +110,9 @@ RSpec.describe "The fence" do
         store = open_store(server.url, fence_ttl: seconds)
         expect(noted_for(hold(store, unique_key, ttl: 10))).to be_between(reached - 5_000, reached)
         places = store.semaphore(unique_key, permits: 2)
-        expect(noted_for(discard(places.acquire(ttl: 10), :release))).to be_between(reached - 5_000, reached)
+        expect(noted_for(discard(places.acquire(ttl: 10), :release))).to be_between(
+          reached - 5_000, reached
+        )
         leases = store.acquire_all([unique_key, unique_key], ttl: 10)
         leases.each { |lease| discard(lease, :release) }
         expect(leases.map { |lease| noted_for(lease) }).to all be_between(reached - 5_000, reached)
@@ -111,11 +120,14 @@ RSpec.describe "The fence" do
     end
 
     it "also where the URL says so" do
-      expect(noted_for(hold(open_store(server.url("fence_ttl=7")), ttl: 1))).to be_between(7_000, 8_000)
+      expect(noted_for(hold(open_store(server.url("fence_ttl=7")), ttl: 1))).to be_between(
+        7_000, 8_000
+      )
     end
   end
 
-  # What is noted of a lease is there as long as the lease is, however long it is held. That is a matter of hours; here it is one of a second.
+  # What is noted of a lease is there as long as the lease is, however long it is held. That is a
+  # matter of hours; here it is one of a second.
   describe "is remembered while its lease lasts," do
     let(:store) { open_store(server.url, fence_ttl: 0) }
 
@@ -123,10 +135,16 @@ RSpec.describe "The fence" do
 
     # Both are asked for in one: a script sees one moment.
     def left_and_noted(lease)
-      server.call("EVAL", "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}", 2, lease.store_key, note_of(lease))
+      server.call(
+        "EVAL", "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}", 2,
+        lease.store_key, note_of(lease)
+      )
     end
 
-    def outlast = satisfy("outlast the lease") { |lease| left_and_noted(lease).then { |ends, noted| noted >= ends - 1 } }
+    def outlast =
+      satisfy("outlast the lease") do |lease|
+        left_and_noted(lease).then { |ends, noted| noted >= ends - 1 }
+      end
 
     it "when it is extended" do
       lease = hold(ttl: 1)
@@ -157,7 +175,9 @@ RSpec.describe "The fence" do
 
     it "when its key is kept beyond its release, also one of several" do
       others = [unique_key, unique_key]
-      leases = [store.acquire(key, ttl: 1, at_least: 30) { |lease| lease }] + store.acquire_all(others, ttl: 1, at_least: 30) { |all| all }
+      leases =
+        [store.acquire(key, ttl: 1, at_least: 30) { |lease| lease }] +
+        store.acquire_all(others, ttl: 1, at_least: 30) { |all| all }
       expect(leases).to all outlast
       expect([key, *others].map { |name| store.status(name).pid }).to eq [Process.pid] * 3
     end

@@ -67,7 +67,8 @@ RSpec.describe "fork" do
   describe "beside a store in use" do
     it "parent and child go on, each with connections of its own" do
       store
-      other = child { Array.new(300) { store.hold(unique_key, 3_000, 5, nil) { |lease| lease.token } } }
+      other =
+        child { Array.new(300) { store.hold(unique_key, 3_000, 5, nil) { |lease| lease.token } } }
       tokens = Array.new(300) { store.hold(unique_key, 3_000, 5, nil) { |lease| lease.token } }
       expect((other.result + tokens).uniq.size).to eq(600)
     end
@@ -76,7 +77,9 @@ RSpec.describe "fork" do
       store
       inherited = Support::Inventory.connections
       expect(server.connections).to be_positive
-      expect(in_child { Support::Inventory.connections & connections_to(server, inherited) }).to be_empty
+      expect(
+        in_child { Support::Inventory.connections & connections_to(server, inherited) }
+      ).to be_empty
     end
 
     it "a connection ends when the parent closes it, though the child lives" do
@@ -106,8 +109,13 @@ RSpec.describe "fork" do
     it "works in the child of a child" do
       store
       url = server.url
-      expect(in_child { in_child { [store, open_store(url)].map { |s| s.hold(unique_key, 3_000, 5, nil) { :entered } } } })
-        .to eq(%i[entered entered])
+      expect(
+        in_child do
+          in_child do
+            [store, open_store(url)].map { |s| s.hold(unique_key, 3_000, 5, nil) { :entered } }
+          end
+        end
+      ).to eq(%i[entered entered])
     end
 
     it "works while other threads hold, wait and release", :many_children do
@@ -136,10 +144,16 @@ RSpec.describe "fork" do
     end
   end
 
-  # Those of the sockets that lead to the server: seen from the peers' ports, by way of the kernel's table.
+  # Those of the sockets that lead to the server: seen from the peers' ports, by way of the kernel's
+  # table.
   def connections_to(server, sockets)
     there = format(":%04X", server.port)
-    inodes = File.readlines("/proc/net/tcp").map(&:split).select { |row| row[2].end_with?(there) }.map { |row| row[9] }
+    inodes =
+      File
+        .readlines("/proc/net/tcp")
+        .map(&:split)
+        .select { |row| row[2].end_with?(there) }
+        .map { |row| row[9] }
     sockets.select { |socket| inodes.include?(socket[/\d+/]) }
   end
 

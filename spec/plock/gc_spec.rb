@@ -11,20 +11,26 @@ RSpec.describe "Garbage collection" do
   # Everything that the binding does, once.
   def work(store, key)
     owner = Plock.token
-    failure = lambda do |&call|
+    failure = ->(&call) do
       call.call
     rescue Plock::Error, ArgumentError, TypeError => e
       e.class
     end
     [
-      store.hold(key, 60_000, 1.0, ->(*) {}) { |lease| [lease.valid?, lease.token.size, lease.key == key, lease.inspect.class] },
-      store.lock_acquire(key, owner, 60), store.lock_acquire(key, "another", 60),
+      store.hold(key, 60_000, 1.0, ->(*) {}) do |lease|
+        [lease.valid?, lease.token.size, lease.key == key, lease.inspect.class]
+      end,
+      store.lock_acquire(key, owner, 60),
+      store.lock_acquire(key, "another", 60),
       failure.call { store.hold(key, 60_000, 0, nil) { nil } },
-      store.lock_release(key, owner), store.lock_release(key, owner),
+      store.lock_release(key, owner),
+      store.lock_release(key, owner),
       failure.call { store.hold(key, 60_000, 1.0, nil) { raise ArgumentError } },
       catch(:out) { store.hold(key, 60_000, 1.0, nil) { throw :out, :thrown } },
-      Plock.digest("m", "secret" * 3).size, Plock.store_key("p:", "k").size,
-      store.url.size, store.inspect.class,
+      Plock.digest("m", "secret" * 3).size,
+      Plock.store_key("p:", "k").size,
+      store.url.size,
+      store.inspect.class,
       failure.call { Plock::Store.open("redis://[:1") }
     ]
   end
@@ -67,7 +73,9 @@ RSpec.describe "Garbage collection" do
     end
     expect(compacted).to eq([36, calm])
     growth = RUBY_VERSION < "3.2" ? :double_heap : :expand_heap
-    GC.verify_compaction_references(toward: :empty, growth => true) if GC.respond_to?(:verify_compaction_references)
+    if GC.respond_to?(:verify_compaction_references)
+      GC.verify_compaction_references(:toward => :empty, growth => true)
+    end
     expect(work(store, key)).to eq(calm)
   end
 
@@ -113,7 +121,7 @@ RSpec.describe "Garbage collection" do
 
   it "frees what is opened and thrown away: memory stays" do
     skip "/proc not mounted" unless Support::Inventory.available?
-    resident = lambda do
+    resident = -> do
       GC.start
       File.read("/proc/self/statm").split[1].to_i * 4
     end

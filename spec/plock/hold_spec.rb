@@ -37,7 +37,9 @@ RSpec.describe "Holding" do
       like_a_string = Object.new
       like_a_string.define_singleton_method(:to_str) { name }
       shared_redis.call("SET", key, "somebody", "PX", 5_000)
-      expect { store.hold(like_a_string, 3_000, 0.0, nil) { :never } }.to raise_error(Plock::TimeoutError, /#{Regexp.escape(key)}/)
+      expect { store.hold(like_a_string, 3_000, 0.0, nil) { :never } }.to raise_error(
+        Plock::TimeoutError, /#{Regexp.escape(key)}/
+      )
     end
 
     it "tells of an overrun", :timing do
@@ -47,7 +49,9 @@ RSpec.describe "Holding" do
 
     [4, 0, -1, 366 * 86_400_000 + 1, Float::NAN, Float::INFINITY].each do |ttl|
       it "refuses a ttl of #{ttl} ms" do
-        expect { store.hold(key, ttl, 1.0, nil) { :never } }.to raise_error(ArgumentError, /time to live/)
+        expect { store.hold(key, ttl, 1.0, nil) { :never } }.to raise_error(
+          ArgumentError, /time to live/
+        )
       end
     end
   end
@@ -80,17 +84,25 @@ RSpec.describe "Holding" do
 
     it "tells what failed before it answers so" do
       absent = open_store("redis://127.0.0.1:1")
-      expect(absent.hold_digest("app:", "name", nil, 3_000, 0.0, report) { raise "entered" }).to be(Plock::Store::UNACQUIRED)
-      expect(events).to match([[:acquire, have_attributes(class: Plock::UnavailableError, code: :connect)]])
+      expect(absent.hold_digest("app:", "name", nil, 3_000, 0.0, report) { raise "entered" }).to be(
+        Plock::Store::UNACQUIRED
+      )
+      expect(events).to match(
+        [[:acquire, have_attributes(class: Plock::UnavailableError, code: :connect)]]
+      )
     end
 
     it "raises what failed where nobody hears of it" do
       absent = open_store("redis://127.0.0.1:1")
-      expect { absent.hold_digest("app:", "name", nil, 3_000, 0.0, nil) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+      expect {
+        absent.hold_digest("app:", "name", nil, 3_000, 0.0, nil) { raise "entered" }
+      }.to raise_error(Plock::UnavailableError)
     end
 
     it "lets the block raise even what the store raises" do
-      expect { hold { raise Plock::TimeoutError, "the block's own" } }.to raise_error(Plock::TimeoutError, "the block's own")
+      expect { hold { raise Plock::TimeoutError, "the block's own" } }.to raise_error(
+        Plock::TimeoutError, "the block's own"
+      )
       expect(value).to be_nil
     end
 
@@ -100,7 +112,9 @@ RSpec.describe "Holding" do
     end
 
     it "refuses a prefix that is too long" do
-      expect { store.hold_digest("p" * 65, "k", nil, 3_000, 1.0, nil) { :never } }.to raise_error(ArgumentError, /64 bytes/)
+      expect { store.hold_digest("p" * 65, "k", nil, 3_000, 1.0, nil) { :never } }.to raise_error(
+        ArgumentError, /64 bytes/
+      )
     end
 
     it "demands a block" do

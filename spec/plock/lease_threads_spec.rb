@@ -4,18 +4,20 @@ require "spec_helper"
 require "support/failures"
 require "support/reactor"
 
-# A lease does one thing after the other, whichever threads ask for it. The gate holds the reply to one of them back, until another
-# thread has asked for the next.
+# A lease does one thing after the other, whichever threads ask for it. The gate holds the reply to
+# one of them back, until another thread has asked for the next.
 RSpec.describe "A lease that several threads use" do
   include Support::Failures
 
   let(:gate) { proxy }
-  let(:timeouts) { { command_timeout: 5, release_timeout: 5, attempt_timeout: 5, connect_timeout: 5 } }
+  let(:timeouts) do
+    { command_timeout: 5, release_timeout: 5, attempt_timeout: 5, connect_timeout: 5 }
+  end
   let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
   let(:key) { unique_key }
 
-  # Runs the call on another thread, and holds its reply back until the block has begun what it yields; then all goes on. A connection
-  # that it may have to make for that is not held up.
+  # Runs the call on another thread, and holds its reply back until the block has begun what it
+  # yields; then all goes on. A connection that it may have to make for that is not held up.
   def while_under_way(call, request = "EVALSHA")
     gate.forget
     gate.hold(:reply, after: request)
@@ -44,10 +46,18 @@ RSpec.describe "A lease that several threads use" do
   end
 
   def ways_to_hold(inside = nil)
-    { "a lock" => -> (**options) { store.acquire(key, **options, &inside) },
-      "a semaphore" => -> (**options) { store.semaphore(key, permits: 2).acquire(**options, &inside) },
-      "a lock that is read" => -> (**options) { store.read_write_lock(key).read(**options, &inside) },
-      "a lock that is written" => -> (**options) { store.read_write_lock(key).write(**options, &inside) } }
+    {
+      "a lock" => ->(**options) { store.acquire(key, **options, &inside) },
+      "a semaphore" => ->(**options) do
+        store.semaphore(key, permits: 2).acquire(**options, &inside)
+      end,
+      "a lock that is read" => ->(**options) do
+        store.read_write_lock(key).read(**options, &inside)
+      end,
+      "a lock that is written" => ->(**options) do
+        store.read_write_lock(key).write(**options, &inside)
+      end
+    }
   end
 
   def take(kind, **options) = ways_to_hold.fetch(kind).call(ttl: 60, **options)
@@ -115,8 +125,8 @@ RSpec.describe "A lease that several threads use" do
   end
 
   describe "that another thread is just releasing" do
-    # The block has not come to its end as long as the release of a lease of it, which the block makes known, is under way. Then the key
-    # is free, or stays taken for so many seconds at most.
+    # The block has not come to its end as long as the release of a lease of it, which the block
+    # makes known, is under way. Then the key is free, or stays taken for so many seconds at most.
     def expect_to_await_release(kept: 0)
       known = Queue.new
       leave = Queue.new
@@ -141,11 +151,15 @@ RSpec.describe "A lease that several threads use" do
     end
 
     it "has its block wait for that, where it is of acquire_all" do
-      expect_to_await_release { |inside| store.acquire_all([key], ttl: 60) { |leases| inside.call(leases.first) } }
+      expect_to_await_release do |inside|
+        store.acquire_all([key], ttl: 60) { |leases| inside.call(leases.first) }
+      end
     end
 
     it "has its block wait for that, where it is of once" do
-      expect_to_await_release(kept: 1) { |inside| store.once(key, within: 0.5) { |lease| lease.extend(ttl: 60) && inside.call(lease) } }
+      expect_to_await_release(kept: 1) do |inside|
+        store.once(key, within: 0.5) { |lease| lease.extend(ttl: 60) && inside.call(lease) }
+      end
     end
 
     it "has a monitor wait for that" do
@@ -249,7 +263,9 @@ RSpec.describe "A lease that several threads use" do
     lost = Queue.new
     lease = take("a lock", renew: true, on_lost: lost.method(:push))
     release = nil
-    while_under_way(-> { lease.extend(ttl: 61) }, "\r\n61000\r\n") { release = waiting { lease.release } }
+    while_under_way(-> { lease.extend(ttl: 61) }, "\r\n61000\r\n") do
+      release = waiting { lease.release }
+    end
     expect(release.value).to be(true)
     Plock::Dispatcher.flush
     expect([lost.size, held]).to eq([0, []])
@@ -343,15 +359,20 @@ RSpec.describe "A lease that several threads use" do
   end
 
   describe "where the store is silent" do
-    let(:timeouts) { { command_timeout: 5, release_timeout: 0.2, attempt_timeout: 5, connect_timeout: 5 } }
+    let(:timeouts) do
+      { command_timeout: 5, release_timeout: 0.2, attempt_timeout: 5, connect_timeout: 5 }
+    end
 
     it "waits no longer than release_timeout, says so, and is released in the background" do
-      lease = take("a lock").extend(ttl: 50) # else it is only told that the server does not know the script
+      # else it is only told that the server does not know the script
+      lease = take("a lock").extend(ttl: 50)
       gate.forget
       gate.hold(:reply, connections: 1)
       extension = background { lease.extend(ttl: 30) }
       gate.await(:request, /EVALSHA/)
-      expect { lease.release }.to raise_error(Plock::UnavailableError, /still under way/) { |e| expect(e.code).to eq(:in_use) }
+      expect { lease.release }.to raise_error(Plock::UnavailableError, /still under way/) { |e|
+        expect(e.code).to eq(:in_use)
+      }
       expect(lease).to have_attributes(valid?: false, lost?: false)
       eventually { held.empty? }
       gate.clear
@@ -360,10 +381,24 @@ RSpec.describe "A lease that several threads use" do
     end
   end
 
-  it "does nothing to the parent's in a forked child, though an operation is under way there", :many_children do
+  it "does nothing to the parent's in a forked child, though an operation is under way there",
+     :many_children do
     lease = take("a lock")
     while_under_way(-> { lease.extend(ttl: 30) }) do
-      answers = in_child { [lease.release, (lease.extend rescue $!.class.name), lease.valid?] }
+      answers =
+        in_child do
+          [
+            lease.release,
+            (
+              begin
+                lease.extend
+              rescue StandardError
+                $!.class.name
+              end
+            ),
+            lease.valid?
+          ]
+        end
       expect(answers).to eq([false, "Plock::LeaseLost", false])
     end
     expect(lease.release).to be(true)

@@ -5,7 +5,8 @@ require "spec_helper"
 # What a process pays that has plock in it and does little else.
 RSpec.describe "require \"plock\"" do
   it "loads neither Ruby's OpenSSL nor its sockets: the engine has its own" do
-    output, status = ruby('require "plock"; Plock::Store.open("redis://h").url; puts $LOADED_FEATURES')
+    output, status =
+      ruby('require "plock"; Plock::Store.open("redis://h").url; puts $LOADED_FEATURES')
     expect(status).to be_success, output
     expect(output.lines.grep(%r{/(openssl|socket|json|optparse|ipaddr)\.})).to be_empty
   end

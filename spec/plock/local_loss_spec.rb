@@ -5,11 +5,14 @@ require "fileutils"
 require "support/command_line"
 require "tmpdir"
 
-# A folder may be renamed, restored or cleared while leases in it are held. Then another process finds another file, or none.
+# A folder may be renamed, restored or cleared while leases in it are held. Then another process
+# finds another file, or none.
 RSpec.describe "A local store whose file is not what it was" do
   include Support::CommandLine
 
-  let(:root) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+  let(:root) do
+    Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+  end
   let(:folder) { "#{root}/of-the-program" }
   let!(:path) { "#{folder}/locks" } # a child of the example has the same one
   let(:store) { open_store("local:#{path}") }
@@ -17,11 +20,17 @@ RSpec.describe "A local store whose file is not what it was" do
   fates = {
     "was removed" => ->(path) { File.unlink(path) },
     "was renamed" => ->(path) { File.rename(path, "#{path}.old") },
-    "is in a folder that was renamed" => ->(path) { File.rename(File.dirname(path), "#{File.dirname(path)}.old") },
-    "was rotated away by hard links" => lambda { |path|
-      system("cp", "-al", File.dirname(path), "#{File.dirname(path)}.0") && FileUtils.rm_rf(File.dirname(path))
-    },
-    "was replaced by a copy" => ->(path) { system("cp", path, "#{path}.copy") && File.rename("#{path}.copy", path) },
+    "is in a folder that was renamed" => ->(path) do
+      File.rename(File.dirname(path), "#{File.dirname(path)}.old")
+    end,
+    "was rotated away by hard links" =>
+      ->(path) do
+        system("cp", "-al", File.dirname(path), "#{File.dirname(path)}.0") &&
+          FileUtils.rm_rf(File.dirname(path))
+      end,
+    "was replaced by a copy" => ->(path) do
+      system("cp", path, "#{path}.copy") && File.rename("#{path}.copy", path)
+    end,
     "was truncated" => ->(path) { File.truncate(path, 0) },
     "was written over" => ->(path) { File.write(path, "nonsense", 0) }
   }
@@ -66,7 +75,20 @@ RSpec.describe "A local store whose file is not what it was" do
       end
 
       it "ends a command that `plock run` runs, with 76" do
-        job = start_plock("run", "k", "--ttl", "3600", "--", "sh", "-c", "echo $$ >&3; exec sleep 60", env: { "PLOCK_URL" => "local:#{path}" })
+        job =
+          start_plock(
+            "run",
+            "k",
+            "--ttl",
+            "3600",
+            "--",
+            "sh",
+            "-c",
+            "echo $$ >&3; exec sleep 60",
+            env: {
+              "PLOCK_URL" => "local:#{path}"
+            }
+          )
         pid = job.line
         looked_at
         come.call(path)
@@ -78,7 +100,10 @@ RSpec.describe "A local store whose file is not what it was" do
 
   fates.first(5).each do |fate, come|
     it "is made anew where it #{fate}, and processes exclude one another there" do
-      other = child { |parent| 3.times { parent.hear && parent.tell(store.try_acquire("k") { :entered }) } }
+      other =
+        child do |parent|
+          3.times { parent.hear && parent.tell(store.try_acquire("k") { :entered }) }
+        end
       ask = -> { other.tell(:try) && other.hear }
       expect(ask.call).to be :entered
       store.try_acquire("k") { nil }

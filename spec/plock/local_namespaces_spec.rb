@@ -5,23 +5,30 @@ require "fileutils"
 require "open3"
 require "tmpdir"
 
-# One folder, seen from several containers: each has process ids of its own, and may call the same user by another number.
+# One folder, seen from several containers: each has process ids of its own, and may call the same
+# user by another number.
 RSpec.describe "A local store in several namespaces" do
   let!(:path) { "#{Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }}/locks" }
   let(:store) { open_store("local:#{path}") }
 
   def namespaces(*options)
     command = ["unshare", *options]
-    skip "#{command.join(" ")} is not to be had" unless system(*command, "true", %i[out err] => File::NULL)
+    unless system(*command, "true", %i[out err] => File::NULL)
+      skip "#{command.join(" ")} is not to be had"
+    end
     command
   rescue Errno::ENOENT
     skip "unshare is not installed"
   end
 
-  # A Ruby program there. It says when it is ready, and ends when it is told so; what it says then is its result.
+  # A Ruby program there. It says when it is ready, and ends when it is told so; what it says then
+  # is its result.
   def inside(command, program)
     environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
-    start = [environment, *command, RbConfig.ruby, "-e", "$stdout.sync = true; require 'plock'\n#{program}", "local:#{path}"]
+    start = [
+      environment, *command, RbConfig.ruby, "-e",
+      "$stdout.sync = true; require 'plock'\n#{program}", "local:#{path}"
+    ]
     input, output, process = Open3.popen2(*start, pgroup: true)
     Support::Supervisor.watch(process.pid)
     discard(-> { [input, output].each(&:close) }, :call)
@@ -30,11 +37,15 @@ RSpec.describe "A local store in several namespaces" do
   end
 
   # How often a thread of this process was woken.
-  def wakeups = Dir.glob("/proc/self/task/*/status").sum { |file| File.read(file)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
+  def wakeups =
+    Dir
+      .glob("/proc/self/task/*/status")
+      .sum { |file| File.read(file)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
 
   it "excludes processes of another one, and hears of their death at once" do
     command = namespaces("--pid", "--fork", "--kill-child")
-    _, _, process = inside(command, 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
+    _, _, process =
+      inside(command, 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
     waiter = background { store.acquire("k", wait: 20) { Plock::Clock.now } }
     eventually { store.status("k").waiters.any? }
     died_at = Plock::Clock.now
@@ -45,7 +56,11 @@ RSpec.describe "A local store in several namespaces" do
   it "does not look again and again whether they live" do
     skip "/proc shows it" unless Support::Inventory.available?
     skip "here nothing tells of a death in another namespace" unless store.__send__(:liveness)
-    input, = inside(namespaces("--pid", "--fork", "--kill-child"), 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
+    input, =
+      inside(
+        namespaces("--pid", "--fork", "--kill-child"),
+        'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }'
+      )
     waiter = background { store.acquire("k", wait: 20) { :entered } }
     eventually { store.status("k").waiters.any? }
     await_sleep(waiter)

@@ -4,7 +4,9 @@ require "spec_helper"
 require "support/store_contract"
 
 RSpec.describe "A local store" do
-  let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+  let(:folder) do
+    Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+  end
   let(:store) { open_store("local:#{folder}/locks") }
   let(:opener) { ->(**options) { open_store("local:#{folder}/locks", **options) } }
 

@@ -6,7 +6,11 @@ require "parse/lock"
 require "tmpdir"
 
 RSpec.describe Plock::LocalStore do
-  let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) if File.exist?(path) }, :call) } }
+  let(:folder) do
+    Dir
+      .mktmpdir("plock-local-")
+      .tap { |path| discard(-> { FileUtils.remove_entry(path) if File.exist?(path) }, :call) }
+  end
   let(:path) { "#{folder}/locks" }
   let(:store) { open_store("local:#{path}") }
 
@@ -36,9 +40,13 @@ RSpec.describe Plock::LocalStore do
     it "makes the file, in a folder that it makes, too, for nobody else to read" do
       made = discard(local("#{folder}/deeper/locks"), :close)
       expect(made).to be_a(described_class)
-      expect([File.stat(made.path).mode & 0o777, File.stat("#{folder}/deeper").mode & 0o777]).to eq([0o600, 0o700])
+      expect([File.stat(made.path).mode & 0o777, File.stat("#{folder}/deeper").mode & 0o777]).to eq(
+        [0o600, 0o700]
+      )
       expect(made.url).to eq("local:#{folder}/deeper/locks")
-      expect(made).to have_attributes(unverified?: false, closed?: false, inspect: "#<Plock::LocalStore #{made.url}>")
+      expect(made).to have_attributes(
+        unverified?: false, closed?: false, inspect: "#<Plock::LocalStore #{made.url}>"
+      )
     end
 
     it "has a default place: below XDG_RUNTIME_DIR, else in a folder of the user's own below the temporary one" do
@@ -51,24 +59,36 @@ RSpec.describe Plock::LocalStore do
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
-      output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too" })
-      expect(output).to include("/tmp/plock-#{Process.euid}/locks") # which others may use: so perhaps in the message that says so
+      output, =
+        ruby(
+          program,
+          env: {
+            "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too"
+          }
+        )
+      # which others may use: so perhaps in the message that says so
+      expect(output).to include("/tmp/plock-#{Process.euid}/locks")
     end
 
     it "takes percent-encoding, and how many keys there is to be room for" do
       odd = discard(Plock::Store.open("local:#{folder}/a%20file%3f?keys=16"), :close)
       expect(odd.path).to eq("#{folder}/a file?")
       leases = Array.new(16) { |number| odd.acquire("k#{number}") }
-      expect { odd.acquire("one more", wait: 0) }.to raise_error(Plock::StoreFullError, /16 keys/) { |error| expect(error.code).to be(:store_full) }
+      expect { odd.acquire("one more", wait: 0) }.to raise_error(
+        Plock::StoreFullError, /16 keys/
+      ) { |error| expect(error.code).to be(:store_full) }
       leases.pop.release
       expect(odd.acquire("one more") { :entered }).to be(:entered)
-      expect { local("#{folder}/a%20file%3f", keys: 32) }.to raise_error(Plock::ConfigurationError, /another number of keys/)
+      expect { local("#{folder}/a%20file%3f", keys: 32) }.to raise_error(
+        Plock::ConfigurationError, /another number of keys/
+      )
       expect(discard(local("#{folder}/other", keys: 32), :close)).to be_a(described_class)
       leases.each(&:release)
     end
 
     {
-      "local:relative" => /absolute/, "local:/tmp/x?ttl=5" => /option/, "local:/tmp/x?keys=many" => /keys/, "local:/tmp/x?keys=5" => /keys/,
+      "local:relative" => /absolute/, "local:/tmp/x?ttl=5" => /option/,
+      "local:/tmp/x?keys=many" => /keys/, "local:/tmp/x?keys=5" => /keys/,
       "local:/tmp/a%00b" => /NUL/, "local:/" => /absolute/
     }.each do |url, message|
       it "refuses #{url}" do
@@ -79,13 +99,18 @@ RSpec.describe Plock::LocalStore do
     it "refuses options of stores on a server" do
       expect { local(path, pool_size: 3) }.to raise_error(Plock::ConfigurationError, /pool_size/)
       expect { local(path, nonsense: 3) }.to raise_error(ArgumentError, /nonsense/)
-      expect { Plock::Store.open("redis://localhost", keys: 3) }.to raise_error(ArgumentError, /keys/)
+      expect { Plock::Store.open("redis://localhost", keys: 3) }.to raise_error(
+        ArgumentError, /keys/
+      )
     end
 
     it "takes namespace, secret, ttl and wait" do
-      other = discard(local(path, namespace: "billing", secret: "s" * 16, ttl: 3, wait: 0.01), :close)
+      other =
+        discard(local(path, namespace: "billing", secret: "s" * 16, ttl: 3, wait: 0.01), :close)
       other.acquire("k") do |lease|
-        expect([lease.ttl, lease.store_key]).to eq([3.0, Plock.store_key("plock:v1:billing:", "k", "s" * 16)])
+        expect([lease.ttl, lease.store_key]).to eq(
+          [3.0, Plock.store_key("plock:v1:billing:", "k", "s" * 16)]
+        )
         expect(store.each_lock.to_a).to be_empty
         expect(other.each_lock.map(&:store_key)).to eq([lease.store_key])
       end
@@ -99,7 +124,9 @@ RSpec.describe Plock::LocalStore do
       expect { store }.to raise_error(Plock::ConfigurationError, /symbolic link/)
       Dir.mkdir("#{folder}/real", 0o700)
       File.symlink("#{folder}/real", "#{folder}/link")
-      expect { local("#{folder}/link/locks") }.to raise_error(Plock::ConfigurationError, /symbolic link/)
+      expect { local("#{folder}/link/locks") }.to raise_error(
+        Plock::ConfigurationError, /symbolic link/
+      )
     end
 
     it "is refused where others can write to it" do
@@ -109,7 +136,9 @@ RSpec.describe Plock::LocalStore do
       File.chmod(0o600, path)
       [0o770, 0o707, 0o1777].each do |mode|
         File.chmod(mode, folder)
-        expect { local(path) }.to raise_error(Plock::ConfigurationError, /others can write to the folder/)
+        expect { local(path) }.to raise_error(
+          Plock::ConfigurationError, /others can write to the folder/
+        )
       end
     ensure
       File.chmod(0o700, folder)
@@ -122,7 +151,9 @@ RSpec.describe Plock::LocalStore do
       expect { local(path) }.to raise_error(Plock::ConfigurationError, /another user/)
       File.chown(0, nil, path)
       File.chown(65_534, nil, folder)
-      expect { local(path) }.to raise_error(Plock::ConfigurationError, /folder belongs to another user/)
+      expect { local(path) }.to raise_error(
+        Plock::ConfigurationError, /folder belongs to another user/
+      )
     ensure
       File.chown(Process.euid, nil, folder)
     end
@@ -130,7 +161,9 @@ RSpec.describe Plock::LocalStore do
     it "is refused where it is no file, or in no folder" do
       Dir.mkdir(path)
       expect { store }.to raise_error(Plock::ConfigurationError)
-      expect { local("#{folder}/missing/deeper/locks") }.to raise_error(Plock::ConfigurationError, /making its folder/)
+      expect { local("#{folder}/missing/deeper/locks") }.to raise_error(
+        Plock::ConfigurationError, /making its folder/
+      )
       File.write("#{folder}/plain", "")
       expect { local("#{folder}/plain/locks") }.to raise_error(Plock::ConfigurationError)
     end
@@ -140,7 +173,10 @@ RSpec.describe Plock::LocalStore do
     it "passes its lock on at once" do
       process = holding("k")
       expect(store.try_acquire("k")).to be_nil
-      waiter = background { store.acquire("k", wait: 20) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+      waiter =
+        background do
+          store.acquire("k", wait: 20) { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+        end
       eventually { store.status("k").waiters.size == 1 }
       killed = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       kill(process)
@@ -165,12 +201,19 @@ RSpec.describe Plock::LocalStore do
 
     # Of each kind, handed over and adopted by a process that was killed: is it held?
     def held_after_adoption(**options)
-      permits, readers, writer = store.semaphore("s", permits: 3), *%w[r w].map { |key| store.read_write_lock(key) }
-      dumps = [store.acquire("a", **options), permits.acquire(**options), readers.read(**options), writer.write(**options)].map(&:dump)
+      permits, readers, writer =
+        store.semaphore("s", permits: 3),
+        *%w[r w].map { |key| store.read_write_lock(key) }
+      dumps = [
+        store.acquire("a", **options), permits.acquire(**options), readers.read(**options),
+        writer.write(**options)
+      ].map(&:dump)
       dumps.concat(store.acquire_all(%w[b c], **options) { |leases| leases.map(&:dump) })
       process = fork { dumps.each { |dump| store.adopt(dump) } && Process.kill(:KILL, Process.pid) }
       Process.wait(process)
-      [*%w[a b c].map { |key| store.status(key) }, permits.status, readers.status, writer.status].map(&:held?)
+      [
+        *%w[a b c].map { |key| store.status(key) }, permits.status, readers.status, writer.status
+      ].map(&:held?)
     end
 
     it "takes with it what it had adopted" do
@@ -181,7 +224,8 @@ RSpec.describe Plock::LocalStore do
       expect(held_after_adoption(at_least: 20)).to eq([true] * 6)
       dump = nil
       store.once("o", within: 20) { |lease| dump = lease.dump }
-      process = fork { store.adopt(dump) { |lease| lease.check! && Process.kill(:KILL, Process.pid) } }
+      process =
+        fork { store.adopt(dump) { |lease| lease.check! && Process.kill(:KILL, Process.pid) } }
       Process.wait(process)
       expect(store.once("o", within: 20) { nil }).not_to be_ran
     end
@@ -202,7 +246,9 @@ RSpec.describe Plock::LocalStore do
     told, tell = IO.pipe
     store
     process = fork do
-      store.acquire("k", ttl: 30, on_lost: ->(lease) { tell.write("lost #{lease.lost?}") && tell.close }) { sleep }
+      store.acquire(
+        "k", ttl: 30, on_lost: ->(lease) { tell.write("lost #{lease.lost?}") && tell.close }
+      ) { sleep }
     end
     Support::Supervisor.watch(process)
     tell.close
@@ -223,31 +269,52 @@ RSpec.describe Plock::LocalStore do
     it "was removed is noticed, and made again" do
       store.acquire("k") { nil }
       File.unlink(path)
-      told = warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
-      expect(told).to all(match(/is lost before its block ended/)) # who still entered in the old one, in the first milliseconds
+      told =
+        warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
+      # who still entered in the old one, in the first milliseconds
+      expect(told).to all(match(/is lost before its block ended/))
       expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
     end
 
     it "was truncated or written over is made anew where nobody uses it, which is said" do
-      [->(file) { File.truncate(file, 0) }, ->(file) { File.truncate(file, 100_000) }, ->(file) { File.write(file, "x" * 5000, 0) }].each do |harm|
-        _, status = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { nil }', "local:#{path}")
+      [
+        ->(file) { File.truncate(file, 0) }, ->(file) { File.truncate(file, 100_000) },
+        ->(file) { File.write(file, "x" * 5000, 0) }
+      ].each do |harm|
+        _, status =
+          ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { nil }', "local:#{path}")
         expect(status).to be_success
         harm.call(path)
-        output, status = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }', "local:#{path}")
-        expect([output, status.success?]).to match([/has been made anew, because it.* was .*\nentered/m, true])
+        output, status =
+          ruby(
+            'require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }',
+            "local:#{path}"
+          )
+        expect([output, status.success?]).to match(
+          [/has been made anew, because it.* was .*\nentered/m, true]
+        )
       end
     end
 
     it "was damaged is not made anew as long as a process uses it" do
       process = holding("k")
-      Process.kill(:STOP, process) # else it notices within half a second, and lets go of what it has lost
+      # else it notices within half a second, and lets go of what it has lost
+      Process.kill(:STOP, process)
       Process.wait(process, Process::WUNTRACED)
       File.write(path, "x" * 64, 0)
-      output, = ruby('require "plock"; begin; Plock::Store.open(ARGV[0]); rescue Plock::Error => e; puts e.class, e.message; end', "local:#{path}")
+      output, =
+        ruby(
+          'require "plock"; begin; Plock::Store.open(ARGV[0]); rescue Plock::Error => e; puts e.class, e.message; end',
+          "local:#{path}"
+        )
       expect(output).to match(/ProtocolError.*written over, and other processes use it/m)
       kill(process)
       store.close
-      output, = ruby('require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }', "local:#{path}")
+      output, =
+        ruby(
+          'require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }',
+          "local:#{path}"
+        )
       expect(output).to match(/made anew.*entered/m)
     end
   end
@@ -258,12 +325,28 @@ RSpec.describe Plock::LocalStore do
     token = nil
     Parse::Lock.acquire("k", ttl: 60, wait: 1) do |given|
       token = given
-      expect { Parse::Lock.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
-      expect(in_child { Parse::Lock.acquire("k", wait: 0.01) { :entered } rescue :refused }).to be(:refused)
+      expect { Parse::Lock.acquire("k", wait: 0) { raise "entered" } }.to raise_error(
+        Parse::Lock::TimeoutError
+      )
+      expect(
+        in_child do
+
+          Parse::Lock.acquire("k", wait: 0.01) { :entered }
+        rescue StandardError
+          :refused
+
+        end
+      ).to be(:refused)
     end
     expect(token).to match(/\A\h{8}-/)
     Parse.synchronize_create_store = "local:#{path}"
-    expect(Parse::Lock.acquire("k", ttl: 60) { in_child { store.lock_acquire(Plock.store_key("parse-stack:lock:v1:", "k", "s" * 16), "me", 5) } }).to be(false)
+    expect(
+      Parse::Lock.acquire("k", ttl: 60) do
+        in_child do
+          store.lock_acquire(Plock.store_key("parse-stack:lock:v1:", "k", "s" * 16), "me", 5)
+        end
+      end
+    ).to be(false)
     expect(Parse::LockBackend.degraded_store?("local:#{path}")).to be(false)
   ensure
     Parse.synchronize_create_store = Parse.synchronize_create_secret = nil
@@ -273,7 +356,12 @@ RSpec.describe Plock::LocalStore do
   it "locks and unlocks for an owner that is named" do
     expect(store.lock_acquire("raw", "me", 5)).to be(true)
     expect(store.lock_acquire("raw", "you", 5)).to be(false)
-    expect([store.lock_release("raw", "you"), store.lock_release("raw", "me"), store.lock_release("raw", "me")]).to eq([false, true, false])
+    expect(
+      [
+        store.lock_release("raw", "you"), store.lock_release("raw", "me"),
+        store.lock_release("raw", "me")
+      ]
+    ).to eq([false, true, false])
     expect { store.lock_acquire("raw", "", 5) }.to raise_error(ArgumentError)
   end
 end

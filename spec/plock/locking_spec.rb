@@ -3,15 +3,17 @@
 require "spec_helper"
 require "support/store_contract/helpers"
 
-# What is the same for every store is in the contract (support/store_contract.rb). Here is what becomes of a store's failures: of one
-# in memory, which fails where it is told to.
+# What is the same for every store is in the contract (support/store_contract.rb). Here is what
+# becomes of a store's failures: of one in memory, which fails where it is told to.
 RSpec.describe Plock::Locking do
   let(:failing) { {} }
   let(:store) do
     failing = self.failing
     Class.new(Plock::Testing::MemoryStore) do
       %i[take take_all release_all adopt_hold examine each_key break_hold].each do |name|
-        define_method(name) { |*arguments, &block| failing[name] ? raise(failing[name]) : super(*arguments, &block) }
+        define_method(name) do |*arguments, &block|
+          failing[name] ? raise(failing[name]) : super(*arguments, &block)
+        end
         private name
       end
     end.new
@@ -30,11 +32,15 @@ RSpec.describe Plock::Locking do
   end
 
   it "raises what the store raises, and does not enter the block" do
-    failing[:take] = failing[:break_hold] = failing[:each_key] = failing[:adopt_hold] = failing[:examine] = failure
+    failing[:take] = failing[:break_hold] = failing[:each_key] = failing[:adopt_hold] = failing[
+                                                                                        :examine
+    ] = failure
     dump = Plock::Testing::MemoryStore.new.acquire("k").dump
     [
-      -> { store.acquire("k") { raise "entered" } }, -> { store.try_acquire("k") { raise "entered" } }, -> { store.acquire("k") },
-      -> { store.break("k") }, -> { store.status("k") }, -> { store.each_lock { nil } }, -> { store.adopt(dump) }
+      -> { store.acquire("k") { raise "entered" } },
+      -> { store.try_acquire("k") { raise "entered" } }, -> { store.acquire("k") },
+      -> { store.break("k") }, -> { store.status("k") }, -> { store.each_lock { nil } },
+      -> { store.adopt(dump) }
     ].each { |call| expect { call.call }.to raise_error(failure) }
   end
 
@@ -42,7 +48,9 @@ RSpec.describe Plock::Locking do
     store.acquire("k") do
       failing[:examine] = failure
       expect { store.acquire("k", wait: 0) { nil } }.to raise_error(Plock::TimeoutError) { |error|
-        expect(error).to have_attributes(message: 'could not acquire "k" within 0.0 s', code: :timed_out, status: nil, cause: nil)
+        expect(error).to have_attributes(
+          message: 'could not acquire "k" within 0.0 s', code: :timed_out, status: nil, cause: nil
+        )
       }
     end
   end
@@ -51,12 +59,19 @@ RSpec.describe Plock::Locking do
     store.acquire("k") do
       failing[:examine] = failing[:take_all] = Plock::LeaseLost.new("that of a block further out")
       expect { store.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
-      expect { store.acquire_all(%w[k j], wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
+      expect { store.acquire_all(%w[k j], wait: 0) { raise "entered" } }.to raise_error(
+        Plock::LeaseLost
+      )
     end
   end
 
   it "returns the block's value where the release fails, and warns" do
-    heard = warnings { expect(store.acquire("k", ttl: 7) { |lease| fail_to_release(lease) && :value }).to be(:value) }
+    heard =
+      warnings do
+        expect(store.acquire("k", ttl: 7) { |lease| fail_to_release(lease) && :value }).to be(
+          :value
+        )
+      end
     expect(heard).to match([/the lease on "k" could not be released \(Plock::UnavailableError: nobody answers\).* within 7.0 s/])
   end
 
@@ -77,7 +92,9 @@ RSpec.describe Plock::Locking do
   end
 
   it "lets the block raise even what a store raises" do
-    expect { store.acquire("k") { raise Plock::TimeoutError, "the block's own" } }.to raise_error(Plock::TimeoutError, "the block's own")
+    expect { store.acquire("k") { raise Plock::TimeoutError, "the block's own" } }.to raise_error(
+      Plock::TimeoutError, "the block's own"
+    )
     expect(store.status("k")).not_to be_held
   end
 
@@ -97,7 +114,8 @@ RSpec.describe Plock::Locking do
       store.singleton_class.send(:private, :take)
     end
 
-    # A store that scatters, and whose holds are extended by the block, which is given the hold's own extend.
+    # A store that scatters, and whose holds are extended by the block, which is given the hold's
+    # own extend.
     def scatter_extended_by(&extending)
       scatter
       replace_take do |*arguments, &given|
@@ -125,9 +143,12 @@ RSpec.describe Plock::Locking do
     end
 
     it "does not begin the block with a lease that was over before all were had" do
-      scatter_extended_by { |own, ttl| own.call(ttl).tap { sleep(ttl * 1.1) } } # the first is over when the second is done
+      # the first is over when the second is done
+      scatter_extended_by { |own, ttl| own.call(ttl).tap { sleep(ttl * 1.1) } }
       store.acquire(keys[2], ttl: 0.05)
-      expect { store.acquire_all(keys, ttl: 0.1, wait: 0.2) { raise "entered" } }.to raise_error(Plock::TimeoutError, /one of 3 keys/)
+      expect { store.acquire_all(keys, ttl: 0.1, wait: 0.2) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError, /one of 3 keys/
+      )
       expect(held).to be_empty
     end
 
@@ -139,7 +160,8 @@ RSpec.describe Plock::Locking do
       expect(held).to be_empty
     end
 
-    # As the pool fails whoever waits for a connection until his patience is over, and the server who waits for its answer.
+    # As the pool fails whoever waits for a connection until his patience is over, and the server
+    # who waits for its answer.
     %i[silent saturated].each do |code|
       it "counts as refused where patience cuts short an attempt (#{code}) of who was refused before" do
         replace_take do |_name, _ttl, patience, *|
@@ -147,7 +169,9 @@ RSpec.describe Plock::Locking do
           raise Plock::UnavailableError.new("cut short", code: code)
         end
         other = store.acquire_all([keys[1]], wait: 0).first
-        expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/)
+        expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(
+          Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/
+        )
         expect(held).to eq([keys[1]])
         other.release
       end
@@ -160,7 +184,9 @@ RSpec.describe Plock::Locking do
 
     it "takes one after the other where the store cannot take them at once" do
       scatter
-      expect(store.acquire_all(keys.reverse, wait: 0) { |leases| [leases.map(&:key), held] }).to eq([keys.reverse, keys])
+      expect(store.acquire_all(keys.reverse, wait: 0) { |leases| [leases.map(&:key), held] }).to eq(
+        [keys.reverse, keys]
+      )
       expect(held).to be_empty
     end
 
@@ -168,20 +194,27 @@ RSpec.describe Plock::Locking do
       scatter
       lease = store.acquire(keys[1], label: "there before")
       expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
-      expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/)
+      expect { store.acquire_all(keys, wait: 0.01) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError, /"#{keys[1]}", one of 3 keys/
+      )
       expect(held).to eq([keys[1]])
       lease.release
     end
 
-    it "leaves none behind where the store cannot take them at once, and it is interrupted", :slow do
+    it "leaves none behind where the store cannot take them at once, and it is interrupted",
+       :slow do
       extend Support::StoreContract
       scatter
-      interrupted_everywhere(-> { store.acquire_all(keys, wait: 1) { nil } }) { expect(held).to be_empty }
+      interrupted_everywhere(-> { store.acquire_all(keys, wait: 1) { nil } }) do
+        expect(held).to be_empty
+      end
     end
 
     it "returns the block's value where the release fails, and warns once" do
       heard = warnings do
-        expect(store.acquire_all(keys, ttl: 7) { (failing[:release_all] = failure) && :value }).to be(:value)
+        expect(
+          store.acquire_all(keys, ttl: 7) { (failing[:release_all] = failure) && :value }
+        ).to be(:value)
       end
       expect(heard).to match([/the leases on "\w", "\w", "\w" could not be released \(Plock::UnavailableError: .*\).* within 7.0 s/])
       failing.clear
@@ -190,7 +223,9 @@ RSpec.describe Plock::Locking do
 
     it "raises the block's exception where the release fails besides" do
       heard = warnings do
-        expect { store.acquire_all(keys) { (failing[:release_all] = failure) && raise(IOError) } }.to raise_error(IOError)
+        expect {
+          store.acquire_all(keys) { (failing[:release_all] = failure) && raise(IOError) }
+        }.to raise_error(IOError)
       end
       expect(heard.size).to be(1)
       failing.clear
@@ -200,7 +235,10 @@ RSpec.describe Plock::Locking do
     it "raises the TimeoutError where what was taken cannot be given back besides, and warns" do
       lease = store.acquire(keys[2])
       failing[:release_all] = failure
-      heard = warnings { expect { store.acquire_all(keys, wait: 0.3) }.to raise_error(Plock::TimeoutError) }
+      heard =
+        warnings do
+          expect { store.acquire_all(keys, wait: 0.3) }.to raise_error(Plock::TimeoutError)
+        end
       expect(heard).to match([/could not be released/])
       failing.clear
       lease.release
@@ -228,6 +266,8 @@ RSpec.describe Plock::Locking do
       }.take
     RUBY
     expect(status).to be_success, output
-    expect(output).to eq(%([true, true, "on_lost: belongs to the main Ractor: elsewhere ask lease.lost?", false]\n))
+    expect(output).to eq(
+      %([true, true, "on_lost: belongs to the main Ractor: elsewhere ask lease.lost?", false]\n)
+    )
   end
 end

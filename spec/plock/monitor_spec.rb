@@ -15,7 +15,13 @@ RSpec.describe Plock::Monitor do
       child do
         monitor = described_class.new(key, store: Plock::Store.open(url), wait: 30)
         redis = Redis.new(path: shared_redis.unix_path)
-        Array.new(15) { monitor.synchronize { monitor.synchronize { redis.incr(counter).tap { redis.decr(counter) } } } }.uniq
+        Array
+          .new(15) do
+            monitor.synchronize do
+              monitor.synchronize { redis.incr(counter).tap { redis.decr(counter) } }
+            end
+          end
+          .uniq
       end
     end
     expect(processes.map(&:result)).to eq([[1]] * 4)
@@ -24,18 +30,24 @@ RSpec.describe Plock::Monitor do
   it "lets the next process in when the one inside is killed" do
     url
     inside = child do |parent|
-      described_class.new(key, store: Plock::Store.open(url), ttl: 1).synchronize { parent.tell(:inside) && parent.hear }
+      described_class
+        .new(key, store: Plock::Store.open(url), ttl: 1)
+        .synchronize { parent.tell(:inside) && parent.hear }
     end
     inside.hear
     inside.signal(:KILL)
     inside.wait
-    expect(described_class.new(key, store: open_store(url), wait: 20).synchronize { :entered }).to be(:entered)
+    expect(
+      described_class.new(key, store: open_store(url), wait: 20).synchronize { :entered }
+    ).to be(:entered)
   end
 
   it "is of the default store, looked for when it is entered" do
     monitor = described_class.new(key)
     Plock::Testing.install do |store|
-      expect(monitor.synchronize { [store.status(key).held?, monitor.mon_locked?] }).to eq([true, true])
+      expect(monitor.synchronize { [store.status(key).held?, monitor.mon_locked?] }).to eq(
+        [true, true]
+      )
       expect(monitor.mon_locked?).to be(false)
     end
   ensure

@@ -24,7 +24,7 @@ RSpec.describe Plock::Once do
     [nil, IOError].each do |error|
       began = lease = nil
       gate.delay(:reply, 0.1)
-      once = lambda do
+      once = -> do
         own.once("#{key}:#{error}", within: 60, on_error: :keep) do |given|
           began, lease = Plock::Clock.now, given
           gate.clear
@@ -40,7 +40,8 @@ RSpec.describe Plock::Once do
   it "runs the block in one of many processes", :many_children do
     processes = Array.new(6) do
       child do |parent|
-        own = Plock::Store.open(url, attempt_timeout: 10) # a machine that is busy with six of them is no silent server
+        # a machine that is busy with six of them is no silent server
+        own = Plock::Store.open(url, attempt_timeout: 10)
         parent.tell(:ready)
         parent.hear
         own.once(key, within: 30) { Process.pid }.then { |result| [result.ran?, result.value] }
@@ -54,7 +55,10 @@ RSpec.describe Plock::Once do
   end
 
   it "lets others run it after a process was killed in the block, when the window is over" do
-    killed = child { |parent| Plock::Store.open(url).once(key, within: 1) { parent.tell(:inside) && parent.hear } }
+    killed =
+      child do |parent|
+        Plock::Store.open(url).once(key, within: 1) { parent.tell(:inside) && parent.hear }
+      end
     killed.hear
     killed.signal(:KILL)
     killed.wait

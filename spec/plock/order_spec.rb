@@ -2,7 +2,8 @@
 
 require "spec_helper"
 
-# Who waits longest is next, across processes, whatever becomes of the holder, the other waiters and the connections.
+# Who waits longest is next, across processes, whatever becomes of the holder, the other waiters and
+# the connections.
 RSpec.describe "The order among processes" do
   waiters = 12
   let(:server) { redis_server }
@@ -13,7 +14,8 @@ RSpec.describe "The order among processes" do
 
   def queued = store.status(key).waiters
 
-  # Each in a process of its own, and in line before the next one comes. They tell the instant at which they got the lock.
+  # Each in a process of its own, and in line before the next one comes. They tell the instant at
+  # which they got the lock.
   def line_up(count) = line_up_behind(0, count)
 
   def line_up_behind(others, count)
@@ -32,7 +34,11 @@ RSpec.describe "The order among processes" do
 
   # Their numbers in the order in which they were served.
   def served(line, except: [])
-    told = line.each_with_index.reject { |_, number| except.include?(number) }.map { |waiter, number| [*waiter.hear(within: 20), number] }
+    told =
+      line
+        .each_with_index
+        .reject { |_, number| except.include?(number) }
+        .map { |waiter, number| [*waiter.hear(within: 20), number] }
     expect(told.map { |_, fence, _| fence }).to all(be_an(Integer))
     expect(told.sort.map { |_, fence, _| fence }).to eq(told.map { |_, fence, _| fence }.sort)
     told.sort.map(&:last)
@@ -136,7 +142,8 @@ RSpec.describe "The order among processes" do
         background do
           waiting.acquire(key, ttl: 5, wait: 20) do
             served << number
-            eventually { holder.status(key).waiters.size == 3 } if number == 1 # the first is back in line
+            # the first is back in line
+            eventually { holder.status(key).waiters.size == 3 } if number == 1
           end
         end
         eventually { holder.status(key).waiters.size == number + 1 }

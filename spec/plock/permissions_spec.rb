@@ -16,12 +16,20 @@ RSpec.describe "A user with few rights" do
   # The rules with one of them replaced, or taken away.
   def let_in(rules, without: nil, with: nil)
     expect(rules).to include(without) if without
-    server.call("ACL", "SETUSER", "locks", "reset", *rules.map { |rule| rule.start_with?(">") ? ">correct horse" : rule }
-      .flat_map { |rule| rule == without ? [*with] : [rule] })
+    server.call(
+      "ACL",
+      "SETUSER",
+      "locks",
+      "reset",
+      *rules
+        .map { |rule| rule.start_with?(">") ? ">correct horse" : rule }
+        .flat_map { |rule| rule == without ? [*with] : [rule] }
+    )
   end
 
-  # What an attempt that failed still holds is given back, and who waits in it goes, with all rights: otherwise a waiter would be let
-  # in by a later attempt, and release without the right that is missing there.
+  # What an attempt that failed still holds is given back, and who waits in it goes, with all
+  # rights: otherwise a waiter would be let in by a later attempt, and release without the right
+  # that is missing there.
   def clear_away
     server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
     threads.each(&:kill).each { |thread| eventually { !thread.alive? } }.clear
@@ -43,7 +51,11 @@ RSpec.describe "A user with few rights" do
     holds.release
     lease = waiting.value
     behind = background { store.try_acquire(key, wait: 0.2) }
-    expect([behind.value, lease.extend(ttl: 5).valid?, store.status(key).held?]).to eq [nil, true, true]
+    expect([behind.value, lease.extend(ttl: 5).valid?, store.status(key).held?]).to eq [
+      nil,
+      true,
+      true
+    ]
     expect(store.each_lock.map(&:store_key)).to eq [lease.store_key]
     expect(store.break(key)).to be true
     eventually { lease.lost? }
@@ -64,7 +76,11 @@ RSpec.describe "A user with few rights" do
     lease = writer.value
     behind = background { others.read(wait: 10) { :entered } }
     eventually { !behind.alive? || others.status.waiters.size == 1 }
-    expect([lease.extend(ttl: 5).downgrade.mode, behind.value, lock.status.holders.size]).to eq [:read, :entered, 1]
+    expect([lease.extend(ttl: 5).downgrade.mode, behind.value, lock.status.holders.size]).to eq [
+      :read,
+      :entered,
+      1
+    ]
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
@@ -74,7 +90,10 @@ RSpec.describe "A user with few rights" do
     expect(denied - ["client|setname"]).to be_empty
   end
 
-  def denied = server.call("ACL", "LOG").map { |entry| (entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h).fetch("object") }
+  def denied =
+    server
+      .call("ACL", "LOG")
+      .map { |entry| (entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h).fetch("object") }
 
   it "needs each of them" do
     behind_a_lost_reply = "+eval" # takes back an acquire that was not answered in time
@@ -87,7 +106,9 @@ RSpec.describe "A user with few rights" do
     expect(spare).to be_empty
   end
 
-  { "+evalsha" => "EVALSHA", "+subscribe" => "SUBSCRIBE", "+publish" => "publish" }.each do |right, name|
+  {
+    "+evalsha" => "EVALSHA", "+subscribe" => "SUBSCRIBE", "+publish" => "publish"
+  }.each do |right, name|
     it "is told that #{name} is missing" do
       let_in(rules, without: right)
       expect { missing }.to raise_error(Plock::PermissionError, /#{name}/i)

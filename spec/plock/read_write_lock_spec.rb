@@ -15,10 +15,13 @@ RSpec.describe Plock::ReadWriteLock do
   # A process that is inside until it is told to leave; it tells its fence when it is.
   def inside(method, **options)
     child do |parent|
-      Plock::Store.open(url).read_write_lock(key).public_send(method, ttl: 30, wait: 30, **options) do |lease|
-        parent.tell(lease.fence)
-        parent.hear
-      end
+      Plock::Store
+        .open(url)
+        .read_write_lock(key)
+        .public_send(method, ttl: 30, wait: 30, **options) do |lease|
+          parent.tell(lease.fence)
+          parent.hear
+        end
     end
   end
 
@@ -31,14 +34,18 @@ RSpec.describe Plock::ReadWriteLock do
   # As it can after GC.compact, on Ruby 3.1.
   it "takes no other lease for its own if the WeakMap that knows them has one in its place" do
     store = open_store
-    one, other = Array.new(2) { |number| discard(store.read_write_lock("#{unique_key}:#{number}").read(ttl: 60), :release) }
+    one, other =
+      Array.new(2) do |number|
+        discard(store.read_write_lock("#{unique_key}:#{number}").read(ttl: 60), :release)
+      end
     own = Plock::Locking::OwnShares.new
     own.add(:lock, one)
     expect(own.find(:lock)).to be(one)
     place = own.instance_variable_get(:@places).fetch(:lock)
     own.instance_variable_get(:@leases)[place] = other
     expect(own.find(:lock)).to be_nil
-    allow(other).to receive(:object_id).and_return(one.object_id) # as one that was made where the other had been may have
+    # as one that was made where the other had been may have
+    allow(other).to receive(:object_id).and_return(one.object_id)
     expect(own.find(:lock)).to be_nil
     own.instance_variable_get(:@leases)[place] = Object.new
     expect(own.find(:lock)).to be_nil
@@ -86,7 +93,10 @@ RSpec.describe Plock::ReadWriteLock do
   it "serves processes in order, readers together, also where some are killed while they wait" do
     first = inside(:write)
     first.hear
-    line = %i[read write read read write].each_with_index.map { |method, number| in_line(number + 1, method) }
+    line =
+      %i[read write read read write].each_with_index.map do |method, number|
+        in_line(number + 1, method)
+      end
     line[1].signal(:KILL)
     line[1].wait
     first.tell(:leave)

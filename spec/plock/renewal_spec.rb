@@ -55,7 +55,8 @@ RSpec.describe "Renewal" do
     hold = store.acquire(key, ttl: 3, renew: true)
     gate.half_open
     reached = hold.valid_until
-    eventually(4) { reached - Process.clock_gettime(Process::CLOCK_BOOTTIME) < 1.4 } # a renewal was due at 2.0
+    # a renewal was due at 2.0
+    eventually(4) { reached - Process.clock_gettime(Process::CLOCK_BOOTTIME) < 1.4 }
     gate.clear
     eventually(4) { hold.valid_until > reached }
     expect(hold.release).to be true

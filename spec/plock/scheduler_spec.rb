@@ -15,7 +15,8 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
   # Runs the block in a reactor; async's own log stays quiet, what fails is raised here.
   def reactor(&block) = Sync(&block)
 
-  # What is not plock's runs on a thread of its own: async's hooks for plain sockets want a later Ruby than 3.1.
+  # What is not plock's runs on a thread of its own: async's hooks for plain sockets want a later
+  # Ruby than 3.1.
   def aside(&block) = Thread.new(&block).value
 
   # Counts the turns that another fiber gets.
@@ -90,7 +91,9 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
   it "their waits are concurrent", :timing do
     gate.delay(:reply, 0.05)
     within(0.5) do # one after the other: 0.8 s and more
-      reactor { |task| Array.new(8) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait) }
+      reactor do |task|
+        Array.new(8) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait)
+      end
     end
   end
 
@@ -107,7 +110,8 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     gate.hold(:reply, connections: 1)
     entered = false
     reactor do |task|
-      waiter = task.async { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { entered = true } }
+      waiter =
+        task.async { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { entered = true } }
       aside { eventually { held?(key) } }
       waiter.stop
       waiter.wait
@@ -166,12 +170,15 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
   end
 
   it "no descriptor is left, and threads can use the same store", :no_leaks do
-    reactor { |task| Array.new(10) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait) }
+    reactor do |task|
+      Array.new(10) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait)
+    end
     expect(background { store.hold(key, 3_000, 1.0, nil) { :entered } }.value).to eq(:entered)
   end
 
   it "where blocking is asked for (Fiber.new(blocking: true)), it waits as a thread does" do
-    value = reactor { Fiber.new(blocking: true) { store.hold(key, 3_000, 1.0, nil) { :entered } }.resume }
+    value =
+      reactor { Fiber.new(blocking: true) { store.hold(key, 3_000, 1.0, nil) { :entered } }.resume }
     expect(value).to eq(:entered)
   end
 end

@@ -5,16 +5,21 @@ require "parse/lock"
 require "plock/cli/doctor/rights"
 require "tmpdir"
 
-# What the contract does not see of the fingerprints that stores keep: see spec/support/store_contract/secrets.rb.
+# What the contract does not see of the fingerprints that stores keep: see
+# spec/support/store_contract/secrets.rb.
 RSpec.describe "The fingerprint of a secret" do
   first, second = %w[first second].map { |word| word.ljust(16, "-") }
 
   let(:key) { "k#{SecureRandom.hex(8)}" }
 
-  refused = ->(example, &block) { example.expect(&block).to example.raise_error(Plock::ConfigurationError, /others use/) }
+  refused = ->(example, &block) do
+    example.expect(&block).to example.raise_error(Plock::ConfigurationError, /others use/)
+  end
 
   it "is 16 digits, and another one for each secret and each namespace" do
-    all = [first, second].product([nil, "a", "b"]).map { |secret, namespace| Plock::Locking::Fingerprint.of(secret, namespace) }
+    all =
+      [first, second].product([nil, "a", "b"])
+        .map { |secret, namespace| Plock::Locking::Fingerprint.of(secret, namespace) }
     expect(all.uniq.size).to be(6)
     expect(all).to all(match(/\A\h{16}\z/))
     expect(Plock::Locking::Fingerprint.of(nil, "a")).to eq("none")
@@ -23,7 +28,9 @@ RSpec.describe "The fingerprint of a secret" do
   it "that another version has noted is another one, and is not taken for none" do
     server = redis_server
     server.call("SET", "plock:1:secret", "2 something else")
-    expect { open_store(server.unix_url).acquire(key) { nil } }.to raise_error(Plock::ConfigurationError, /\(unreadable\)/)
+    expect { open_store(server.unix_url).acquire(key) { nil } }.to raise_error(
+      Plock::ConfigurationError, /\(unreadable\)/
+    )
   end
 
   describe "on Redis", needs: "redis-server" do
@@ -101,7 +108,11 @@ RSpec.describe "The fingerprint of a secret" do
   end
 
   describe "in a local store" do
-    let(:folder) { Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
+    let(:folder) do
+      Dir
+        .mktmpdir("plock-local-")
+        .tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+    end
     let(:file) { "#{folder}/locks.secret" }
 
     def opened(secret) = open_store("local:#{folder}/locks", secret: secret)
@@ -115,13 +126,19 @@ RSpec.describe "The fingerprint of a secret" do
     it "is not read from a file that others can write to, that is a link, or that is none" do
       opened(first).acquire(key) { nil }
       File.chmod(0o622, file)
-      expect { opened(first).acquire(key) { nil } }.to raise_error(Plock::ConfigurationError, /others can write to it/)
+      expect { opened(first).acquire(key) { nil } }.to raise_error(
+        Plock::ConfigurationError, /others can write to it/
+      )
       File.rename(file, "#{folder}/elsewhere")
       File.symlink("elsewhere", file)
-      expect { opened(first).acquire(key) { nil } }.to raise_error(Plock::ConfigurationError, /symbolic link/)
+      expect { opened(first).acquire(key) { nil } }.to raise_error(
+        Plock::ConfigurationError, /symbolic link/
+      )
       File.unlink(file)
       File.mkfifo(file)
-      expect { opened(first).acquire(key) { nil } }.to raise_error(Plock::ConfigurationError, /no file/)
+      expect { opened(first).acquire(key) { nil } }.to raise_error(
+        Plock::ConfigurationError, /no file/
+      )
     end
 
     it "is noted by the next one where a process has died before it wrote" do
@@ -135,7 +152,9 @@ RSpec.describe "The fingerprint of a secret" do
       opened(first).acquire(key) { nil }
       forked = nil
       note = Plock::LocalNote.new(file)
-      allow(note).to receive(:lock).and_wrap_original { |lock, *given| lock.call(*given).tap { forked = child(&:hear) } }
+      allow(note).to receive(:lock).and_wrap_original { |lock, *given|
+        lock.call(*given).tap { forked = child(&:hear) }
+      }
       note.keep("", false)
       expect(opened(first).acquire(key) { :ran }).to be(:ran)
       forked.tell(:end)
@@ -147,7 +166,9 @@ RSpec.describe "The fingerprint of a secret" do
       File.open(file) do |other|
         other.flock(File::LOCK_EX)
         stub_const("Plock::LocalNote::PATIENCE_S", 0.05)
-        expect { opened(first).acquire(key) { nil } }.to raise_error(Plock::UnavailableError, /another process has had/)
+        expect { opened(first).acquire(key) { nil } }.to raise_error(
+          Plock::UnavailableError, /another process has had/
+        )
       end
       expect(opened(first).acquire(key) { :ran }).to be(:ran)
     end
@@ -160,23 +181,34 @@ RSpec.describe "The fingerprint of a secret" do
     let(:namespace) { "ns#{SecureRandom.hex(8)}" }
 
     def opened(secret, **options)
-      discard(Plock::Store::Database.new(model, secret: secret, namespace: namespace, **Support::Databases::PATIENT, **options), :close)
+      discard(
+        Plock::Store::Database.new(
+          model, secret: secret, namespace: namespace, **Support::Databases::PATIENT, **options
+        ),
+        :close
+      )
     end
 
-    def row = model.connection.select_one("SELECT * FROM plock_leases WHERE name = 'plock:1:secret:#{namespace}'")
+    def row =
+      model.connection.select_one(
+        "SELECT * FROM plock_leases WHERE name = 'plock:1:secret:#{namespace}'"
+      )
 
     it "is a row that is never pruned" do
       mine = opened(first)
       mine.acquire(key) { nil }
       site = mine.instance_variable_get(:@site)
-      site.work(Plock::Clock.now + 20) { |connection| site.tables.prune(connection, Plock::Clock.now + 20) }
+      site.work(Plock::Clock.now + 20) do |connection|
+        site.tables.prune(connection, Plock::Clock.now + 20)
+      end
       expect(row).to include("token" => nil, "expires_at" => 0, "holder" => /\A1 \h{16} /)
     end
 
     it "is looked at, and noted later, where nothing can be written: inside a transaction of the caller's on SQLite" do
       mine = opened(first, release_timeout: 0.05)
       model.transaction do
-        model.connection.execute("DELETE FROM plock_leases WHERE name = 'nobody'") # has the database to itself from here
+        # has the database to itself from here
+        model.connection.execute("DELETE FROM plock_leases WHERE name = 'nobody'")
         expect(mine.status(key).held?).to be(false)
       end
       expect(row).to be_nil

@@ -33,7 +33,9 @@ RSpec.describe Plock::Semaphore do
         own = Plock::Store.open(url)
         redis = Redis.new(path: shared_redis.unix_path)
         Array.new(15) do
-          semaphore(3, own).acquire(ttl: 30, wait: 30) { redis.incr(counter).tap { redis.decr(counter) } }
+          semaphore(3, own).acquire(ttl: 30, wait: 30) do
+            redis.incr(counter).tap { redis.decr(counter) }
+          end
         end.max
       end
     end
@@ -64,14 +66,17 @@ RSpec.describe Plock::Semaphore do
     kept, lease = Array.new(2) { semaphore(2).acquire(ttl: 60, wait: 0) }
     line = Array.new(6) do |number|
       process = child do |parent|
-        semaphore(2, Plock::Store.open(url)).acquire(ttl: 10, wait: 30) { |lease| parent.tell(lease.fence) }
+        semaphore(2, Plock::Store.open(url)).acquire(ttl: 10, wait: 30) do |lease|
+          parent.tell(lease.fence)
+        end
         nil
       end
       eventually(5) { waiting == number + 1 }
       process
     end
     [0, 3].each { |number| line[number].signal(:KILL) && line[number].wait }
-    lease.release # one after the other: two who are called at the same time may come in in any order
+    # one after the other: two who are called at the same time may come in in any order
+    lease.release
     fences = [1, 2, 4, 5].map { |number| line[number].hear }
     expect(fences).to eq(fences.sort)
     kept.release
@@ -89,7 +94,9 @@ RSpec.describe Plock::Semaphore do
     digest = store.status(key).store_key[-64..]
     left = shared_redis.call("KEYS", "*#{digest}*")
     expect(left.size).to be <= 1
-    expect(left.map { |name| shared_redis.call("PTTL", name) }).to all(be_between(1, 86_400_000 + 60_000))
+    expect(left.map { |name| shared_redis.call("PTTL", name) }).to all(
+      be_between(1, 86_400_000 + 60_000)
+    )
   end
 
   it "works in a Ractor" do

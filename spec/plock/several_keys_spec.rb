@@ -7,7 +7,9 @@ RSpec.describe "Several keys" do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
   let(:name) { "several:#{SecureRandom.hex(8)}" }
-  let(:keys) { Array.new(3) { |number| "#{name}:#{number}" }.sort_by { |key| store.status(key).store_key } }
+  let(:keys) do
+    Array.new(3) { |number| "#{name}:#{number}" }.sort_by { |key| store.status(key).store_key }
+  end
 
   # How often the server was asked to run a script meanwhile.
   def scripts(server)
@@ -22,7 +24,9 @@ RSpec.describe "Several keys" do
     own = open_store(server.url)
     many = Array.new(64, &:to_s)
     [keys, many].each { |all| own.acquire_all(all) { nil } } # the scripts are loaded
-    expect([keys, many].map { |all| scripts(server) { own.acquire_all(all) { nil } } }).to eq([2, 2])
+    expect([keys, many].map { |all| scripts(server) { own.acquire_all(all) { nil } } }).to eq(
+      [2, 2]
+    )
   end
 
   it "do not deadlock processes that name them in different orders", :many_children do
@@ -30,7 +34,14 @@ RSpec.describe "Several keys" do
     processes = Array.new(4) do |number|
       child do
         own = Plock::Store.open(url)
-        Array.new(15) { own.acquire_all(number.odd? ? keys.rotate(number).reverse : keys.rotate(number), ttl: 30, wait: 30, &:size) }.uniq
+        Array
+          .new(15) do
+            own.acquire_all(
+              number.odd? ? keys.rotate(number).reverse : keys.rotate(number), ttl: 30, wait: 30,
+              &:size
+            )
+          end
+          .uniq
       end
     end
     expect(processes.map(&:result)).to eq([[3]] * 4)
@@ -66,23 +77,35 @@ RSpec.describe "Several keys" do
       (round % 40).times { Thread.pass }
       thread.kill.join
     end
-    keys.each { |key| eventually(5) { store.status(key).then { |status| !status.held? && status.waiters.empty? } } }
+    keys.each do |key|
+      eventually(5) { store.status(key).then { |status| !status.held? && status.waiters.empty? } }
+    end
   end
 
   it "leave none behind where Timeout comes at any moment, and somebody else has one" do
     lease = store.acquire(keys[1], ttl: 60)
     60.times do |round|
-      Timeout.timeout((round * 0.0001) + 0.0001) { store.acquire_all(keys, ttl: 30, wait: 30) { raise "entered" } }
+      Timeout.timeout((round * 0.0001) + 0.0001) do
+        store.acquire_all(keys, ttl: 30, wait: 30) { raise "entered" }
+      end
     rescue Timeout::Error
       nil
     end
     lease.release
-    keys.each { |key| eventually(5) { store.status(key).then { |status| !status.held? && status.waiters.empty? } } }
+    keys.each do |key|
+      eventually(5) { store.status(key).then { |status| !status.held? && status.waiters.empty? } }
+    end
   end
 
   it "are refused where the store cannot be reached, in time", :timing do
     absent = open_store("unix:///nowhere/at/all.sock")
-    expect { absent.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError)
-    for_as_long_as(0.3) { expect { absent.acquire_all(keys, wait: 0.3) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+    expect { absent.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(
+      Plock::UnavailableError
+    )
+    for_as_long_as(0.3) do
+      expect { absent.acquire_all(keys, wait: 0.3) { raise "entered" } }.to raise_error(
+        Plock::UnavailableError
+      )
+    end
   end
 end

@@ -6,13 +6,17 @@ require "support/scripts"
 # What the scripts of locks with several holders do where their calls meet in an order that is rare.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
-  let(:scripts) { Support::Scripts.new(server.client, "#{unique_key}#{Plock::Locking::Kind::READ_WRITE.suffix}") } # as others who list locks expect
+  # as others who list locks expect
+  let(:scripts) do
+    Support::Scripts.new(server.client, "#{unique_key}#{Plock::Locking::Kind::READ_WRITE.suffix}")
+  end
 
   def one(share, **options) = Support::Sharer.new(scripts, share, **options)
 
   def listening(share, **options) = discard(one(share, **options).listen(server), :close)
 
-  def inside(share, **options) = one(share, **options).tap { |sharer| expect(sharer.ask).to be true }
+  def inside(share, **options) =
+    one(share, **options).tap { |sharer| expect(sharer.ask).to be true }
 
   it "let one who asks while his connection is being made again in by the place to which he was called" do
     first = inside("s2")

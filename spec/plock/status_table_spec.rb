@@ -22,8 +22,12 @@ RSpec.describe Plock::Status::Table do
     lines = lines_of(status)
     expect(lines[0]).to eq("\"import:42\": held")
     expect(lines[1].split).to eq(%w[host pid thread label since fence left])
-    expect(lines[2].split(/  +/)).to match(["holder", status.host, status.pid.to_s, status.thread.to_s, "night\\nly",
-                                            status.since.strftime("%F %T.%3N"), lease.fence.to_s, /\A(30.0|29.\d) s\z/])
+    expect(lines[2].split(%r{  +})).to match(
+      [
+        "holder", status.host, status.pid.to_s, status.thread.to_s, "night\\nly",
+        status.since.strftime("%F %T.%3N"), lease.fence.to_s, /\A(30.0|29.\d) s\z/
+      ]
+    )
     expect(lines[3]).to match(/\Awaits 1  .*  -  +-\z/)
     lease.release
     waiter.join
@@ -33,7 +37,9 @@ RSpec.describe Plock::Status::Table do
     permits = store.semaphore("api", permits: 2)
     leases = Array.new(2) { permits.acquire }
     lines = lines_of(permits.status)
-    expect([lines[0], lines[2], lines[3]]).to match(["\"api\" (semaphore): held by 2", /\Aholder 1  /, /\Aholder 2  /])
+    expect([lines[0], lines[2], lines[3]]).to match(
+      ["\"api\" (semaphore): held by 2", /\Aholder 1  /, /\Aholder 2  /]
+    )
     leases.each(&:release)
 
     store.read_write_lock("page").write do

@@ -37,17 +37,23 @@ RSpec.describe Plock::Store do
     end
 
     it "lets options go before what a client says" do
-      url, settings = given(Redis.new(url: "redis://:secret@db1.example/3"), database: 4, pool_size: 2)
-      expect([url, settings]).to eq(["redis://db1.example:6379", { password: "secret", database: 4, pool_size: 2 }])
+      url, settings =
+        given(Redis.new(url: "redis://:secret@db1.example/3"), database: 4, pool_size: 2)
+      expect([url, settings]).to eq(
+        ["redis://db1.example:6379", { password: "secret", database: 4, pool_size: 2 }]
+      )
     end
 
     it "refuses what it can take no address from, without showing it" do
-      expect { described_class.open(Struct.new(:password).new("secret")) }
-        .to raise_error(Plock::ConfigurationError) { |error| expect(error.message).not_to include("secret") }
+      expect { described_class.open(Struct.new(:password).new("secret")) }.to raise_error(
+        Plock::ConfigurationError
+      ) { |error| expect(error.message).not_to include("secret") }
     end
 
     it "refuses a Moneta store that changes values on their way" do
-      expect { described_class.open(Moneta.new(:Redis, compress: true)) }.to raise_error(Plock::ConfigurationError)
+      expect { described_class.open(Moneta.new(:Redis, compress: true)) }.to raise_error(
+        Plock::ConfigurationError
+      )
     end
 
     {
@@ -62,35 +68,46 @@ RSpec.describe Plock::Store do
     end
 
     it "never repeats the URL in an error" do
-      expect { described_class.open("redis://alice:se/cret@127.0.0.1:sesame") }
-        .to raise_error(Plock::ConfigurationError) { |error| expect(error.full_message).not_to match(/cret|sesame/) }
+      expect { described_class.open("redis://alice:se/cret@127.0.0.1:sesame") }.to raise_error(
+        Plock::ConfigurationError
+      ) { |error| expect(error.full_message).not_to match(/cret|sesame/) }
     end
 
     it "refuses an option that it does not know, as Ruby does" do
-      expect { described_class.open("redis://127.0.0.1", patience: 3) }.to raise_error(ArgumentError, "unknown keyword: :patience")
+      expect { described_class.open("redis://127.0.0.1", patience: 3) }.to raise_error(
+        ArgumentError, "unknown keyword: :patience"
+      )
     end
 
     it "takes nil for an option that is not there" do
-      expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(["redis://127.0.0.1", {}])
+      expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(
+        ["redis://127.0.0.1", {}]
+      )
     end
 
     it "gives the engine numbers and names in its own form" do
-      expect(given("rediss://h", attempt_timeout: 1, release_timeout: 3r / 2, ca_file: Pathname("/ca.pem"), verify: :none).last)
-        .to eq(attempt_timeout: 1.0, release_timeout: 1.5, ca_file: "/ca.pem", verify: :none)
+      expect(
+        given(
+          "rediss://h", attempt_timeout: 1, release_timeout: 3r / 2, ca_file: Pathname("/ca.pem"),
+          verify: :none
+        ).last
+      ).to eq(attempt_timeout: 1.0, release_timeout: 1.5, ca_file: "/ca.pem", verify: :none)
     end
 
     good = {
-      connect_timeout: [0.001, 3600], command_timeout: [0.001, 3600], attempt_timeout: [0.2], release_timeout: [0.5],
-      fence_ttl: [0, 0.5, 86_400, 31_622_400],
-      pool_size: [1, 1024], username: ["alice"], password: ["s p:a/c@e"], database: [0, 15], ca_file: ["/ca.pem"],
-      ca_path: ["/certs"], cert: ["/us.crt"], key: ["/us.key"], verify: %i[peer none], server_name: ["db1.example"],
-      encoding: %i[plain marshal]
+      connect_timeout: [0.001, 3600], command_timeout: [0.001, 3600], attempt_timeout: [0.2],
+      release_timeout: [0.5], fence_ttl: [0, 0.5, 86_400, 31_622_400], pool_size: [1, 1024],
+      username: ["alice"], password: ["s p:a/c@e"], database: [0, 15], ca_file: ["/ca.pem"],
+      ca_path: ["/certs"], cert: ["/us.crt"], key: ["/us.key"], verify: %i[peer none],
+      server_name: ["db1.example"], encoding: %i[plain marshal]
     }
     bad = {
-      connect_timeout: [0, -1, 3601, Float::NAN, Float::INFINITY, "1", Complex(1, 1)], command_timeout: [0.0],
-      attempt_timeout: [[]], release_timeout: [:soon], fence_ttl: [-1, 31_622_401, Float::NAN, "1"], pool_size: [0, 1025, 1.5, "4"], username: ["", 7],
-      password: ["", :secret, "a\0b"], database: [-1, "1", 1.0, 10**12], ca_file: ["", 7], ca_path: [:here],
-      cert: [Object.new], key: [true], verify: [true, false, "none"], server_name: [""], encoding: ["plain", :json]
+      connect_timeout: [0, -1, 3601, Float::NAN, Float::INFINITY, "1", Complex(1, 1)],
+      command_timeout: [0.0], attempt_timeout: [[]], release_timeout: [:soon],
+      fence_ttl: [-1, 31_622_401, Float::NAN, "1"], pool_size: [0, 1025, 1.5, "4"],
+      username: ["", 7], password: ["", :secret, "a\0b"], database: [-1, "1", 1.0, 10**12],
+      ca_file: ["", 7], ca_path: [:here], cert: [Object.new], key: [true],
+      verify: [true, false, "none"], server_name: [""], encoding: ["plain", :json]
     }
 
     good.each do |name, values|
@@ -104,8 +121,9 @@ RSpec.describe Plock::Store do
     bad.each do |name, values|
       values.each do |value|
         it "refuses #{name}: #{value.inspect}" do
-          expect { described_class.open("redis://127.0.0.1", **{ name => value }) }
-            .to raise_error(Plock::ConfigurationError, /#{name}/) { |error| expect(error.code).to be(:bad_config) }
+          expect { described_class.open("redis://127.0.0.1", **{ name => value }) }.to raise_error(
+            Plock::ConfigurationError, /#{name}/
+          ) { |error| expect(error.code).to be(:bad_config) }
         end
       end
     end
@@ -116,21 +134,27 @@ RSpec.describe Plock::Store do
         url, key = ARGV
         print Ractor.new(url, key) { |u, k| Plock::Store.open(u, pool_size: 2, command_timeout: 1).lock_acquire(k, "me", 5) }.take
       RUBY
-      output, = ruby(program, shared_redis.unix_url, key, env: { "RUBYOPT" => "-W:no-experimental" })
+      output, =
+        ruby(program, shared_redis.unix_url, key, env: { "RUBYOPT" => "-W:no-experimental" })
       expect(output).to eq("true")
     end
 
     it "refuses a user name without a password, which would be another user" do
-      expect { described_class.open("redis://127.0.0.1", username: "locks") }.to raise_error(Plock::ConfigurationError, /username/)
+      expect { described_class.open("redis://127.0.0.1", username: "locks") }.to raise_error(
+        Plock::ConfigurationError, /username/
+      )
     end
 
     it "refuses a key without its certificate" do
-      expect { described_class.open("rediss://127.0.0.1", key: "/k.pem") }.to raise_error(Plock::ConfigurationError, /key/)
+      expect { described_class.open("rediss://127.0.0.1", key: "/k.pem") }.to raise_error(
+        Plock::ConfigurationError, /key/
+      )
     end
 
     it "never shows a password that it refuses" do
-      expect { described_class.open("redis://127.0.0.1", password: :sesame) }
-        .to raise_error(Plock::ConfigurationError) { |error| expect(error.message).not_to include("sesame") }
+      expect { described_class.open("redis://127.0.0.1", password: :sesame) }.to raise_error(
+        Plock::ConfigurationError
+      ) { |error| expect(error.message).not_to include("sesame") }
     end
   end
 
@@ -148,15 +172,24 @@ RSpec.describe Plock::Store do
 
     it "speaks TLS with the certificates it is given" do
       server = redis_server(:tls, client_auth: true)
-      store = open_store(server.url(host: "localhost"), ca_file: Support::Certificates.ca.cert_file,
-                                                        cert: Support::Certificates.client.cert_file,
-                                                        key: Support::Certificates.client.key_file, attempt_timeout: 5)
+      store =
+        open_store(
+          server.url(host: "localhost"), ca_file: Support::Certificates.ca.cert_file,
+          cert: Support::Certificates.client.cert_file, key: Support::Certificates.client.key_file,
+          attempt_timeout: 5
+        )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
 
     it "takes TLS over from a client" do
       server = redis_server(:tls)
-      client = Redis.new(url: server.url(host: "localhost"), ssl_params: { ca_file: Support::Certificates.ca.cert_file })
+      client =
+        Redis.new(
+          url: server.url(host: "localhost"),
+          ssl_params: {
+            ca_file: Support::Certificates.ca.cert_file
+          }
+        )
       expect(open_store(client, attempt_timeout: 5).lock_acquire(key, owner, 5)).to be(true)
     end
 
@@ -180,7 +213,10 @@ RSpec.describe Plock::Store do
 
     it "tells of an owner of any bytes" do
       store.lock_acquire(lock, "\xFF\n owner", 5)
-      expect(store.status(key)).to have_attributes(held?: true, pid: Process.pid, thread: an_instance_of(Integer), label: nil, remaining: be_between(4, 5))
+      expect(store.status(key)).to have_attributes(
+        held?: true, pid: Process.pid, thread: an_instance_of(Integer), label: nil,
+        remaining: be_between(4, 5)
+      )
       expect(store.each_lock.map(&:store_key)).to include(lock)
     end
 
@@ -192,7 +228,9 @@ RSpec.describe Plock::Store do
 
     it "knows nothing of who left a note that is none" do
       store.lock_acquire(lock, "owner", 5)
-      ["", "\xFF", "1 1:1 host pid thread - - owner", "1 1:1 host 1 2 - -", "1 1:1 - - - - - owner"].each do |text|
+      [
+        "", "\xFF", "1 1:1 host pid thread - - owner", "1 1:1 host 1 2 - -", "1 1:1 - - - - - owner"
+      ].each do |text|
         note(text)
         expect(store.status(key)).to have_attributes(held?: true, host: nil, pid: nil, label: nil)
       end

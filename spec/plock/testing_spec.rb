@@ -44,7 +44,9 @@ RSpec.describe Plock::Testing do
 
     it "tells nobody of what was left, renews none of it, and forgets the secrets" do
       told = []
-      Plock::Store.open(name, secret: "s" * 16).acquire("k", ttl: 0.1, renew: true, on_lost: ->(lease) { told << lease })
+      Plock::Store.open(name, secret: "s" * 16).acquire(
+        "k", ttl: 0.1, renew: true, on_lost: ->(lease) { told << lease }
+      )
       described_class.install { nil }
       expect(Plock::Store.open(name, secret: "t" * 16).acquire("k", wait: 0) { :ran }).to be(:ran)
       Plock::Dispatcher.flush

@@ -2,7 +2,8 @@
 
 require "spec_helper"
 
-# A caller that waited in vain is not among the waiters: neither in its own error, nor for anybody who asks right after it.
+# A caller that waited in vain is not among the waiters: neither in its own error, nor for anybody
+# who asks right after it.
 RSpec.describe "The status after waiting in vain" do
   tries = 40
 
@@ -23,7 +24,8 @@ RSpec.describe "The status after waiting in vain" do
     "write" => [->(wait) { in_thread { store.read_write_lock(key).write(wait: wait) } }, 1]
   }
 
-  def in_thread(&block) = Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
+  def in_thread(&block) =
+    Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
 
   # Nothing but a leave has two keys here.
   leave = /EVALSHA\r\n\$40\r\n(\h{40})\r\n\$1\r\n2\r\n/
@@ -37,7 +39,9 @@ RSpec.describe "The status after waiting in vain" do
       in_vain = -> { take.call(store, key) }
       expect(&in_vain).to raise_error(Plock::TimeoutError)
       gate.hold(:request, after: gate.seen(:request)[leave, 1], connections: 1)
-      expect(&in_vain).to raise_error(Plock::TimeoutError) { |error| expect(error.status.waiters).to be_empty }
+      expect(&in_vain).to raise_error(Plock::TimeoutError) { |error|
+        expect(error.status.waiters).to be_empty
+      }
       expect(open_store.status(key).waiters.size).to be(1) # it is there still, and others see it
       gate.clear
       eventually { open_store.status(key).waiters.empty? }
@@ -54,7 +58,9 @@ RSpec.describe "The status after waiting in vain" do
         it "is of others only: #{kind}" do
           leases = Array.new(permits) { instance_exec(1, &take) }.flatten
           leases.each { |lease| discard(lease, :release) }
-          expect(Array.new(tries) { waiting_after { instance_exec(0.003, &take) } }).to all(eq([0, 0]))
+          expect(Array.new(tries) { waiting_after { instance_exec(0.003, &take) } }).to all(
+            eq([0, 0])
+          )
         end
       end
 
@@ -62,7 +68,9 @@ RSpec.describe "The status after waiting in vain" do
         lease = discard(store.acquire(key), :release)
         other = background { store.acquire(key, wait: 60, &:itself) }
         eventually { store.status(key).waiters.size == 1 }
-        expect(Array.new(5) { waiting_after { store.acquire(key, wait: 0.003) } }).to all(eq([1, 1]))
+        expect(Array.new(5) { waiting_after { store.acquire(key, wait: 0.003) } }).to all(
+          eq([1, 1])
+        )
         other.kill.join
         eventually { store.status(key).waiters.empty? }
         lease.release

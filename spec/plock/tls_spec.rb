@@ -10,7 +10,8 @@ RSpec.describe "TLS" do
   let(:ca) { { ca_file: certificates.ca.cert_file } }
   let(:server) { redis_server(:tls) }
 
-  def tls_server(name, **options) = redis_server(:tls, cert: certificates.public_send(name), **options)
+  def tls_server(name, **options) =
+    redis_server(:tls, cert: certificates.public_send(name), **options)
 
   describe "with a server whose certificate is good" do
     it "serves by address, by name, and through options in the URL" do
@@ -25,15 +26,24 @@ RSpec.describe "TLS" do
 
     it "shows a client certificate where one is demanded" do
       strict = tls_server(:server, client_auth: true)
-      store = open_store(strict.url, cert: certificates.client.cert_file, key: certificates.client.key_file, **ca)
+      store =
+        open_store(
+          strict.url, cert: certificates.client.cert_file, key: certificates.client.key_file, **ca
+        )
       expect_service(store, strict)
     end
 
     it "speaks TLS 1.2 with a server that knows nothing newer" do
-      expect_service(open_store(redis_server(:tls, config: { "tls-protocols" => "TLSv1.2" }).then do |old|
-        @old = old
-        old.url
-      end, **ca), @old)
+      expect_service(
+        open_store(
+          redis_server(:tls, config: { "tls-protocols" => "TLSv1.2" }).then do |old|
+            @old = old
+            old.url
+          end,
+          **ca
+        ),
+        @old
+      )
     end
 
     it "carries passwords, databases and long waits like any other transport" do
@@ -48,14 +58,18 @@ RSpec.describe "TLS" do
 
     it "serves many threads at once" do
       store = open_store(server.url, **ca)
-      threads = Array.new(8) { background { Array.new(50) { store.hold(unique_key, 3_000, 5, nil) { 1 } }.sum } }
+      threads =
+        Array.new(8) do
+          background { Array.new(50) { store.hold(unique_key, 3_000, 5, nil) { 1 } }.sum }
+        end
       expect(threads.sum(&:value)).to eq(400)
     end
   end
 
   # The server sends the turns of all readers at once: more than one read takes out of a TLS record.
   it "serves every reader that waits behind a writer" do
-    store = open_store(server.url, **ca, attempt_timeout: 10, release_timeout: 10) # 60 handshakes take long under valgrind
+    # 60 handshakes take long under valgrind
+    store = open_store(server.url, **ca, attempt_timeout: 10, release_timeout: 10)
     lock = store.read_write_lock(unique_key)
     readers = lock.write(ttl: 60) do
       waiting = Array.new(60) { background { lock.read(ttl: 60, wait: 10) { :served } } }
@@ -77,7 +91,8 @@ RSpec.describe "TLS" do
     end
 
     context "because no authority was named, and the system knows none of ours" do
-      let(:options) { { attempt_timeout: 5 } } # to read the system's certificates takes long under valgrind
+      # to read the system's certificates takes long under valgrind
+      let(:options) { { attempt_timeout: 5 } }
       let(:address) { server.url }
 
       it_behaves_like "a store that fails with", "Plock::AuthenticationError", :tls_verify
@@ -117,7 +132,9 @@ RSpec.describe "TLS" do
       elsewhere = tls_server(:wrong_name)
       expect_service(open_store(elsewhere.url, server_name: "elsewhere.example", **ca), elsewhere)
       listener = hostile_server(:silent)
-      attempt_failure(open_store(listener.url(scheme: "rediss"), server_name: "elsewhere.example", **ca))
+      attempt_failure(
+        open_store(listener.url(scheme: "rediss"), server_name: "elsewhere.example", **ca)
+      )
       expect(listener.received).to include("elsewhere.example")
     end
 
@@ -153,7 +170,11 @@ RSpec.describe "TLS" do
     end
 
     it "is a typed error in TLS 1.2, too" do
-      store = open_store(tls_server(:server, client_auth: true, config: { "tls-protocols" => "TLSv1.2" }).url, **ca, **patient)
+      store =
+        open_store(
+          tls_server(:server, client_auth: true, config: { "tls-protocols" => "TLSv1.2" }).url,
+          **ca, **patient
+        )
       expect(attempt_failure(store).code).to eq(:tls)
     end
   end
@@ -186,7 +207,11 @@ RSpec.describe "TLS" do
     end
 
     context "because the other side hangs up" do
-      subject(:store) { open_store(hostile_server(:closes_on_request).url(scheme: "rediss"), attempt_timeout: 5, **ca) }
+      subject(:store) do
+        open_store(
+          hostile_server(:closes_on_request).url(scheme: "rediss"), attempt_timeout: 5, **ca
+        )
+      end
 
       it "is a typed error" do
         expect(attempt_failure(store).code).to eq(:disconnected)
@@ -203,7 +228,9 @@ RSpec.describe "TLS" do
     it "names the option, in a configuration error" do
       { ca_file: "/nowhere.pem", ca_path: "/nowhere", cert: "/nowhere.crt" }.each do |option, path|
         message = begin
-          attempt_failure(open_store(server.url, option => path, **(option == :cert ? { key: path } : {}))).message
+          attempt_failure(
+            open_store(server.url, option => path, **(option == :cert ? { key: path } : {}))
+          ).message
         rescue Plock::ConfigurationError => e
           e.message
         end

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/scripts"
 
-# The queue of those who wait, where what stands in it is not as a healthy day has it: records of dead processes, many of them, or none
-# although somebody waits.
+# The queue of those who wait, where what stands in it is not as a healthy day has it: records of
+# dead processes, many of them, or none although somebody waits.
 RSpec.describe "The wait queue" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }
@@ -16,17 +16,22 @@ RSpec.describe "The wait queue" do
   # Many more than one call of a script goes through.
   many = 5_000
 
-  # Records whose processes are gone, before all others. share: of a lock with several holders, "r " for example.
+  # Records whose processes are gone, before all others. share: of a lock with several holders, "r "
+  # for example.
   def ghosts(count, lock: self.lock, share: nil)
     queue = "plock:1:{#{lock}}:queue"
-    Array.new(count) { |n| [1_600_000_000_000_000 + n, "#{share}host 1 1 #{format("%016x", n)} - #{SecureRandom.uuid}"] }
-         .each_slice(1_000) { |slice| server.call("ZADD", queue, *slice.flatten) }
+    Array
+      .new(count) do |n|
+        [1_600_000_000_000_000 + n, "#{share}host 1 1 #{format("%016x", n)} - #{SecureRandom.uuid}"]
+      end
+      .each_slice(1_000) { |slice| server.call("ZADD", queue, *slice.flatten) }
     server.call("PEXPIRE", queue, 600_000)
   end
 
   def length(lock = self.lock) = server.call("ZCARD", "plock:1:{#{lock}}:queue")
 
-  def contender(**options) = discard(Support::Contender.new(scripts, **options).listen(server), :close)
+  def contender(**options) =
+    discard(Support::Contender.new(scripts, **options).listen(server), :close)
 
   # How many commands the server carries out meanwhile, those within scripts too.
   def commands
@@ -59,9 +64,12 @@ RSpec.describe "The wait queue" do
     end
 
     it "nor does it count as one who will tell when it releases" do
-      server.call("SET", scripts.keys[1], "1700000000000000 1700000000:0 #{contender(value: "job 5").record}")
+      server.call(
+        "SET", scripts.keys[1], "1700000000000000 1700000000:0 #{contender(value: "job 5").record}"
+      )
       server.call("SET", lock, "5", "PX", 60_000)
-      answer = scripts.call("acquire", ending, 1_000, contender(value: ending).record, 1_000, "0", "0")
+      answer =
+        scripts.call("acquire", ending, 1_000, contender(value: ending).record, 1_000, "0", "0")
       expect(answer[4]).to eq 0
     end
 
@@ -90,13 +98,17 @@ RSpec.describe "The wait queue" do
 
   describe "of dead processes" do
     it "is passed over in parts, each of bounded work" do
-      calls = { "acquire" => ->(one) { one.ask }, "acquire, with a place" => ->(one) { one.queue }, "release" => ->(one) { one.release },
-                "leave" => ->(one) { one.leave }, "undo" => ->(one) { one.undo }, "break" => ->(_) { scripts.call("break") } }
+      calls = {
+        "acquire" => ->(one) { one.ask }, "acquire, with a place" => ->(one) { one.queue },
+        "release" => ->(one) { one.release }, "leave" => ->(one) { one.leave },
+        "undo" => ->(one) { one.undo }, "break" => ->(_) { scripts.call("break") }
+      }
       calls.each do |name, call|
         server.call("DEL", *scripts.keys)
         one = contender
         expect(one.ask).to be true unless name.start_with?("acquire")
-        server.call("SET", lock, one.value.tr("-", ":"), "PX", 60_000) if name == "leave" # it has been called
+        # it has been called
+        server.call("SET", lock, one.value.tr("-", ":"), "PX", 60_000) if name == "leave"
         ghosts(many)
         answer = nil
         expect([name, commands { answer = call.call(one) }]).to match [name, be < 400]
@@ -117,7 +129,8 @@ RSpec.describe "The wait queue" do
         answer = nil
         expect([name, commands { answer = one.public_send(name) }]).to match [name, be < 400]
         expect([name, answer]).to eq [name, expected]
-        expect([name, length(shared)]).to match [name, be < many] unless name == :leave # somebody else is inside
+        # somebody else is inside
+        expect([name, length(shared)]).to match [name, be < many] unless name == :leave
       end
     end
 
@@ -145,12 +158,24 @@ RSpec.describe "The wait queue" do
     end
 
     it "does not keep out semaphores, read-write locks, once or Monitor", :alone do
-      ways = { ":semaphore" => ["s2 ", -> { store.semaphore(key, permits: 2).try_acquire { :entered } }],
-               ":read_write" => ["w ", -> { store.read_write_lock(key).try_read { :entered } }],
-               ":once" => [nil, -> { store.once(key, within: 60) { :entered }.value }],
-               "" => [nil, -> { Plock::Monitor.new(key, store: store).then { |monitor| monitor.try_enter && (monitor.exit || :entered) } }] }
+      ways = {
+        ":semaphore" => ["s2 ", -> { store.semaphore(key, permits: 2).try_acquire { :entered } }],
+        ":read_write" => ["w ", -> { store.read_write_lock(key).try_read { :entered } }],
+        ":once" => [nil, -> { store.once(key, within: 60) { :entered }.value }],
+        "" => [
+          nil,
+          -> do
+            Plock::Monitor
+              .new(key, store: store)
+              .then { |monitor| monitor.try_enter && (monitor.exit || :entered) }
+          end
+        ]
+      }
       ways.each do |kind, (share, way)|
-        suffix = Plock::Locking::Kind::ALL.map(&:suffix).find { |other| other.delete("-_") == kind.delete("-_") }
+        suffix =
+          Plock::Locking::Kind::ALL
+            .map(&:suffix)
+            .find { |other| other.delete("-_") == kind.delete("-_") }
         ghosts(many / 5, lock: "#{lock}#{suffix}", share: share)
         expect([kind, way.call]).to eq [kind, :entered]
       end
@@ -230,13 +255,22 @@ RSpec.describe "The wait queue" do
     end
 
     it "is made anew where several can hold the lock" do
-      ways = { semaphore: ->(from, &served) { from.semaphore(key, permits: 1).acquire(ttl: 60, wait: 30, &served) },
-               read_write: ->(from, &served) { from.read_write_lock(key).write(ttl: 60, wait: 30, &served) } }
+      ways = {
+        semaphore: ->(from, &served) do
+          from.semaphore(key, permits: 1).acquire(ttl: 60, wait: 30, &served)
+        end,
+        read_write: ->(from, &served) do
+          from.read_write_lock(key).write(ttl: 60, wait: 30, &served)
+        end
+      }
       ways.each do |kind, way|
-        at = "plock:1:{#{lock}#{Plock::Locking::Kind::ALL.find { |other| other.name == kind }.suffix}}:queue"
+        at =
+          "plock:1:{#{lock}#{Plock::Locking::Kind::ALL.find { |other| other.name == kind }.suffix}}:queue"
         go = Thread::Queue.new
         holder = background { way.call(store) { go.pop } }
-        eventually(5) { server.call("EXISTS", at.delete_prefix("plock:1:{").delete_suffix("}:queue")) == 1 }
+        eventually(5) do
+          server.call("EXISTS", at.delete_prefix("plock:1:{").delete_suffix("}:queue")) == 1
+        end
         told = Thread::Queue.new
         line = line_up(10, told, way, at: at)
         server.call("DEL", at)
@@ -251,7 +285,9 @@ RSpec.describe "The wait queue" do
       [server, key]
       lease = store.acquire(key, ttl: 60)
       waiters = Array.new(6) do |number|
-        child { Plock::Store.open(server.url).acquire(key, ttl: 60, wait: 30) { :served } }.tap { eventually(5) { length == number + 1 } }
+        child { Plock::Store.open(server.url).acquire(key, ttl: 60, wait: 30) { :served } }.tap do
+          eventually(5) { length == number + 1 }
+        end
       end
       server.call("FLUSHALL")
       served_in(6) { expect(waiters.map(&:result)).to eq [:served] * 6 }
@@ -264,7 +300,9 @@ RSpec.describe "The wait queue" do
       line_up(20, Thread::Queue.new, acquiring)
       server.call("CONFIG", "RESETSTAT")
       sleep 3.2
-      expect(Integer(server.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1], 10)).to be_between(2, 4)
+      expect(
+        Integer(server.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1], 10)
+      ).to be_between(2, 4)
     end
   end
 end

@@ -22,17 +22,22 @@ RSpec.describe "A call that waits" do
   # One that would hold a lock of the engine's meanwhile would hold up all others.
   describe "does not hold up other calls on the same store" do
     def expect_others_are_served(thread)
-      others = Array.new(4) { background { store.hold(unique_key, Support::Failures::TTL_MS, 1.0, nil) { :entered } } }
+      others =
+        Array.new(4) do
+          background { store.hold(unique_key, Support::Failures::TTL_MS, 1.0, nil) { :entered } }
+        end
       expect(others.map { |other| other.join(5)&.value }).to eq([:entered] * 4)
       expect(thread).to be_alive
     end
 
     it "when it waits for a lock that somebody else holds" do
-      expect_others_are_served(waiting(Support::WAYS_TO_WAIT.fetch("for a lock that somebody else holds")))
+      expect_others_are_served(
+        waiting(Support::WAYS_TO_WAIT.fetch("for a lock that somebody else holds"))
+      )
     end
 
     it "when it waits for a reply" do
-      expect_others_are_served(waiting(lambda do |_|
+      expect_others_are_served(waiting(->(_) do
         gate.hold(:reply, connections: 1)
         -> { gate.await(:reply) }
       end))

@@ -13,7 +13,11 @@ RSpec.describe "bin/rails console" do
     lease = discard(store.acquire(key, ttl: 120, label: "the night's import"), :release)
     waiter = background { store.acquire(key, wait: 120, label: "too late") { nil } }
     eventually(5) { store.status(key).waiters.any? }
-    output, status = app.rails("console", "-e", "test", "--", "--nocolorize", "--noreadline", input: "Plock.status(#{key.inspect})\n")
+    output, status =
+      app.rails(
+        "console", "-e", "test", "--", "--nocolorize", "--noreadline",
+        input: "Plock.status(#{key.inspect})\n"
+      )
     expect(status).to be_success, output
     rows = output.lines.drop_while { |line| !line.include?("#{key.inspect}: held") }.map(&:split)
     expect(rows[1]).to eq(%w[host pid thread label since fence left])

@@ -26,9 +26,13 @@ RSpec.describe "bin/rails plock:doctor" do
   end
 
   it "looks at any store, and says what it cannot look at" do
-    expect(doctor).to match([%r{^local:/.*^  ok       trial: .*^  advice   secret: }m, have_attributes(exitstatus: 0)])
+    expect(doctor).to match(
+      [%r{^local:/.*^  ok       trial: .*^  advice   secret: }m, have_attributes(exitstatus: 0)]
+    )
     app.write("config/plock.yml", "test:\n  url: 'memory:'\n")
-    expect(doctor).to match([/^  DANGER   server: .*exclude no other process/, have_attributes(exitstatus: 1)])
+    expect(doctor).to match(
+      [/^  DANGER   server: .*exclude no other process/, have_attributes(exitstatus: 1)]
+    )
     app.write("config/plock.yml", "test:\n  url: redis://127.0.0.1:99999\n")
     expect(doctor).to match([/plock: .*port/, have_attributes(exitstatus: 64)])
     app.write("config/plock.yml", "test:\n  url: redis://127.0.0.1:1\n")

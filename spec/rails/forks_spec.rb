@@ -70,7 +70,10 @@ RSpec.describe "An application of Rails that is forked" do
     end
 
     def serve
-      puma = app.spawn(RbConfig.ruby, "-S", "bundle", "exec", "puma", "-e", "test", "-C", "config/puma.rb")
+      puma =
+        app.spawn(
+          RbConfig.ruby, "-S", "bundle", "exec", "puma", "-e", "test", "-C", "config/puma.rb"
+        )
       discard(-> { stop(puma) }, :call)
       eventually(60, "Puma did not start") { answers? }
       puma
@@ -96,8 +99,14 @@ RSpec.describe "An application of Rails that is forked" do
       pids = Array.new(6) { background { Array.new(10) { get("visit") } } }.flat_map(&:value)
       expect(pids.uniq.size).to be(2)
       visits = notes.each_slice(2).map { |coming, going| [coming.split, going.split] }
-      expect(visits).to all(satisfy { |(way_in, fence), (way_out, same)| way_in == "in" && way_out == "out" && same == fence })
-      expect(visits.map { |(_, fence), _| Integer(fence) }.each_cons(2)).to all(satisfy { |one, other| one < other })
+      expect(visits).to all(
+        satisfy do |(way_in, fence), (way_out, same)|
+          way_in == "in" && way_out == "out" && same == fence
+        end
+      )
+      expect(visits.map { |(_, fence), _| Integer(fence) }.each_cons(2)).to all(
+        satisfy { |one, other| one < other }
+      )
 
       holder = background { get("hold") }
       eventually(10) { notes.last.start_with?("holding") }
@@ -105,7 +114,8 @@ RSpec.describe "An application of Rails that is forked" do
       expect(holder.join(20)).to be(holder)
       eventually(10) { !Plock::Store.open(server.unix_url).status("held").held? }
 
-      expect(Array.new(6) { get("master") }.uniq).to eq(["false false true"]) # longer than its time, had nobody renewed it
+      # longer than its time, had nobody renewed it
+      expect(Array.new(6) { get("master") }.uniq).to eq(["false false true"])
       stop(puma)
       eventually(5) { server.call("KEYS", "plock:v1:*").empty? }
     end
@@ -114,22 +124,33 @@ RSpec.describe "An application of Rails that is forked" do
   context "by Spring" do
     # What Spring itself did is told where it fails.
     def spring(*arguments)
-      output, status = app.execute([RbConfig.ruby, "-S", "bundle", "exec", "spring", *arguments], env: { "SPRING_LOG" => app.path("spring.log") })
+      output, status =
+        app.execute(
+          [RbConfig.ruby, "-S", "bundle", "exec", "spring", *arguments],
+          env: {
+            "SPRING_LOG" => app.path("spring.log")
+          }
+        )
       expect(status).to be_success, "#{output}\nspring.log:\n#{app.read("spring.log")}"
       output
     end
 
     it "works in each process that it makes" do
       discard(-> { spring("stop") }, :call)
-      app.write("config/spring_client.rb", "Spring.connect_timeout = Spring.boot_timeout = 30\n") # a machine may be busy
-      app.write("config/initializers/zz_use.rb", "Plock.acquire('boot') { $booted = Process.pid }\n")
+      # a machine may be busy
+      app.write("config/spring_client.rb", "Spring.connect_timeout = Spring.boot_timeout = 30\n")
+      app.write(
+        "config/initializers/zz_use.rb", "Plock.acquire('boot') { $booted = Process.pid }\n"
+      )
       app.write("app/models/visit.rb", <<~RUBY)
         class Visit
           def self.now = Plock.acquire("k", wait: 5) { |lease| puts [$booted != Process.pid, lease.valid?].join(" ") }
         end
       RUBY
       2.times do
-        expect(spring("rails", "runner", "-e", "development", "Visit.now").lines).to include("true true\n")
+        expect(spring("rails", "runner", "-e", "development", "Visit.now").lines).to include(
+          "true true\n"
+        )
       end
       expect(server.call("KEYS", "plock:v1:*")).to be_empty
     end

@@ -31,7 +31,9 @@ RSpec.describe "Plock::Guard in an application of Rails" do
   end
 
   it "guards jobs of both kinds" do
-    app.write("config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN")
+    app.write(
+      "config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN"
+    )
     expect(told(<<~RUBY)).to eq("import true\nexport true false\nPlock::Guard::Conflict\n")
       Import.perform_inline("k")
       Export.perform_later("k")
@@ -48,15 +50,24 @@ RSpec.describe "Plock::Guard in an application of Rails" do
   end
 
   it "stops no application that has an older Sidekiq, and no guards" do
-    app.write("config/initializers/older.rb", "Sidekiq.send(:remove_const, :VERSION); Sidekiq::VERSION = '7.2.4'")
-    expect(app.runner("Import").first).to match(/guard_with: Import is not a class of jobs that plock can guard/)
+    app.write(
+      "config/initializers/older.rb",
+      "Sidekiq.send(:remove_const, :VERSION); Sidekiq::VERSION = '7.2.4'"
+    )
+    expect(app.runner("Import").first).to match(
+      /guard_with: Import is not a class of jobs that plock can guard/
+    )
     app.remove("app/jobs")
-    expect(told("puts Plock.acquire('k') { :ran }, ActiveJob::Base")).to eq("ran\nActiveJob::Base\n")
+    expect(told("puts Plock.acquire('k') { :ran }, ActiveJob::Base")).to eq(
+      "ran\nActiveJob::Base\n"
+    )
   end
 
   it "guards jobs whose classes are all loaded at the start, as in production" do
     app.configure("config.eager_load = true")
-    app.write("config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN")
+    app.write(
+      "config/initializers/sidekiq.rb", "Sidekiq.default_configuration.logger.level = Logger::WARN"
+    )
     expect(told("Import.perform_inline('k')")).to eq("import true\n")
   end
 end

@@ -10,7 +10,9 @@ RSpec.describe "Guarded jobs in an application of Rails" do
 
   # Sidekiq is loaded after plock here.
   before do
-    app.write("Gemfile", app.read("Gemfile").sub(/^gem "plock".*$/) { "#{$&}, require: 'plock/active_job'" })
+    app.write(
+      "Gemfile", app.read("Gemfile").sub(/^gem "plock".*$/) { "#{$&}, require: 'plock/active_job'" }
+    )
     app.use("active_job", "active_record", gems: %w[activejob activerecord sidekiq sqlite3])
     app.configure("config.plock.url = #{server.unix_url.inspect}")
     app.write("config/database.yml", <<~YAML)
@@ -120,7 +122,10 @@ RSpec.describe "Guarded jobs in an application of Rails" do
         Plain.perform_async
       RUBY
       pid = start_sidekiq
-      eventually(30) { server.call("ZCARD", "dead") == 1 && server.call("EXISTS", "held") == 1 && server.call("LLEN", "queue:default").zero? }
+      eventually(30) do
+        server.call("ZCARD", "dead") == 1 && server.call("EXISTS", "held") == 1 &&
+          server.call("LLEN", "queue:default").zero?
+      end
       expect(stop(pid)).to be_success
       expect(server.call("GET", "held")).to start_with("Plain ")
       expect(server.call("KEYS", "plock:v1:*")).to be_empty

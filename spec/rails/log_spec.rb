@@ -39,6 +39,8 @@ RSpec.describe "The log of an application of Rails" do
       Plock.acquire("k", label: "one") { Thread.new { Plock.try_acquire("k", label: "two") { nil } }.join }
       Plock.acquire("c", label: "three", on_lost: ->(_) {}) { Plock.store.lose!("c") }
     RUBY
-    expect(app.log.lines.map { |line| line[/\APlock (\w+ )+?(two|three)/] }).to eq(["Plock gave up two", "Plock lost three"])
+    expect(app.log.lines.map { |line| line[/\APlock (\w+ )+?(two|three)/] }).to eq(
+      ["Plock gave up two", "Plock lost three"]
+    )
   end
 end

@@ -13,7 +13,8 @@ RSpec.shared_context "with an application of Rails" do
   # What the program prints in the application; it must succeed.
   def told(program, **options)
     output, status = app.runner(program, **options)
-    expect(status).to be_success, output.lines.first(20).join # what was raised, and where; Rails' own calls follow
+    # what was raised, and where; Rails' own calls follow
+    expect(status).to be_success, output.lines.first(20).join
     output
   end
 end

@@ -7,7 +7,14 @@ RSpec.describe "Settings of an application of Rails" do
   include_context "with an application of Rails"
 
   it "need nothing where PLOCK_URL is set" do
-    expect(told("puts Plock.acquire('k', wait: 1) { |lease| lease.valid? }", env: { "PLOCK_URL" => shared_redis.unix_url })).to eq("true\n")
+    expect(
+      told(
+        "puts Plock.acquire('k', wait: 1) { |lease| lease.valid? }",
+        env: {
+          "PLOCK_URL" => shared_redis.unix_url
+        }
+      )
+    ).to eq("true\n")
   end
 
   it "are read from config/plock.yml, for each environment" do
@@ -25,32 +32,49 @@ RSpec.describe "Settings of an application of Rails" do
         options:
           verify: none
     YAML
-    expect(told("puts Plock.store.url, Plock.store.unverified?", environment: "development", env: { "LOCKS" => "" }))
-      .to eq("redis://localhost:7001/1\nfalse\n")
+    expect(
+      told(
+        "puts Plock.store.url, Plock.store.unverified?",
+        environment: "development",
+        env: {
+          "LOCKS" => ""
+        }
+      )
+    ).to eq("redis://localhost:7001/1\nfalse\n")
     expect(told(<<~RUBY, env: { "LOCKS" => "rediss://localhost:7002" })).to match(%r{^rediss://localhost:7002\ntrue\nplock:v1:billing:})
       puts Plock.store.url, Plock.store.unverified?, Plock.store.send(:profile).store_key("k")
     RUBY
   end
 
   it "in config.plock go before the file, and what is nil does not" do
-    app.write("config/plock.yml", "test:\n  url: redis://localhost:7001\n  namespace: file\n  ttl: 7\n")
+    app.write(
+      "config/plock.yml", "test:\n  url: redis://localhost:7001\n  namespace: file\n  ttl: 7\n"
+    )
     app.configure("config.plock.url = 'memory:'")
     app.configure("config.plock.ttl = nil")
-    expect(told("Plock.acquire('k') { |lease| puts lease.ttl, lease.store_key }")).to match(/\A7.0\nplock:v1:file:\h{64}\n\z/)
+    expect(told("Plock.acquire('k') { |lease| puts lease.ttl, lease.store_key }")).to match(
+      /\A7.0\nplock:v1:file:\h{64}\n\z/
+    )
   end
 
   it "may be given by initializers, in both ways" do
-    app.write("config/plock.yml", "test:\n  url: redis://localhost:7001\n  ttl: 7\n  namespace: file\n")
+    app.write(
+      "config/plock.yml", "test:\n  url: redis://localhost:7001\n  ttl: 7\n  namespace: file\n"
+    )
     app.write("config/initializers/locks.rb", <<~RUBY)
       Plock.configure { |c| c.url = "memory:" }
       Rails.application.config.plock.ttl = 8
     RUBY
-    expect(told("Plock.acquire('k') { |lease| puts lease.ttl, lease.store_key }")).to match(/\A8.0\nplock:v1:file:/)
+    expect(told("Plock.acquire('k') { |lease| puts lease.ttl, lease.store_key }")).to match(
+      /\A8.0\nplock:v1:file:/
+    )
   end
 
   it "have PLOCK_NAMESPACE count where they say nothing of it" do
     app.configure("config.plock.url = 'memory:'")
-    expect(told("puts Plock.acquire('k', &:store_key)", env: { "PLOCK_NAMESPACE" => "billing" })).to start_with("plock:v1:billing:")
+    expect(
+      told("puts Plock.acquire('k', &:store_key)", env: { "PLOCK_NAMESPACE" => "billing" })
+    ).to start_with("plock:v1:billing:")
   end
 
   it "are what the command goes by in the application's folder, too" do
@@ -68,7 +92,10 @@ RSpec.describe "Settings of an application of Rails" do
 
   it "may name a store in the database of the application" do
     app.use("active_record", gems: %w[activerecord sqlite3])
-    app.write("config/database.yml", "test: { adapter: sqlite3, database: storage/test.sqlite3, timeout: 20000 }\n")
+    app.write(
+      "config/database.yml",
+      "test: { adapter: sqlite3, database: storage/test.sqlite3, timeout: 20000 }\n"
+    )
     app.write("config/plock.yml", "shared:\n  namespace: billing\ntest:\n  store: database\n  ttl: 7\n  options:\n    pool_size: 3\n")
     output, status = app.rails("generate", "plock:database")
     expect(status).to be_success, output
@@ -77,8 +104,14 @@ RSpec.describe "Settings of an application of Rails" do
       Plock.acquire("k") { |lease| puts Plock.store.class, lease.ttl, lease.store_key[0, 17] }
     RUBY
     output, status = app.rails("plock:doctor", env: { "RAILS_ENV" => "test" })
-    expect([output, status.exitstatus]).to match([/^sqlite3:.*^  unknown  server: .*^  ok       trial: /m, 0])
-    table = app.rails("console", "-e", "test", "--", "--nocolorize", "--noreadline", input: "lease = Plock.acquire('k')\nPlock.status('k')\n").first
+    expect([output, status.exitstatus]).to match(
+      [/^sqlite3:.*^  unknown  server: .*^  ok       trial: /m, 0]
+    )
+    table =
+      app.rails(
+        "console", "-e", "test", "--", "--nocolorize", "--noreadline",
+        input: "lease = Plock.acquire('k')\nPlock.status('k')\n"
+      ).first
     expect(table).to match(/"k": held.*\n.*host +pid/)
     app.write("config/plock.yml", "test:\n  store: redis\n")
     expect(app.runner("1").first).to match(/store must be .* database, advisory/)
@@ -91,7 +124,9 @@ RSpec.describe "Settings of an application of Rails" do
 
   it "that there are not stop it in the file, too" do
     app.write("config/plock.yml", "test:\n  pool_size: 4\n")
-    expect(app.runner("1").first).to match(%r{config/plock.yml has no pool_size; there are url, .*\(Plock::ConfigurationError\)})
+    expect(app.runner("1").first).to match(
+      %r{config/plock.yml has no pool_size; there are url, .*\(Plock::ConfigurationError\)}
+    )
   end
 
   it "that are no settings stop it" do

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # ActiveJob, in processes of its own: it changes much. A program says what it sees by `see what, is, expected`.
+  # ActiveJob, in processes of its own: it changes much. A program says what it sees by
+  # `see what, is, expected`.
   module ActiveJobs
     PRELUDE = <<~'RUBY'
       $VERBOSE = nil
@@ -68,7 +69,8 @@ module Support
     RUBY
 
     def run_jobs(adapter, program, url: "memory:", **env)
-      output, status = ruby(PRELUDE + program, env: { "ADAPTER" => adapter.to_s, "PLOCK_URL" => url, **env })
+      output, status =
+        ruby(PRELUDE + program, env: { "ADAPTER" => adapter.to_s, "PLOCK_URL" => url, **env })
       expect([output, status.success?]).to eq(["", true])
     end
   end

@@ -7,7 +7,8 @@ module Support
   module BusyRuby
     ROUNDS = 100_000
 
-    # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile. Takes at least so many seconds.
+    # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile. Takes at
+    # least so many seconds.
     def hold_gvl(seconds)
       before = cpu_seconds
       derive(ROUNDS)
@@ -28,6 +29,9 @@ module Support
 
     def cpu_seconds = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
 
-    def derive(rounds) = OpenSSL::KDF.pbkdf2_hmac("password", salt: "salt", iterations: rounds, length: 32, hash: "SHA256")
+    def derive(rounds) =
+      OpenSSL::KDF.pbkdf2_hmac(
+        "password", salt: "salt", iterations: rounds, length: 32, hash: "SHA256"
+      )
   end
 end

@@ -4,7 +4,8 @@ require "openssl"
 require_relative "supervisor"
 
 module Support
-  # Certificates made on the fly, once per suite, in the suite's folder: elliptic-curve keys, a few ms each.
+  # Certificates made on the fly, once per suite, in the suite's folder: elliptic-curve keys, a few
+  # ms each.
   #
   #   Certificates.server      # signed by ca; names localhost, 127.0.0.1 and ::1
   #   Certificates.wrong_name  # signed by ca; names another host
@@ -35,9 +36,11 @@ module Support
 
       def wrong_name = @wrong_name ||= pair("wrong_name", authority, names: "DNS:elsewhere.example")
 
-      def expired = @expired ||= pair("expired", authority, names: SERVER_NAMES, until_time: Time.now - DAY)
+      def expired =
+        @expired ||= pair("expired", authority, names: SERVER_NAMES, until_time: Time.now - DAY)
 
-      def stranger = @stranger ||= pair("stranger", Authority.new("Another CA"), names: SERVER_NAMES)
+      def stranger =
+        @stranger ||= pair("stranger", Authority.new("Another CA"), names: SERVER_NAMES)
 
       def client = @client ||= pair("client", authority, usage: "clientAuth")
 

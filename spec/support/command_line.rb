@@ -16,11 +16,19 @@ module Support
     DEADLINE = 20.0
 
     # What the command is started with: this Ruby, this checkout.
-    PROGRAM = [RbConfig.ruby, *[*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), "#{ROOT}/lib"].flat_map { |folder| ["-I", folder] },
-               "#{ROOT}/exe/plock"].freeze
+    PROGRAM = [
+      RbConfig.ruby,
+      *[*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), "#{ROOT}/lib"].flat_map do |folder|
+        ["-I", folder]
+      end,
+      "#{ROOT}/exe/plock"
+    ].freeze
 
     # Nothing of this process's bundle.
-    ENVIRONMENT = { "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil, "PLOCK_SECRET" => nil }.freeze
+    ENVIRONMENT = {
+      "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil,
+      "PLOCK_SECRET" => nil
+    }.freeze
 
     # A running one.
     class Running
@@ -34,7 +42,11 @@ module Support
         @err, err = IO.pipe
         @told, tell = IO.pipe
         from, @input = IO.pipe if input
-        @pid = Process.spawn(env, *command, { in: from || File::NULL, out: out, err: err, 3 => tell }.merge(options))
+        @pid =
+          Process.spawn(
+            env, *command,
+            { :in => from || File::NULL, :out => out, :err => err, 3 => tell }.merge(options)
+          )
         [out, err, tell, from].compact.each(&:close)
         Supervisor.watch(@pid)
       end
@@ -54,7 +66,9 @@ module Support
 
       # Its end; then out and err can be read to theirs, if nobody else has them open.
       def finish(within: DEADLINE)
-        eventually(within, "it does not end") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
+        eventually(within, "it does not end") do
+          @status ||= Process.wait2(pid, Process::WNOHANG)&.last
+        end
         Supervisor.forget(pid)
         @status
       end
@@ -95,7 +109,8 @@ module Support
           pull
           @shown.index(pattern, @seen)
         end
-        shown = @shown[@seen...Regexp.last_match.end(0)] if pattern.is_a?(Regexp) && @shown.match(pattern, @seen)
+        shown = @shown[@seen...Regexp.last_match.end(0)] if pattern.is_a?(Regexp) &&
+                                                            @shown.match(pattern, @seen)
         shown ||= @shown[@seen...(@shown.index(pattern, @seen) + pattern.length)]
         @seen += shown.length
         shown
@@ -131,7 +146,9 @@ module Support
     def plock_environment(env) = ENVIRONMENT.merge("PLOCK_URL" => shared_redis.unix_url).merge(env)
 
     def start_plock(*arguments, env: {}, input: false, **options)
-      discard(Running.new([*PROGRAM, *arguments], plock_environment(env), options, input: input), :close)
+      discard(
+        Running.new([*PROGRAM, *arguments], plock_environment(env), options, input: input), :close
+      )
     end
 
     # Runs it to its end; its output, its errors, its Process::Status.
@@ -145,7 +162,10 @@ module Support
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
     def screen(*command, env: {})
-      environment = plock_environment(env).merge("PLOCK" => PROGRAM.map { |word| Shellwords.escape(word) }.join(" "))
+      environment =
+        plock_environment(env).merge(
+          "PLOCK" => PROGRAM.map { |word| Shellwords.escape(word) }.join(" ")
+        )
       discard(Screen.new(command, environment), :close)
     end
 

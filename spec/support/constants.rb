@@ -8,8 +8,8 @@ module Support
     # @return [Array<String>] names that the file defines: modules, classes, values, autoloads
     attr_reader :defined
 
-    # @return [Array(Array(String, Integer))] names that are looked up from where they stand, without `::` or another name before
-    #   them, each with its line
+    # @return [Array(Array(String, Integer))] names that are looked up from where they stand,
+    #   without `::` or another name before them, each with its line
     attr_reader :bare
 
     # @return [Array<String>] names that begin at the top level, by `::`

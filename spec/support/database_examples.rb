@@ -58,7 +58,7 @@ module Support
     # Runs in the child.
     def stop_after(statement)
       count = 0
-      stop = lambda do |*, payload|
+      stop = ->(*, payload) do
         Process.kill(:STOP, Process.pid) if payload[:name] == "Plock" && (count += 1) == statement
       end
       ActiveSupport::Notifications.subscribed(stop, "sql.active_record") { yield }

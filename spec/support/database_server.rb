@@ -8,11 +8,14 @@ require_relative "supervisor"
 require_relative "port"
 
 # Where Debian keeps servers, which not everybody has in PATH.
-ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].compact.join(File::PATH_SEPARATOR)
+ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].compact.join(
+  File::PATH_SEPARATOR
+)
 
 module Support
-  # A database server of the suite's own, in a temporary folder, on a Unix socket and a free loopback port. Those programs refuse to
-  # run as root, so where the suite does, they run as nobody.
+  # A database server of the suite's own, in a temporary folder, on a Unix socket and a free
+  # loopback port. Those programs refuse to run as root, so where the suite does, they run as
+  # nobody.
   class DatabaseServer
     START_DEADLINE = 60.0
 
@@ -28,7 +31,9 @@ module Support
 
     class << self
       def installed?
-        self::PROGRAMS.all? { |name| ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, name)) } }
+        self::PROGRAMS.all? do |name|
+          ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, name)) }
+        end
       end
 
       # Started when it is first needed. Where that fails, it is not tried again for each example.
@@ -96,7 +101,10 @@ module Support
           Process::UID.change_privilege(user.uid)
         end
         Dir.chdir("/")
-        exec({ "TMPDIR" => @folder }, *command, in: File::NULL, out: [log_path, "a"], err: %i[child out], pgroup: true)
+        exec(
+          { "TMPDIR" => @folder }, *command, in: File::NULL, out: [log_path, "a"],
+          err: %i[child out], pgroup: true
+        )
       end
     end
 
@@ -125,7 +133,9 @@ module Support
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + START_DEADLINE
       until answers?
         return @pid = Supervisor.forget(@pid) && nil if Process.wait(@pid, Process::WNOHANG)
-        raise "it does not answer:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          raise "it does not answer:\n#{log}"
+        end
 
         sleep 0.02
       end

@@ -5,15 +5,19 @@ require "support/mariadb"
 require "support/postgres"
 
 module Support
-  # The databases that the stores are tried on. Each has a model of its own, connected, with plock's tables in it as the generator
-  # makes them.
+  # The databases that the stores are tried on. Each has a model of its own, connected, with plock's
+  # tables in it as the generator makes them.
   module Databases
     NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
 
-    # For a store whose examples are not about being slow: a machine that is busy is not to be taken for a database that is silent.
+    # For a store whose examples are not about being slow: a machine that is busy is not to be taken
+    # for a database that is silent.
     PATIENT = { attempt_timeout: 20, release_timeout: 20, connect_timeout: 20 }.freeze
 
-    PROGRAMS = { postgresql: Postgres::PROGRAMS, mysql2: Mariadb::PROGRAMS, trilogy: Mariadb::PROGRAMS, sqlite: [] }.freeze
+    PROGRAMS = {
+      postgresql: Postgres::PROGRAMS, mysql2: Mariadb::PROGRAMS, trilogy: Mariadb::PROGRAMS,
+      sqlite: []
+    }.freeze
 
     class Model < ActiveRecord::Base
       self.abstract_class = true
@@ -24,7 +28,9 @@ module Support
       # @return [Class]
       def model(name)
         @models ||= {}
-        @models[name] ||= connect(const_name(name), config(name)).tap { |model| migrate(model) unless name == :trilogy && tables?(model) }
+        @models[name] ||= connect(const_name(name), config(name)).tap do |model|
+          migrate(model) unless name == :trilogy && tables?(model)
+        end
       end
 
       # Another class that is connected to some database.
@@ -37,9 +43,15 @@ module Support
 
       def config(name)
         case name
-        when :postgresql then Postgres.shared.config
-        when :mysql2, :trilogy then Mariadb.shared.config(name.to_s)
-        when :sqlite then { adapter: "sqlite3", database: File.join(Supervisor.folder, "plock.sqlite3"), timeout: 5_000 }
+        when :postgresql
+          Postgres.shared.config
+        when :mysql2, :trilogy
+          Mariadb.shared.config(name.to_s)
+        when :sqlite
+          {
+            adapter: "sqlite3", database: File.join(Supervisor.folder, "plock.sqlite3"),
+            timeout: 5_000
+          }
         end
       end
 
@@ -49,21 +61,30 @@ module Support
 
         migration = migration_class
         model.connection_pool.with_connection do |connection|
-          ActiveRecord::Migration.suppress_messages { migration.new.exec_migration(connection, :up) }
+          ActiveRecord::Migration.suppress_messages do
+            migration.new.exec_migration(connection, :up)
+          end
         end
       end
 
       private
 
-      def tables?(model) = model.connection_pool.with_connection { |connection| connection.table_exists?("plock_leases") }
+      def tables?(model) =
+        model.connection_pool.with_connection do |connection|
+          connection.table_exists?("plock_leases")
+        end
 
       def const_name(name) = "#{name.to_s.capitalize}Model"
 
-      # Written by the generator in a process of its own: Rails changes more than the specs should notice.
+      # Written by the generator in a process of its own: Rails changes more than the specs should
+      # notice.
       def migration_class
         @migration_class ||= begin
           folder = Dir.mktmpdir("generated", Supervisor.folder)
-          system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, exception: true)
+          system(
+            RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder,
+            exception: true
+          )
           load(Dir[File.join(folder, "db/migrate/*_create_plock_tables.rb")].first)
           ::CreatePlockTables
         end

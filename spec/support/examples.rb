@@ -21,7 +21,9 @@ module Support
     # Skips the example, saying by name which of the programs is missing here.
     def need(*programs)
       missing = programs.flatten.compact.reject do |name|
-        ENV["PATH"].split(File::PATH_SEPARATOR).any? { |folder| File.executable?(File.join(folder, name)) }
+        ENV["PATH"]
+          .split(File::PATH_SEPARATOR)
+          .any? { |folder| File.executable?(File.join(folder, name)) }
       end
       skip "#{missing.join(", ")} not installed" if missing.any?
     end
@@ -43,7 +45,8 @@ module Support
     def hostile_server(script) = discard(HostileServer.new(script), :close)
 
     # Plock::Store.open, closed after the example.
-    def open_store(address = shared_redis.unix_url, **options) = discard(Plock::Store.open(address, **options), :close)
+    def open_store(address = shared_redis.unix_url, **options) =
+      discard(Plock::Store.open(address, **options), :close)
 
     # A full store key that nobody else uses.
     def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
@@ -59,15 +62,27 @@ module Support
         Thread.current.report_on_exception = false
         block.call
       end
-      discard(-> { thread.kill && eventually(THREAD_END, "a thread cannot be killed") { !thread.alive? } }, :call)
+      discard(
+        -> do
+          thread.kill && eventually(THREAD_END, "a thread cannot be killed") { !thread.alive? }
+        end,
+        :call
+      )
       thread
     end
 
     # Runs a fresh Ruby with plock in its load path; returns [output with errors, Process::Status].
     def ruby(program, *arguments, env: {}, within: Child::DEADLINE)
-      includes = [*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), LIB].flat_map { |folder| ["-I", folder] }
+      includes =
+        [*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), LIB].flat_map do |folder|
+          ["-I", folder]
+        end
       output = File.join(Supervisor.folder, "out-#{SecureRandom.hex(6)}")
-      pid = Process.spawn(env, RbConfig.ruby, *includes, "-e", program, *arguments, %i[out err] => output, in: File::NULL)
+      pid =
+        Process.spawn(
+          env, RbConfig.ruby, *includes, "-e", program, *arguments, %i[out err] => output,
+          :in => File::NULL
+        )
       Supervisor.watch(pid)
       status = Timeout.timeout(within) { Process.wait2(pid).last }
       [File.read(output), status]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # What the specs of failures have in common: asking for a lock that cannot be had, and looking at what came of it.
+  # What the specs of failures have in common: asking for a lock that cannot be had, and looking at
+  # what came of it.
   module Failures
     TTL_MS = 30_000 # longer than any example: nothing here goes away by expiring
     ATTEMPT_TIMEOUT = 0.2
@@ -33,7 +34,8 @@ module Support
       expect([owner, server.call("GET", key)]).to eq([true, nil])
     end
 
-    # Opens what a first call opens, and has the scripts loaded, so that what follows is one request and one reply.
+    # Opens what a first call opens, and has the scripts loaded, so that what follows is one request
+    # and one reply.
     def warm(store)
       store.hold(unique_key, TTL_MS, 1.0, nil) { nil }
       store
@@ -41,7 +43,8 @@ module Support
 
     def held?(key, server = shared_redis) = server.call("EXISTS", key) == 1
 
-    # Leaves the process, a child of the suite's, no descriptor while the block runs. Nothing can be loaded in there.
+    # Leaves the process, a child of the suite's, no descriptor while the block runs. Nothing can be
+    # loaded in there.
     def without_descriptors
       files = []
       Process.setrlimit(:NOFILE, Inventory.descriptors.size + 16, Process.getrlimit(:NOFILE).last)
@@ -60,7 +63,9 @@ module Support
     end
 
     # The lock is not on the server, though it was, and though its time is not over.
-    def expect_no_orphan(key, server = shared_redis, within: RELEASE_TIMEOUT + Patience::MARGIN + 1.0)
+    def expect_no_orphan(
+      key, server = shared_redis, within: RELEASE_TIMEOUT + Patience::MARGIN + 1.0
+    )
       eventually(within, "an orphan lock stays on the server") { !held?(key, server) }
     end
   end
@@ -77,13 +82,19 @@ RSpec.shared_examples "a store that fails with" do |error_class, code|
 
   it "does not enter the block of a hold, which ends with that error", :no_leaks do
     [0, 0.1].each do |wait|
-      expect(hold_failure(store, wait: wait)).to be_a(Object.const_get(error_class)).and have_attributes(code: code)
+      expect(hold_failure(store, wait: wait)).to be_a(
+        Object.const_get(error_class)
+      ).and have_attributes(code: code)
     end
   end
 
-  it "does not enter the block of a hold that reports: each failed attempt is told, and then a TimeoutError", :no_leaks do
+  it "does not enter the block of a hold that reports: each failed attempt is told, and then a TimeoutError",
+     :no_leaks do
     told = []
-    error = hold_failure(store, report: ->(phase, failure) { told << [phase, failure.class.name, failure.code] })
+    error =
+      hold_failure(
+        store, report: ->(phase, failure) { told << [phase, failure.class.name, failure.code] }
+      )
     expect(told.uniq).to eq([[:acquire, error_class, code]])
     expect(error).to be_a(Plock::TimeoutError).and have_attributes(code: :timed_out)
     expect(error.last_error).to be_a(Object.const_get(error_class)).and have_attributes(code: code)

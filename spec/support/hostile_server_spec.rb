@@ -11,7 +11,9 @@ RSpec.describe Support::HostileServer do
   end
 
   it "answers what its script says" do
-    talk(hostile_server(:huge_array)) { |socket| expect(socket.readpartial(64)).to eq("*2147483647\r\n") }
+    talk(hostile_server(:huge_array)) do |socket|
+      expect(socket.readpartial(64)).to eq("*2147483647\r\n")
+    end
     talk(hostile_server(:closes_in_reply)) { |socket| expect(socket.read).to eq("*3\r\n$3\r\nab") }
     talk(hostile_server([[:read], [:write, "own"]])) { |socket| expect(socket.read).to eq("own") }
   end
@@ -27,6 +29,8 @@ RSpec.describe Support::HostileServer do
   end
 
   it "can send without an end" do
-    talk(hostile_server(:huge_bulk)) { |socket| expect(socket.read(1 << 20).bytesize).to eq(1 << 20) }
+    talk(hostile_server(:huge_bulk)) do |socket|
+      expect(socket.read(1 << 20).bytesize).to eq(1 << 20)
+    end
   end
 end

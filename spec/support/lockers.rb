@@ -29,21 +29,24 @@ module Support
       def migrate(model)
         @files ||= TransactionalLocks.generate(model, "locker")
         load(@files.grep(/create_locks/).first)
-        ActiveRecord::Migration.suppress_messages { ::CreateLocks.new.exec_migration(model.lease_connection, :up) }
+        ActiveRecord::Migration.suppress_messages do
+          ::CreateLocks.new.exec_migration(model.lease_connection, :up)
+        end
       end
     end
 
     # A row as it stands in the table.
     def row(key = self.key) = model.uncached { model.find_by(key: key) }
 
-    # Connects ActiveRecord::Base as a model is, for one example. A stub would not do: all models inherit it, and with them what the
-    # stores of earlier examples still have to see to.
+    # Connects ActiveRecord::Base as a model is, for one example. A stub would not do: all models
+    # inherit it, and with them what the stores of earlier examples still have to see to.
     def connect_base(model)
       ActiveRecord::Base.establish_connection(model.connection_db_config)
       discard(ActiveRecord::Base, :remove_connection)
     end
 
-    # A process that has the lock until it is told something; what it says is what became of its block.
+    # A process that has the lock until it is told something; what it says is what became of its
+    # block.
     def hold_in_another(key = self.key, **options)
       holder = child do |parent|
         ran = Locker.run(key, model: model, **options) { parent.tell(:held) && parent.hear }
@@ -67,13 +70,25 @@ module Support
 
       def get(model, key, owner, seconds)
         ensure_row(model, key)
-        model.where("key = ? AND (locked_by IS NULL OR locked_by = ? OR locked_until < #{NOW})", key, owner)
-             .update_all(["locked_by = ?, locked_at = #{NOW}, locked_until = #{NOW} + interval '#{seconds} seconds', " \
-                          "sequence = sequence + 1", owner]).positive?
+        model
+          .where(
+            "key = ? AND (locked_by IS NULL OR locked_by = ? OR locked_until < #{NOW})", key, owner
+          )
+          .update_all(
+            [
+              "locked_by = ?, locked_at = #{NOW}, locked_until = #{NOW} + interval '#{seconds} seconds', " \
+                "sequence = sequence + 1",
+              owner
+            ]
+          )
+          .positive?
       end
 
       def release(model, key, owner)
-        model.where("key = ? and locked_by = ?", key, owner).update_all("locked_by = NULL").positive?
+        model
+          .where("key = ? and locked_by = ?", key, owner)
+          .update_all("locked_by = NULL")
+          .positive?
       end
     end
   end

@@ -12,9 +12,11 @@ module Support
     USER = "plock"
 
     # What Active Record connects with.
-    def config(adapter) = { adapter: adapter, socket: socket, username: USER, database: "plock", encoding: "utf8mb4" }
+    def config(adapter) =
+      { adapter: adapter, socket: socket, username: USER, database: "plock", encoding: "utf8mb4" }
 
-    def tcp_config(adapter, port: self.port) = { adapter: adapter, host: "127.0.0.1", port: port, username: USER, database: "plock" }
+    def tcp_config(adapter, port: self.port) =
+      { adapter: adapter, host: "127.0.0.1", port: port, username: USER, database: "plock" }
 
     private
 
@@ -29,18 +31,27 @@ module Support
         CREATE USER IF NOT EXISTS '#{USER}'@'127.0.0.1';
         GRANT ALL ON *.* TO '#{USER}'@'127.0.0.1';
       SQL
-      finish(as_user("mariadb-install-db", "--no-defaults", "--datadir=#{data}", "--auth-root-authentication-method=normal",
-                     "--skip-test-db", "--skip-name-resolve"))
+      finish(
+        as_user(
+          "mariadb-install-db", "--no-defaults", "--datadir=#{data}",
+          "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"
+        )
+      )
     end
 
     def start_command(port)
-      ["mariadbd", "--no-defaults", "--datadir=#{data}", "--socket=#{socket}", "--bind-address=127.0.0.1", "--port=#{port}",
-       "--pid-file=#{@folder}/pid", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--skip-log-bin",
-       "--init-file=#{@folder}/init.sql"]
+      [
+        "mariadbd", "--no-defaults", "--datadir=#{data}", "--socket=#{socket}",
+        "--bind-address=127.0.0.1", "--port=#{port}", "--pid-file=#{@folder}/pid",
+        "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--skip-log-bin",
+        "--init-file=#{@folder}/init.sql"
+      ]
     end
 
     def answers?
-      UNIXSocket.open(socket) { |connection| connection.wait_readable(1) && connection.readpartial(5).bytesize == 5 }
+      UNIXSocket.open(socket) do |connection|
+        connection.wait_readable(1) && connection.readpartial(5).bytesize == 5
+      end
     rescue SystemCallError, EOFError
       false
     end

@@ -3,7 +3,8 @@
 require "ripper"
 
 module Support
-  # The sentences that plock says: errors, warnings and the command's output, as the sources have them. What is filled in is "…".
+  # The sentences that plock says: errors, warnings and the command's output, as the sources have
+  # them. What is filled in is "…".
   module Messages
     ROOT = File.expand_path("../..", __dir__)
     FILE = "#{ROOT}/spec/messages.txt"
@@ -27,17 +28,23 @@ module Support
     end
 
     def sources
-      Dir.chdir(ROOT) { Dir["{lib,exe,ext/plock}/**/*.{rb,c,h,lua}"].grep_v(%r{/build/|templates/}).sort }
+      Dir.chdir(ROOT) do
+        Dir["{lib,exe,ext/plock}/**/*.{rb,c,h,lua}"].grep_v(%r{/build/|templates/}).sort
+      end
     end
 
     def sentences(file)
       text = File.read("#{ROOT}/#{file}")
       literals = file.end_with?(".rb") ? of_ruby(text) : of_c(text)
-      literals.map { |literal| literal.gsub(/\s+/, " ").strip }.uniq.select { |literal| sentence?(literal) }
+      literals
+        .map { |literal| literal.gsub(/\s+/, " ").strip }
+        .uniq
+        .select { |literal| sentence?(literal) }
     end
 
     def sentence?(text)
-      text.scan(/[[:alpha:]]{2,}/).size >= WORDS && text.match?(/[a-z] [a-z]/) && !text.match?(NO_SENTENCE)
+      text.scan(/[[:alpha:]]{2,}/).size >= WORDS && text.match?(/[a-z] [a-z]/) &&
+        !text.match?(NO_SENTENCE)
     end
 
     # Literals one after the other, and over several lines with a backslash, are one.
@@ -60,7 +67,12 @@ module Support
           depth -= 1
           found << current if depth.zero?
         end
-        joined = depth.zero? && (type == :on_tstring_end || (joined && type == :on_sp && token.match?(/\A[ \t]*\\?\n?[ \t]*\z/)))
+        joined =
+          depth.zero? &&
+          (
+            type == :on_tstring_end ||
+              (joined && type == :on_sp && token.match?(/\A[ \t]*\\?\n?[ \t]*\z/))
+          )
       end
       found
     end
@@ -69,7 +81,13 @@ module Support
     def of_c(text)
       bare = text.gsub(%r{/\*.*?\*/}m, "").gsub(/^\s*#\s*include.*$/, "")
       bare.scan(/((?:"(?:[^"\\\n]|\\.)*"(?:\s|\\\n|PRI\w+)*)+)/).flatten.map do |literals|
-        literals.gsub(MACRO) { $1.empty? ? '…"' : "…" }.gsub(CONVERSION, "…").scan(/"((?:[^"\\\n]|\\.)*)"/).join.gsub(/\\n/, " ").gsub(/\\(.)/, '\1')
+        literals
+          .gsub(MACRO) { $1.empty? ? '…"' : "…" }
+          .gsub(CONVERSION, "…")
+          .scan(/"((?:[^"\\\n]|\\.)*)"/)
+          .join
+          .gsub(/\\n/, " ")
+          .gsub(/\\(.)/, '\1')
       end
     end
   end

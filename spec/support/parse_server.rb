@@ -5,8 +5,8 @@ require "socket"
 require "uri"
 
 module Support
-  # As much of a Parse Server as finding and creating objects takes: no schemas, no permissions, no unique indexes. It serves each
-  # request on a thread of its own, in the process that made it.
+  # As much of a Parse Server as finding and creating objects takes: no schemas, no permissions, no
+  # unique indexes. It serves each request on a thread of its own, in the process that made it.
   #
   #   server = ParseServer.new
   #   server.url       # for Parse.setup(server_url:)
@@ -29,7 +29,8 @@ module Support
 
     def url = "http://127.0.0.1:#{@listener.addr[1]}/parse"
 
-    # From now on so many who look for something are answered together: none of them sees what another one creates.
+    # From now on so many who look for something are answered together: none of them sees what
+    # another one creates.
     def gather(number)
       @together = number
     end
@@ -68,10 +69,13 @@ module Support
     end
 
     def answer(verb, path, body)
-      place = CLASSES.match(path) or return [404, { code: 119, error: "#{verb} #{path} is not served here" }]
+      place = CLASSES.match(path) or
+        return 404, { code: 119, error: "#{verb} #{path} is not served here" }
       parameters = URI.decode_www_form(place[:query].to_s).to_h
       parameters.update(JSON.parse(body)) unless body.empty?
-      return [200, { results: find(place[:name], parameters) }] if verb == "GET" || parameters.delete("_method") == "GET"
+      if verb == "GET" || parameters.delete("_method") == "GET"
+        return 200, { results: find(place[:name], parameters) }
+      end
 
       [201, create(place[:name], parameters)]
     end
@@ -80,7 +84,10 @@ module Support
       where = parameters["where"] || {}
       where = JSON.parse(where) if where.is_a?(String)
       @lock.synchronize do
-        found = @objects.select { |object| object["className"] == name && where.all? { |field, value| object[field] == value } }
+        found =
+          @objects.select do |object|
+            object["className"] == name && where.all? { |field, value| object[field] == value }
+          end
         await_others if @together
         found
       end
@@ -91,7 +98,8 @@ module Support
       group = @asked.fdiv(@together).ceil * @together
       @answered.broadcast
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + GATHERING_S
-      while @asked < group && (left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)).positive?
+      while @asked < group &&
+            (left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)).positive?
         @answered.wait(@lock, left)
       end
     end
@@ -99,7 +107,10 @@ module Support
     def create(name, fields)
       @lock.synchronize do
         now = Time.now.utc.strftime("%FT%T.%LZ")
-        object = { "className" => name, **fields, "objectId" => format("o%09d", @objects.size), "createdAt" => now, "updatedAt" => now }
+        object = {
+          "className" => name, **fields, "objectId" => format("o%09d", @objects.size),
+          "createdAt" => now, "updatedAt" => now
+        }
         @objects << object
         object.slice("objectId", "createdAt")
       end

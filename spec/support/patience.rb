@@ -5,7 +5,8 @@ module Support
   module Patience
     # Where a promise says "by X + 50 ms".
     MARGIN = 0.05
-    # A single run may be late because the machine was busy elsewhere; a broken promise is late each time.
+    # A single run may be late because the machine was busy elsewhere; a broken promise is late each
+    # time.
     TRIES = 8
 
     def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -21,7 +22,9 @@ module Support
     def eventually(within = 5.0, reason = "what was waited for did not happen")
       deadline = monotonic + within
       until (met = yield)
-        raise RSpec::Expectations::ExpectationNotMetError, "#{reason} (within #{within} s)" if monotonic > deadline
+        if monotonic > deadline
+          raise RSpec::Expectations::ExpectationNotMetError, "#{reason} (within #{within} s)"
+        end
 
         sleep 0.001
       end
@@ -34,7 +37,8 @@ module Support
       thread
     end
 
-    # The block returns seconds, in the best of TRIES runs at most so many; in none of them fewer than `least`.
+    # The block returns seconds, in the best of TRIES runs at most so many; in none of them fewer
+    # than `least`.
     def at_most(seconds, least: 0)
       times = []
       TRIES.times do
@@ -61,7 +65,8 @@ module Support
     private
 
     def too_bad(times, what)
-      raise RSpec::Expectations::ExpectationNotMetError, "took #{times.map { |t| format("%.3f", t) }.join(", ")} s, #{what}"
+      raise RSpec::Expectations::ExpectationNotMetError,
+            "took #{times.map { |t| format("%.3f", t) }.join(", ")} s, #{what}"
     end
   end
 end

@@ -17,7 +17,10 @@ module Support
     end
 
     # What Active Record connects with.
-    def config(**options) = @upstream.config(host: "127.0.0.1", port: port, prepared_statements: false, advisory_locks: false, **options)
+    def config(**options) =
+      @upstream.config(
+        host: "127.0.0.1", port: port, prepared_statements: false, advisory_locks: false, **options
+      )
 
     private
 

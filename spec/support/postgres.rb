@@ -12,10 +12,15 @@ module Support
     DATABASE = "postgres"
 
     # What a client is to have in its environment.
-    def env = { "PGHOST" => folder, "PGPORT" => port.to_s, "PGUSER" => USER, "PGDATABASE" => DATABASE }
+    def env =
+      { "PGHOST" => folder, "PGPORT" => port.to_s, "PGUSER" => USER, "PGDATABASE" => DATABASE }
 
     # What Active Record connects with.
-    def config(**options) = { adapter: "postgresql", host: folder, port: port, username: USER, database: DATABASE, **options }
+    def config(**options) =
+      {
+        adapter: "postgresql", host: folder, port: port, username: USER, database: DATABASE,
+        **options
+      }
 
     def tcp_config(port: self.port, **options) = config(host: "127.0.0.1", port: port, **options)
 
@@ -24,13 +29,19 @@ module Support
     private
 
     def initialize_data
-      finish(as_user("initdb", "-D", data, "-U", USER, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"))
+      finish(
+        as_user(
+          "initdb", "-D", data, "-U", USER, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"
+        )
+      )
     end
 
     def start_command(port)
-      ["postgres", "-D", data, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "port=#{port}", "-c", "fsync=off",
-       "-c", "max_connections=200", "-c", "shared_buffers=32MB",
-       "-c", "dynamic_shared_memory_type=mmap"]
+      [
+        "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c",
+        "port=#{port}", "-c", "fsync=off", "-c", "max_connections=200", "-c", "shared_buffers=32MB",
+        "-c", "dynamic_shared_memory_type=mmap"
+      ]
     end
 
     def answers?

@@ -6,7 +6,8 @@ require "socket"
 require_relative "supervisor"
 
 module Support
-  # A process that has loaded something that takes long, and forks for each program that is to run with it.
+  # A process that has loaded something that takes long, and forks for each program that is to run
+  # with it.
   #
   #   process = PreloadedProcess.new("require 'parse-stack-next'")
   #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO: what is written to it is the program's standard input
@@ -15,7 +16,8 @@ module Support
   class PreloadedProcess
     START_DEADLINE = 60.0
 
-    # In the process: its standard streams are the connection over which the program came, and errors are said there, too.
+    # In the process: its standard streams are the connection over which the program came, and
+    # errors are said there, too.
     PROGRAM = <<~'RUBY'
       require "socket"
       listener = UNIXServer.new(ARGV[0])
@@ -42,7 +44,11 @@ module Support
     def initialize(preamble, env: {})
       @path = File.join(Supervisor.folder, "process-#{SecureRandom.hex(4)}")
       lib = File.expand_path("../../lib", __dir__)
-      @pid = Process.spawn(env, RbConfig.ruby, "-I", lib, "-e", "#{preamble}\n#{PROGRAM}", @path, in: File::NULL, out: File::NULL, pgroup: true)
+      @pid =
+        Process.spawn(
+          env, RbConfig.ruby, "-I", lib, "-e", "#{preamble}\n#{PROGRAM}", @path, in: File::NULL,
+          out: File::NULL, pgroup: true
+        )
       Supervisor.watch(@pid)
       @deadline = now + START_DEADLINE
     end

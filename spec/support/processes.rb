@@ -3,8 +3,8 @@
 require_relative "supervisor"
 
 module Support
-  # A child of the suite, forked to run one block. Both sides talk in Ruby objects over two pipes, and that is what
-  # orders things in tests:
+  # A child of the suite, forked to run one block. Both sides talk in Ruby objects over two pipes,
+  # and that is what orders things in tests:
   #
   #   child = Child.new do |parent|          # runs in the child
   #     parent.tell(:ready)
@@ -15,7 +15,8 @@ module Support
   #   child.tell(:go)
   #   child.result                           # => 42; what the block raised is raised here as Child::Failed
   #
-  # The child ends with exit!, so that nothing of the suite's own (at_exit, RSpec, finalizers) runs twice.
+  # The child ends with exit!, so that nothing of the suite's own (at_exit, RSpec, finalizers) runs
+  # twice.
   class Child
     # The block raised, or the child died without a result.
     class Failed < StandardError; end
@@ -107,7 +108,9 @@ module Support
       until @status
         _, @status = Process.wait2(pid, Process::WNOHANG)
         break if @status
-        raise Silent, "the child lives on after #{within} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          raise Silent, "the child lives on after #{within} s"
+        end
 
         sleep 0.002
       end
@@ -137,7 +140,8 @@ module Support
       leave(1)
     end
 
-    # Valgrind, which says nothing of children, looks through the whole heap at the end of each: that can take a minute.
+    # Valgrind, which says nothing of children, looks through the whole heap at the end of each:
+    # that can take a minute.
     def leave(status)
       ENV["PLOCK_VALGRIND"] ? Process.kill(:KILL, Process.pid) && sleep : exit!(status)
     end

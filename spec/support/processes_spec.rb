@@ -18,7 +18,9 @@ RSpec.describe Support::Child do
   end
 
   it "raises here what was raised there" do
-    expect { in_child { raise ArgumentError, "over there" } }.to raise_error(described_class::Failed, /over there/)
+    expect { in_child { raise ArgumentError, "over there" } }.to raise_error(
+      described_class::Failed, /over there/
+    )
   end
 
   it "raises it also where more is to be told to the child" do
@@ -28,7 +30,9 @@ RSpec.describe Support::Child do
   end
 
   it "says so when the child dies without a word" do
-    expect { in_child { Process.kill(:KILL, Process.pid) } }.to raise_error(described_class::Failed, /gone/)
+    expect { in_child { Process.kill(:KILL, Process.pid) } }.to raise_error(
+      described_class::Failed, /gone/
+    )
   end
 
   it "leaves no process and no pipe behind" do

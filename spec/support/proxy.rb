@@ -3,17 +3,17 @@
 require_relative "supervisor"
 
 module Support
-  # A TCP proxy in front of a server, with injected trouble. It works in the supervisor, so also while the suite holds
-  # its GVL, and every command has taken effect when it returns.
+  # A TCP proxy in front of a server, with injected trouble. It works in the supervisor, so also
+  # while the suite holds its GVL, and every command has taken effect when it returns.
   #
   #   proxy = Proxy.new(server)                 # an object with #port, a [host, port] pair or a Unix socket's path
   #   proxy.swallow(:reply, connections: 1)     # the next connection to carry a request hears nothing more
   #   proxy.clear                               # everything flows again
   #
-  # Directions: :request is from the client to the server, :reply the other way. Options of every trouble:
-  # after: take hold of a connection only once a request containing this text has passed on it;
-  # connections: take hold of this many connections at most. A trouble concerns requests that pass, and their
-  # replies, from the moment it is injected, on connections old and new.
+  # Directions: :request is from the client to the server, :reply the other way. Options of every
+  # trouble: after: take hold of a connection only once a request containing this text has passed on
+  # it; connections: take hold of this many connections at most. A trouble concerns requests that
+  # pass, and their replies, from the moment it is injected, on connections old and new.
   class Proxy
     DEADLINE = 5.0
 
@@ -36,10 +36,11 @@ module Support
     def cut(direction, after_bytes: 0, **options) = inject(direction, :cut, after_bytes, **options)
 
     # The same with a RST.
-    def reset(direction, after_bytes: 0, **options) = inject(direction, :reset, after_bytes, **options)
+    def reset(direction, after_bytes: 0, **options) =
+      inject(direction, :reset, after_bytes, **options)
 
-    # Bytes are read and lost: with :reply the server does what it is asked and nobody hears of it, with
-    # :request it never hears.
+    # Bytes are read and lost: with :reply the server does what it is asked and nobody hears of it,
+    # with :request it never hears.
     def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
 
     # The same at once on all connections, open and new, also on one that carries no request.
@@ -84,11 +85,13 @@ module Support
 
     # Waits until the text (default: any byte) has come by that often; raises at the deadline.
     def await(direction, text = /./m, times: 1, within: DEADLINE)
-      call(:await, direction, text, times, within) or raise "no #{direction} with #{text.inspect} came through"
+      call(:await, direction, text, times, within) or
+        raise "no #{direction} with #{text.inspect} came through"
     end
 
     def await_open(count, within: DEADLINE)
-      call(:await_open, count, within) or raise "#{open_connections} connections are open, not #{count}"
+      call(:await_open, count, within) or
+        raise "#{open_connections} connections are open, not #{count}"
     end
 
     def close = Supervisor.drop(@id)

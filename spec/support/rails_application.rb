@@ -8,7 +8,8 @@ require "timeout"
 require_relative "supervisor"
 
 module Support
-  # An application as `rails new` makes it, without what locks have nothing to do with, and with plock in its Gemfile.
+  # An application as `rails new` makes it, without what locks have nothing to do with, and with
+  # plock in its Gemfile.
   #
   #   app = RailsApplication.generate
   #   app.write("config/plock.yml", "test:\n  url: memory:\n")
@@ -23,7 +24,16 @@ module Support
       gem "puma", require: false
       gem "spring", require: false
     RUBY
-    LEFT_OUT = %w[--minimal --api --skip-active-record --skip-bundle --skip-git --skip-test --no-rc --quiet].freeze
+    LEFT_OUT = %w[
+      --minimal
+      --api
+      --skip-active-record
+      --skip-bundle
+      --skip-git
+      --skip-test
+      --no-rc
+      --quiet
+    ].freeze
     DEADLINE = 60.0
 
     class << self
@@ -50,15 +60,29 @@ module Support
 
     def initialize(folder)
       @folder = folder
-      @env = { "BUNDLE_GEMFILE" => path("Gemfile"), "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil,
-               "PLOCK_URL" => nil, "PLOCK_SECRET" => nil, "PLOCK_NAMESPACE" => nil, "DISABLE_SPRING" => nil, "SPRING_TMP_PATH" => folder,
-               "XDG_RUNTIME_DIR" => folder, "CI" => nil } # where CI is set, Rails loads every class at the start of a test
+      @env = {
+        "BUNDLE_GEMFILE" => path("Gemfile"), "BUNDLER_SETUP" => nil, "RUBYOPT" => nil,
+        "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "PLOCK_URL" => nil,
+        "PLOCK_SECRET" => nil, "PLOCK_NAMESPACE" => nil, "DISABLE_SPRING" => nil,
+        "SPRING_TMP_PATH" => folder, "XDG_RUNTIME_DIR" => folder, "CI" => nil
+      } # where CI is set, Rails loads every class at the start of a test
     end
 
     def make
       program = "load Gem.bin_path('railties', 'rails')"
-      succeed([RbConfig.ruby, "-e", program, "--", "new", folder, *LEFT_OUT], env: { "BUNDLE_GEMFILE" => nil }, chdir: ROOT)
-      write("config/application.rb", read("config/application.rb").gsub(/^require "(?!action_controller)\w+\/(railtie|engine)"$/, '# \0'))
+      succeed(
+        [RbConfig.ruby, "-e", program, "--", "new", folder, *LEFT_OUT],
+        env: {
+          "BUNDLE_GEMFILE" => nil
+        },
+        chdir: ROOT
+      )
+      write(
+        "config/application.rb",
+        read("config/application.rb").gsub(
+          %r{^require "(?!action_controller)\w+/(railtie|engine)"$}, '# \0'
+        )
+      )
       write("Gemfile", GEMFILE)
       lock_gems
     end
@@ -74,27 +98,42 @@ module Support
 
     # Has it use more of Rails, and more gems, which stand last in its Gemfile.
     def use(*frameworks, gems: [])
-      write("config/application.rb", read("config/application.rb").gsub(/^# (?=require "(?:#{frameworks.join("|")})\/railtie"$)/, ""))
+      write(
+        "config/application.rb",
+        read("config/application.rb").gsub(
+          %r{^# (?=require "(?:#{frameworks.join("|")})/railtie"$)}, ""
+        )
+      )
       write("Gemfile", read("Gemfile") + gems.map { |name| "gem #{name.inspect}\n" }.join)
       lock_gems
     end
 
     # In front of what config/application.rb says of itself.
     def configure(line)
-      write("config/application.rb", read("config/application.rb").sub(/^( +)config\.load_defaults.*\n/) { "#{$&}#{$1}#{line}\n" })
+      write(
+        "config/application.rb",
+        read("config/application.rb").sub(/^( +)config\.load_defaults.*\n/) do
+          "#{$&}#{$1}#{line}\n"
+        end
+      )
     end
 
     # [output with errors, Process::Status] of `bin/rails` with these arguments.
-    def rails(*arguments, env: {}, input: "") = execute([RbConfig.ruby, path("bin/rails"), *arguments], env: env, input: input)
+    def rails(*arguments, env: {}, input: "") =
+      execute([RbConfig.ruby, path("bin/rails"), *arguments], env: env, input: input)
 
-    def runner(program, environment: "test", env: {}) = rails("runner", "-e", environment, program, env: env)
+    def runner(program, environment: "test", env: {}) =
+      rails("runner", "-e", environment, program, env: env)
 
     def log(environment = "test") = read("log/#{environment}.log")
 
     # Its pid. It is killed at the end of the suite, if nobody stopped it before.
     def spawn(*command, env: {})
       log = path("log/#{File.basename(command.last)}.out")
-      pid = Process.spawn(@env.merge(env), *command, chdir: folder, in: File::NULL, %i[out err] => log)
+      pid =
+        Process.spawn(
+          @env.merge(env), *command, :chdir => folder, :in => File::NULL, %i[out err] => log
+        )
       Supervisor.watch(pid)
       pid
     end
@@ -102,7 +141,11 @@ module Support
     def execute(command, env: {}, input: "", chdir: folder)
       output = File.join(File.dirname(folder), "out-#{SecureRandom.hex(6)}")
       asked, asks = IO.pipe
-      pid = Process.spawn(@env.merge(env), *command, chdir: chdir, in: asked, %i[out err] => output, pgroup: true)
+      pid =
+        Process.spawn(
+          @env.merge(env), *command, :chdir => chdir, :in => asked, %i[out err] => output,
+          :pgroup => true
+        )
       asked.close
       Supervisor.watch(pid)
       asks.write(input)

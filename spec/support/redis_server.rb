@@ -13,10 +13,11 @@ module Support
   #   server = RedisServer.start(:password)      # one for this example (in examples: redis_server(:password))
   #   server.client.call("GET", key)             # a RedisClient over the Unix socket, for looking behind the scenes
   #
-  # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock* keys, and READER
-  # with the same password, allowed to read), tls (options cert:, a Certificates::Pair, and client_auth: true),
-  # replica (of a master that is not there: read-only), cluster (serves no slot), moved (cluster node that sends
-  # every key elsewhere), sentinel (of a master that is not there), full (no memory left).
+  # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock*
+  # keys, and READER with the same password, allowed to read), tls (options cert:, a
+  # Certificates::Pair, and client_auth: true), replica (of a master that is not there: read-only),
+  # cluster (serves no slot), moved (cluster node that sends every key elsewhere), sentinel (of a
+  # master that is not there), full (no memory left).
   class RedisServer
     PROGRAM = "redis-server"
     PASSWORD = "pass:w/rd@%"
@@ -29,7 +30,8 @@ module Support
     MOVED_TO = "127.0.0.1:7999"
 
     class << self
-      def installed? = ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, PROGRAM)) }
+      def installed? =
+        ENV["PATH"].split(File::PATH_SEPARATOR).any? { |d| File.executable?(File.join(d, PROGRAM)) }
 
       def shared = @shared ||= start(:plain)
 
@@ -38,7 +40,8 @@ module Support
 
     attr_reader :port, :pid, :unix_path, :kind
 
-    # config: further settings, { "maxmemory" => "1mb" } (a value that is an Array becomes several words).
+    # config: further settings, { "maxmemory" => "1mb" } (a value that is an Array becomes several
+    # words).
     def initialize(kind = :plain, cert: nil, client_auth: false, config: {})
       @kind = kind
       @cert = cert
@@ -66,10 +69,14 @@ module Support
       "unix://#{credentials(user, password)}#{unix_path}#{"?#{query}" if query}"
     end
 
-    # For looking behind the scenes: its own connection, with all rights. Reconnects after a restart.
+    # For looking behind the scenes: its own connection, with all rights. Reconnects after a
+    # restart.
     def client
-      @client ||= RedisClient.config(path: unix_path, password: (PASSWORD if kind == :password), timeout: 5,
-                                     reconnect_attempts: 1).new_client
+      @client ||=
+        RedisClient.config(
+          path: unix_path, password: (PASSWORD if kind == :password), timeout: 5,
+          reconnect_attempts: 1
+        ).new_client
     end
 
     def call(...) = client.call(...)
@@ -79,7 +86,8 @@ module Support
       call("CLIENT", "LIST", "TYPE", "normal").lines.size - 1
     end
 
-    # Stops the process where it stands (SIGSTOP): the kernel still accepts connections, nobody answers.
+    # Stops the process where it stands (SIGSTOP): the kernel still accepts connections, nobody
+    # answers.
     def stop_process
       Process.kill(:STOP, pid)
       Process.wait(pid, Process::WUNTRACED)
@@ -95,7 +103,8 @@ module Support
       finish(:KILL) # nothing of it is worth saving
     end
 
-    # Starts a stopped or killed server again on the same port; stops a running one first (saved, if save: true).
+    # Starts a stopped or killed server again on the same port; stops a running one first (saved, if
+    # save: true).
     def restart(save: false, config: {})
       call("SAVE") if save
       stop if pid
@@ -115,12 +124,16 @@ module Support
       "#{user}#{":#{percent_encode(password)}" if password}@" if user || password
     end
 
-    def percent_encode(text) = text.gsub(/[^A-Za-z0-9]/) { |c| c.bytes.map { |b| format("%%%02X", b) }.join }
+    def percent_encode(text) =
+      text.gsub(/[^A-Za-z0-9]/) { |c| c.bytes.map { |b| format("%%%02X", b) }.join }
 
     # True when the server answers, nil when its port was taken by somebody else.
     def launch(port)
       @port = port
-      @pid = Process.spawn(PROGRAM, *arguments, out: File::NULL, err: File::NULL, in: File::NULL, pgroup: true)
+      @pid =
+        Process.spawn(
+          PROGRAM, *arguments, out: File::NULL, err: File::NULL, in: File::NULL, pgroup: true
+        )
       Supervisor.watch(@pid)
       deadline = now + START_DEADLINE
       until answers?
@@ -168,9 +181,11 @@ module Support
     end
 
     def common
-      { "port" => port.to_s, "bind" => "127.0.0.1", "unixsocket" => unix_path, "unixsocketperm" => "700",
-        "dir" => @folder, "logfile" => "#{@folder}/log", "save" => "", "appendonly" => "no", "daemonize" => "no",
-        "enable-debug-command" => "yes" }
+      {
+        "port" => port.to_s, "bind" => "127.0.0.1", "unixsocket" => unix_path,
+        "unixsocketperm" => "700", "dir" => @folder, "logfile" => "#{@folder}/log", "save" => "",
+        "appendonly" => "no", "daemonize" => "no", "enable-debug-command" => "yes"
+      }
     end
 
     # A Sentinel writes to its file, and takes few settings.
@@ -209,12 +224,15 @@ module Support
 
     def tls_settings
       pair = @cert || Certificates.server
-      { "port" => "0", "tls-port" => port.to_s, "tls-cert-file" => pair.cert_file, "tls-key-file" => pair.key_file,
-        "tls-ca-cert-file" => Certificates.ca.cert_file, "tls-auth-clients" => @client_auth ? "yes" : "no" }
+      {
+        "port" => "0", "tls-port" => port.to_s, "tls-cert-file" => pair.cert_file,
+        "tls-key-file" => pair.key_file, "tls-ca-cert-file" => Certificates.ca.cert_file,
+        "tls-auth-clients" => @client_auth ? "yes" : "no"
+      }
     end
 
-    # A replica believes its nodes file at once, where a master waits two seconds: so the node that sends everything
-    # elsewhere is the replica of one that is not there.
+    # A replica believes its nodes file at once, where a master waits two seconds: so the node that
+    # sends everything elsewhere is the replica of one that is not there.
     def prepare(port)
       return unless kind == :moved
 

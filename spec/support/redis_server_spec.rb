@@ -60,7 +60,8 @@ RSpec.describe Support::RedisServer do
 
   it "refuses in its own way: read-only replica, cluster nodes, no memory" do
     {
-      replica: /READONLY/, cluster: /CLUSTERDOWN/, moved: /MOVED \d+ #{described_class::MOVED_TO}/, full: /OOM/
+      replica: /READONLY/, cluster: /CLUSTERDOWN/, moved: /MOVED \d+ #{described_class::MOVED_TO}/,
+      full: /OOM/
     }.each do |kind, answer|
       expect(refusal(redis_server(kind), "SET", "plock", "1")).to match(answer)
     end
@@ -74,9 +75,18 @@ RSpec.describe Support::RedisServer do
     server = redis_server(:tls, client_auth: true)
     ca = Support::Certificates.ca.cert_file
     client = Support::Certificates.client
-    attempt = lambda do |**params|
-      RedisClient.config(url: server.url, ssl: true, ssl_params: { ca_file: ca, **params }, reconnect_attempts: 0)
-                 .new_client.then { |redis| redis.call("PING").tap { redis.close } }
+    attempt = ->(**params) do
+      RedisClient
+        .config(
+          url: server.url,
+          ssl: true,
+          ssl_params: {
+            ca_file: ca, **params
+          },
+          reconnect_attempts: 0
+        )
+        .new_client
+        .then { |redis| redis.call("PING").tap { redis.close } }
     end
     expect(attempt.call(cert: client.cert_file, key: client.key_file)).to eq("PONG")
     expect { attempt.call }.to raise_error(RedisClient::ConnectionError)

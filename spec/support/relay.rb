@@ -4,11 +4,11 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a proxy that runs in the supervisor: accepts, connects onward, and passes bytes both ways
-  # through whatever troubles have been injected. Proxy (proxy.rb) is its handle in the suite.
+  # The part of a proxy that runs in the supervisor: accepts, connects onward, and passes bytes both
+  # ways through whatever troubles have been injected. Proxy (proxy.rb) is its handle in the suite.
   class Relay
-    # One trouble, for one direction. It takes hold of a connection when a request containing `after`
-    # passes on it (any request if nil), and of no more than `connections` of them.
+    # One trouble, for one direction. It takes hold of a connection when a request containing
+    # `after` passes on it (any request if nil), and of no more than `connections` of them.
     class Trouble
       attr_reader :direction, :kind, :value
 
@@ -71,7 +71,8 @@ module Support
       @mutex.synchronize { @mode = mode }
       if mode == :refuse
         stop_listening
-        @placeholder ||= Port.bound(@port) # bound and not listening: refuses, and keeps the port ours
+        # bound and not listening: refuses, and keeps the port ours
+        @placeholder ||= Port.bound(@port)
       elsif @placeholder
         @placeholder.close
         @placeholder = nil
@@ -168,7 +169,9 @@ module Support
 
     def open_link(client, server, mode)
       link = Link.new(client, server)
-      link.sockets.each { |socket| socket.setsockopt(:TCP, :NODELAY, 1) unless socket.is_a?(UNIXSocket) }
+      link.sockets.each do |socket|
+        socket.setsockopt(:TCP, :NODELAY, 1) unless socket.is_a?(UNIXSocket)
+      end
       change do
         @accepted += 1
         @links << link

@@ -4,8 +4,8 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a hostile server that runs in the supervisor: plays the same steps on each connection.
-  # HostileServer (hostile_server.rb) is its handle in the suite and has the scripts.
+  # The part of a hostile server that runs in the supervisor: plays the same steps on each
+  # connection. HostileServer (hostile_server.rb) is its handle in the suite and has the scripts.
   class ScriptedServer
     attr_reader :port
 

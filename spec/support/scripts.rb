@@ -1,14 +1,19 @@
 # frozen_string_literal: true
 
 module Support
-  # The engine's scripts, to be called one by one, where it matters what happens between two of them.
+  # The engine's scripts, to be called one by one, where it matters what happens between two of
+  # them.
   class Scripts
     FOLDER = File.expand_path("../../ext/plock/core/scripts", __dir__)
 
     # What the engine embeds (scripts/embed.awk).
     def self.source(name)
       path = File.join(FOLDER, "#{name}.lua")
-      File.read(path).gsub(/^\s*-- include (\S+)$/) { source(File.join(File.dirname(name), Regexp.last_match(1))) }
+      File
+        .read(path)
+        .gsub(/^\s*-- include (\S+)$/) do
+          source(File.join(File.dirname(name), Regexp.last_match(1)))
+        end
     end
 
     # client: a RedisClient. lock: a store key.
@@ -26,8 +31,8 @@ module Support
     end
   end
 
-  # A client that the engine's scripts know by its record, as if it were a process of its own. Between #listen and #die its channel is
-  # listened to.
+  # A client that the engine's scripts know by its record, as if it were a process of its own.
+  # Between #listen and #die its channel is listened to.
   class Scripted
     attr_reader :value
 
@@ -55,8 +60,10 @@ module Support
 
     def close = @subscription.close
 
-    # What it is told next, without its value and the lock: "+", "=", "~1000" …; nil: nothing within that many seconds.
-    def hears(within: 5) = @subscription.next_event(within)&.last&.then { |message| message.split.first }
+    # What it is told next, without its value and the lock: "+", "=", "~1000" …; nil: nothing within
+    # that many seconds.
+    def hears(within: 5) =
+      @subscription.next_event(within)&.last&.then { |message| message.split.first }
 
     def record = "host 1 1 #{@channel} - #{value}"
 
@@ -101,7 +108,8 @@ module Support
     # Whether it was let in; if not, after how many milliseconds it shall look again, 0: at once.
     def ask = answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share))
 
-    def queue = answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share, @ticket))
+    def queue =
+      answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share, @ticket))
 
     def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
 

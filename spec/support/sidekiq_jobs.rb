@@ -4,8 +4,8 @@ require "stringio"
 require "support/redis_server"
 
 module Support
-  # Sidekiq in the suite's own process, on a Redis of its own that holds its queues and the locks: jobs run one at a time, when an
-  # example says so, and nothing has to be waited for.
+  # Sidekiq in the suite's own process, on a Redis of its own that holds its queues and the locks:
+  # jobs run one at a time, when an example says so, and nothing has to be waited for.
   module SidekiqJobs
     # Its processor, without a manager: what a thread of a real process does for one job.
     class Worker
@@ -79,7 +79,9 @@ module Support
     # What is scheduled, or to be tried again, is due now, and Sidekiq's poller comes by.
     def poll
       %w[schedule retry].each do |set|
-        jobs_redis.call("ZRANGE", set, "0", "-1").each { |job| jobs_redis.call("ZADD", set, "XX", "0", job) }
+        jobs_redis
+          .call("ZRANGE", set, "0", "-1")
+          .each { |job| jobs_redis.call("ZADD", set, "XX", "0", job) }
       end
       Sidekiq::Scheduled::Enq.new(Sidekiq.default_configuration).enqueue_jobs
     end
@@ -90,8 +92,8 @@ module Support
       set.first.at.to_f - Time.now.to_f
     end
 
-    # A worker in a thread of its own, with the job that is next; it is in perform when this returns. The job must say so: see
-    # `rest`.
+    # A worker in a thread of its own, with the job that is next; it is in perform when this
+    # returns. The job must say so: see `rest`.
     def in_thread
       worker = Worker.new(capsule)
       thread = background { worker.processor.__send__(:process_one) }
@@ -122,7 +124,8 @@ module Support
     def log
       @log.string.each_line.map do |line|
         entry = JSON.parse(line)
-        context = entry.fetch("ctx", {}).slice("class", "jid").sort.map { |pair| "#{pair.join("=")} " }
+        context =
+          entry.fetch("ctx", {}).slice("class", "jid").sort.map { |pair| "#{pair.join("=")} " }
         "#{context.join}#{entry["lvl"]}: #{entry["msg"]}\n"
       end.join
     end
@@ -136,9 +139,11 @@ RSpec.shared_context "with Sidekiq" do
 
   before do
     jobs_redis.call("FLUSHALL") # it is these specs' own
-    %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) } # of the chains as they are now
+    # of the chains as they are now
+    %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) }
     @log = StringIO.new
-    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(@log, level: :info, formatter: Sidekiq::Logger::Formatters::JSON.new)
+    Sidekiq.default_configuration.logger =
+      Sidekiq::Logger.new(@log, level: :info, formatter: Sidekiq::Logger::Formatters::JSON.new)
     Plock.reset!
     Plock.configure do |c|
       c.url = jobs_redis.unix_url
@@ -150,6 +155,8 @@ RSpec.shared_context "with Sidekiq" do
   after do
     Plock.store.close
     Plock.reset!
-    raise "there is a lease in the log" if @log.string.match?(/plock1:|\h{8}-\h{4}-\h{4}-\h{4}-\h{12}/)
+    if @log.string.match?(/plock1:|\h{8}-\h{4}-\h{4}-\h{4}-\h{12}/)
+      raise "there is a lease in the log"
+    end
   end
 end

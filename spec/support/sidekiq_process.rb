@@ -4,8 +4,8 @@ require "json"
 require "support/sidekiq_jobs"
 
 module Support
-  # A real `sidekiq`, with the jobs of a program. It polls often, and writes what its jobs do into a journal in Redis: a list of
-  # [what, jid, pid, more…], in the order in which it happened.
+  # A real `sidekiq`, with the jobs of a program. It polls often, and writes what its jobs do into a
+  # journal in Redis: a list of [what, jid, pid, more…], in the order in which it happened.
   class SidekiqProcess
     START_DEADLINE = 30.0
     JOURNAL = "journal"
@@ -46,9 +46,25 @@ module Support
       @redis = redis
       @name = "sidekiq-#{SecureRandom.hex(4)}"
       File.write("#{path}.rb", BOOT + program)
-      @pid = Process.spawn({ "SIDEKIQ_REDIS" => redis.unix_url, "PLOCK_URL" => redis.unix_url, "RUBYLIB" => Examples::LIB },
-                           RbConfig.ruby, Gem.bin_path("sidekiq", "sidekiq"), "-r", "#{path}.rb", "-e", "test",
-                           "-c", concurrency.to_s, "-t", timeout.to_s, %i[out err] => "#{path}.log", in: File::NULL)
+      @pid =
+        Process.spawn(
+          {
+            "SIDEKIQ_REDIS" => redis.unix_url, "PLOCK_URL" => redis.unix_url,
+            "RUBYLIB" => Examples::LIB
+          },
+          RbConfig.ruby,
+          Gem.bin_path("sidekiq", "sidekiq"),
+          "-r",
+          "#{path}.rb",
+          "-e",
+          "test",
+          "-c",
+          concurrency.to_s,
+          "-t",
+          timeout.to_s,
+          %i[out err] => "#{path}.log",
+          :in => File::NULL
+        )
       Supervisor.watch(@pid)
     end
 

@@ -4,9 +4,9 @@ require "rbconfig"
 require_relative "supervisor"
 
 module Support
-  # Host names that take their time, for a Ruby started with SlowResolver.environment: a library put in front of
-  # getaddrinfo(3), where a name slow-N.test takes N milliseconds and is 127.0.0.1 then. Each such lookup writes
-  # one line to the file LOG names when it starts and one when it ends.
+  # Host names that take their time, for a Ruby started with SlowResolver.environment: a library put
+  # in front of getaddrinfo(3), where a name slow-N.test takes N milliseconds and is 127.0.0.1 then.
+  # Each such lookup writes one line to the file LOG names when it starts and one when it ends.
   module SlowResolver
     SOURCE = <<~C
       #define _GNU_SOURCE
@@ -48,13 +48,17 @@ module Support
 
       def library
         return @library if defined?(@library)
-        return @library = nil unless RUBY_PLATFORM.include?("linux") # elsewhere there is no LD_PRELOAD
+        # elsewhere there is no LD_PRELOAD
+        return @library = nil unless RUBY_PLATFORM.include?("linux")
 
         source = File.join(Supervisor.folder, "slow_resolver.c")
         target = File.join(Supervisor.folder, "slow_resolver.so")
         File.write(source, SOURCE)
-        built = system(RbConfig::CONFIG["CC"].split.first, "-shared", "-fPIC", "-o", target, source, "-ldl",
-                       out: File::NULL, err: File::NULL)
+        built =
+          system(
+            RbConfig::CONFIG["CC"].split.first, "-shared", "-fPIC", "-o", target, source, "-ldl",
+            out: File::NULL, err: File::NULL
+          )
         @library = built ? target : nil
       end
     end

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# What a store gets over whose server is at the other end of a line. The host has `store`, the `line` to its server, and `direct`, a store
-# at the same server without it.
+# What a store gets over whose server is at the other end of a line. The host has `store`, the
+# `line` to its server, and `direct`, a store at the same server without it.
 RSpec.shared_examples "a store whose server is far" do
   it "replaces a connection that is lost while nobody uses it" do
     store.acquire(key) { nil }
     line.disconnect
     expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
-    eventually(10, "somebody was left behind") { direct.status(key).then { |status| !status.held? && status.waiters.empty? } }
+    eventually(10, "somebody was left behind") do
+      direct.status(key).then { |status| !status.held? && status.waiters.empty? }
+    end
   end
 
   it "renews over a connection that is lost" do

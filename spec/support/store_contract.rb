@@ -29,7 +29,8 @@ require "support/store_contract/unable"
 #     it_behaves_like "a store"
 #   end
 #
-# What a store says of itself that it cannot do is left out, and shown to raise an UnsupportedError where it can be asked for.
+# What a store says of itself that it cannot do is left out, and shown to raise an UnsupportedError
+# where it can be asked for.
 #
 # Time is real here, so it holds for stores whose clock nobody can move.
 RSpec.shared_examples "a store" do |unable = []|
@@ -40,7 +41,8 @@ RSpec.shared_examples "a store" do |unable = []|
   # Fibers would wait for one another to have it made, and one that is stopped there fails.
   before(:each, :fibers) { [store, key] }
 
-  # Who waited in vain is told who has it if the store says so soon; a busy machine has time to here.
+  # Who waited in vain is told who has it if the store says so soon; a busy machine has time to
+  # here.
   before { stub_const("Plock::Locking::Taking::EXAMINE_BUDGET", 5.0) }
 
   include_examples "a store that is acquired"
@@ -48,7 +50,9 @@ RSpec.shared_examples "a store" do |unable = []|
   include_examples "a store of leases", unable
   include_examples "a store that hands leases over" unless unable.include?(:hand_over)
   include_examples "a store whose leases can be lost"
-  context("with a ttl from its configuration") { include_examples "a store that renews by itself", unable }
+  context("with a ttl from its configuration") do
+    include_examples "a store that renews by itself", unable
+  end
   include_examples "a store that raises in the block"
   include_examples "a store that tells who has what", unable
   include_examples "a store that tells of events"
@@ -56,7 +60,9 @@ RSpec.shared_examples "a store" do |unable = []|
   include_examples "a store for fibers"
   include_examples "a store of shared locks", unable
   include_examples "a store of semaphores" unless unable.include?(:semaphores)
-  include_examples "a store of readers and writers", unable unless unable.include?(:read_write_locks)
+  unless unable.include?(:read_write_locks)
+    include_examples "a store of readers and writers", unable
+  end
   include_examples "a store of what is done once" unless unable.include?(:list)
   include_examples "a store for monitors"
   include_examples "a store that is asked again from within", unable

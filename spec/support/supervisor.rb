@@ -83,7 +83,9 @@ module Support
                             File.join(__dir__, "supervisor_process.rb"), @folder, @owner.to_s,
                             out: says, in: File::NULL, pgroup: true)
         says.close
-        raise Failed, "the supervisor process did not start" unless said.wait_readable(START_DEADLINE) && said.gets
+        unless said.wait_readable(START_DEADLINE) && said.gets
+          raise Failed, "the supervisor process did not start"
+        end
 
         @pid = pid
       ensure

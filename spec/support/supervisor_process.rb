@@ -49,7 +49,8 @@ module Support
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # An example that never ends must not be the end of whoever waits for the suite; and it has a name.
+    # An example that never ends must not be the end of whoever waits for the suite; and it has a
+    # name.
     def end_suite(name)
       @mutex.synchronize { @example = nil }
       warn "\nThis example does not end, so the suite is ended: #{name}"
@@ -59,7 +60,8 @@ module Support
       Process.kill(:KILL, @suite) if Process.ppid == @suite
     end
 
-    def begin_example(name, seconds) = @mutex.synchronize { @example = [name, now + seconds] } && nil
+    def begin_example(name, seconds) =
+      @mutex.synchronize { @example = [name, now + seconds] } && nil
 
     def end_example = @mutex.synchronize { @example = nil }
 

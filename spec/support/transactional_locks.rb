@@ -3,7 +3,8 @@
 require "support/databases"
 
 module Support
-  # Databases with what the examples of with_transactional_lock need: counters, and the table of the locks as the generator makes it.
+  # Databases with what the examples of with_transactional_lock need: counters, and the table of the
+  # locks as the generator makes it.
   module TransactionalLocks
     DATABASES = (Databases::NAMES - %i[sqlite]).freeze
 
@@ -12,11 +13,13 @@ module Support
       # @return [Class]
       def model(name)
         @models ||= {}
-        @models[name] ||= Databases.connect("Transactional#{name.to_s.capitalize}", Databases.config(name)).tap do |model|
-          model.table_name = "counters"
-          model.abstract_class = false
-          prepare(model)
-        end
+        @models[name] ||= Databases
+          .connect("Transactional#{name.to_s.capitalize}", Databases.config(name))
+          .tap do |model|
+            model.table_name = "counters"
+            model.abstract_class = false
+            prepare(model)
+          end
       end
 
       # Adds to a counter, again where the database would have lost a change and says so.
@@ -25,13 +28,19 @@ module Support
           begin
             model.transaction(isolation: isolation) do
               model.with_transactional_lock(lock) do
-                value = model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
-                model.lease_connection.execute("UPDATE counters SET value = #{value + 1} WHERE id = 1")
+                value =
+                  model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+                model.lease_connection.execute(
+                  "UPDATE counters SET value = #{value + 1} WHERE id = 1"
+                )
               end
             end
             times -= 1
           rescue ActiveRecord::SerializationFailure
-            raise unless isolation == :repeatable_read && model.lease_connection.adapter_name == "PostgreSQL"
+            unless isolation == :repeatable_read &&
+                   model.lease_connection.adapter_name == "PostgreSQL"
+              raise
+            end
           end
         end
       end
@@ -39,8 +48,10 @@ module Support
       # Runs the migration that a generator writes.
       def generate(model, generator, *arguments)
         folder = Dir.mktmpdir("generated", Supervisor.folder)
-        system(RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder, model.connection_db_config.adapter,
-               generator, *arguments, exception: true)
+        system(
+          RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", GENERATE, folder,
+          model.connection_db_config.adapter, generator, *arguments, exception: true
+        )
         Dir[File.join(folder, "**/*.rb")].sort
       end
 
@@ -57,7 +68,9 @@ module Support
 
       def migrate(model, connection)
         load(generate(model, "with_transactional_lock:install").first)
-        ActiveRecord::Migration.suppress_messages { ::CreateTransactionalAdvisoryLocks.new.exec_migration(connection, :up) }
+        ActiveRecord::Migration.suppress_messages do
+          ::CreateTransactionalAdvisoryLocks.new.exec_migration(connection, :up)
+        end
       end
     end
 
@@ -77,12 +90,14 @@ module Support
 
     # A process that has the lock until it is told something.
     def hold_in_another(model, lock)
-      holder = child { |parent| model.with_transactional_lock(lock) { parent.tell(:held) && parent.hear } }
+      holder =
+        child { |parent| model.with_transactional_lock(lock) { parent.tell(:held) && parent.hear } }
       holder.hear
       holder
     end
 
-    # Waits until somebody waits in the database. InnoDB renews what it says only after a moment in which nobody has asked.
+    # Waits until somebody waits in the database. InnoDB renews what it says only after a moment in
+    # which nobody has asked.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
       sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted" if model.lease_connection.adapter_name == "PostgreSQL"
@@ -106,7 +121,9 @@ module Support
     # What is sent to the database.
     def statements(_model, &block)
       sent = []
-      hearing = ->(*, payload) { sent << payload[:sql] unless payload[:name] == "SCHEMA" || payload[:cached] }
+      hearing = ->(*, payload) do
+        sent << payload[:sql] unless payload[:name] == "SCHEMA" || payload[:cached]
+      end
       ActiveSupport::Notifications.subscribed(hearing, "sql.active_record", &block)
       sent
     end

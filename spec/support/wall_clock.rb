@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # Sets this process's wall clock, as Ruby code reads it, for the length of a block. A stub would be
-  # taken away while a background thread is inside it, which then fails in the next example.
+  # Sets this process's wall clock, as Ruby code reads it, for the length of a block. A stub would
+  # be taken away while a background thread is inside it, which then fails in the next example.
   module WallClock
     @jump = 0
 

@@ -35,7 +35,8 @@ module Support
         raise Unexpected, message
       end
 
-      # Those that were raised since the last call. An `ensure` or a rescue may have swallowed the exception.
+      # Those that were raised since the last call. An `ensure` or a rescue may have swallowed the
+      # exception.
       def unexpected
         @mutex.synchronize { @unexpected.dup.tap { @unexpected.clear } }
       end

@@ -15,7 +15,9 @@ RSpec.describe Support::Warnings do
 
   it "passes over warnings about other people's files" do
     Warning.warn("/elsewhere/gem.rb:1: warning: not ours\n")
-    expect { Warning.warn("#{described_class::OURS}/lib/x.rb:1: warning: ours\n") }.to raise_error(described_class::Unexpected)
+    expect { Warning.warn("#{described_class::OURS}/lib/x.rb:1: warning: ours\n") }.to raise_error(
+      described_class::Unexpected
+    )
     described_class.unexpected
   end
 end

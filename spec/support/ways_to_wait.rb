@@ -3,18 +3,18 @@
 require_relative "failures"
 
 module Support
-  # Ways in which a call can wait. Each makes the trouble for an example (that has "a gate"), and returns what to call to be
-  # sure that a call which was made since has begun to wait.
+  # Ways in which a call can wait. Each makes the trouble for an example (that has "a gate"), and
+  # returns what to call to be sure that a call which was made since has begun to wait.
   WAYS_TO_WAIT = {
-    "for a lock that somebody else holds" => lambda do |example|
+    "for a lock that somebody else holds" => ->(example) do
       example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)
       -> { example.gate.await(:request, example.key) }
     end,
-    "for a reply that does not come" => lambda do |example|
+    "for a reply that does not come" => ->(example) do
       example.gate.hold(:reply)
       -> { example.gate.await(:reply) }
     end,
-    "for a connection that says nothing" => lambda do |example|
+    "for a connection that says nothing" => ->(example) do
       example.gate.disconnect
       example.gate.silent
       -> { example.gate.await(:request) }
@@ -28,7 +28,13 @@ RSpec.shared_context "with a gate" do
 
   let(:rescue_me) { Class.new(StandardError) }
   let(:gate) { proxy }
-  let(:store) { warm(open_store(gate.url, attempt_timeout: 20, command_timeout: 20, release_timeout: release_timeout)) }
+  let(:store) do
+    warm(
+      open_store(
+        gate.url, attempt_timeout: 20, command_timeout: 20, release_timeout: release_timeout
+      )
+    )
+  end
   let(:release_timeout) { 0.5 }
   let(:key) { unique_key }
 
@@ -49,7 +55,9 @@ RSpec.shared_context "with a gate" do
     gate.clear
     gate.forward
     gate.disconnect # those that were accepted in silence lead nowhere
-    shared_redis.call("GET", key).then { |owner| shared_redis.call("DEL", key) if owner == "somebody" }
+    shared_redis
+      .call("GET", key)
+      .then { |owner| shared_redis.call("DEL", key) if owner == "somebody" }
   end
 
   # A thread that is in the block of its hold, and stays there.
@@ -65,7 +73,8 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # A thread whose release is under way: its request has left, and does not arrive, or (:reply) is not answered.
+  # A thread whose release is under way: its request has left, and does not arrive, or (:reply) is
+  # not answered.
   def releasing(direction, **options)
     store
     leaving = Queue.new

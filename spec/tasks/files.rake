@@ -13,7 +13,13 @@ module GemFiles
   def listed = Gem::Specification.load(SPECIFICATION).files.sort
 
   def present
-    Dir.glob(SHIPPED).select { |path| File.file?(path) && BUILT.none? { |pattern| File.fnmatch?(pattern, path, File::FNM_EXTGLOB) } }.sort
+    Dir
+      .glob(SHIPPED)
+      .select do |path|
+        File.file?(path) &&
+          BUILT.none? { |pattern| File.fnmatch?(pattern, path, File::FNM_EXTGLOB) }
+      end
+      .sort
   end
 
   def write

@@ -30,7 +30,8 @@ task lint: "lint:ruby"
 C_SOURCES = FileList["{ext,spec,bench}/**/*.{c,h}"].exclude(%r{/(build|tmp)/})
 
 def clang_format(*arguments)
-  program = Toolchain.clang_format or abort "clang-format #{Toolchain::CLANG_FORMAT} is not installed"
+  program = Toolchain.clang_format or
+    abort "clang-format #{Toolchain::CLANG_FORMAT} is not installed"
   sh program, *arguments, *C_SOURCES, verbose: false
 end
 

@@ -16,7 +16,10 @@ module ModelChecker
   end
 
   def yjit?
-    system(RbConfig.ruby, "--yjit", "-e", "exit !!RubyVM::YJIT.enabled?", out: File::NULL, err: File::NULL)
+    system(
+      RbConfig.ruby, "--yjit", "-e", "exit !!RubyVM::YJIT.enabled?", out: File::NULL,
+      err: File::NULL
+    )
   end
 end
 
@@ -30,7 +33,9 @@ namespace :model do
   task(:full) { ModelChecker.run("--full") }
 
   desc "Check the model of what processes do to each other by a local store's file, or tell what happens without one rule: rake 'model:local[repair]'"
-  task(:local, [:rule]) { |_, arguments| ModelChecker.run(*("--without" if arguments.rule), *arguments.rule, of: ModelChecker::LOCAL) }
+  task(:local, [:rule]) do |_, arguments|
+    ModelChecker.run(*("--without" if arguments.rule), *arguments.rule, of: ModelChecker::LOCAL)
+  end
 
   desc "Tell what happens without one of the protocol's rules: rake 'model:without[drain]'"
   task(:without, [:rule]) { |_, arguments| ModelChecker.run("--without", arguments.fetch(:rule)) }

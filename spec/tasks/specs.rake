@@ -9,14 +9,16 @@ ALL_SPECS = "spec/**/*_spec.rb"
 
 # Stores and drop-ins that need database servers or memcached, or the drivers of them. The more is
 # loaded, the longer each garbage collection of the others takes.
-ON_DATABASES = "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
+ON_DATABASES =
+  "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
 DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.rb"
 
 # Applications of Rails, and the gem whose lock Parse::Lock takes the place of
 ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
 
 # Of the library, on stores that are written in Ruby: the extension has no part in them.
-IN_RUBY = "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
+IN_RUBY =
+  "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
                  .exclude(ON_DATABASES, IN_RUBY)
 

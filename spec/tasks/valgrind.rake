@@ -21,7 +21,9 @@ def run_under_valgrind(pattern)
 end
 
 desc "Specs of the binding under valgrind"
-task(valgrind: :compile) { run_under_valgrind("spec/{plock_spec,plock/**/*_spec,parse/lock_spec}.rb") }
+task(valgrind: :compile) do
+  run_under_valgrind("spec/{plock_spec,plock/**/*_spec,parse/lock_spec}.rb")
+end
 
 desc "The basics of the binding under valgrind"
 task("valgrind:some" => :compile) { run_under_valgrind(VALGRIND_BASICS) }
@@ -36,15 +38,39 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
   # memory the engine's own tests see under ASan. Without fair scheduling busy threads keep the
   # others from running at all. Examples have up to 600 threads, and valgrind ends a process that
   # starts more than it was told of.
-  options += %w[--trace-children=no --child-silent-after-fork=yes --fair-sched=try --max-threads=1000]
-  configuration = RubyMemcheck::Configuration.new(binary_name: "plock", valgrind_options: options,
-                                                  valgrind_suppressions_dir: File.expand_path("valgrind", __dir__))
+  options += %w[
+    --trace-children=no
+    --child-silent-after-fork=yes
+    --fair-sched=try
+    --max-threads=1000
+  ]
+  configuration =
+    RubyMemcheck::Configuration.new(
+      binary_name: "plock", valgrind_options: options,
+      valgrind_suppressions_dir: File.expand_path("valgrind", __dir__)
+    )
   RubyMemcheck::RSpec::RakeTask.new(configuration, :memcheck) do |task|
-    ruby_or_children = %w[testing testing/**/* events/**/* default_store order loading cli cli/**/* status_table guard/**/* sidekiq/**/*
-                          active_job/**/* compat/**/*]
+    ruby_or_children = %w[
+      testing
+      testing/**/*
+      events/**/*
+      default_store
+      order
+      loading
+      cli
+      cli/**/*
+      status_table
+      guard/**/*
+      sidekiq/**/*
+      active_job/**/*
+      compat/**/*
+    ]
     files = FileList[arguments.pattern.tr(";", ",")] # commas separate the arguments of a task
     files.exclude("spec/plock/{#{ruby_or_children.join(",")}}_spec.rb", ON_DATABASES)
-    task.pattern = files.to_a.sort.select.with_index { |_, index| index % VALGRIND_PARTS == arguments.number.to_i }
+    task.pattern =
+      files.to_a.sort.select.with_index do |_, index|
+        index % VALGRIND_PARTS == arguments.number.to_i
+      end
     # Valgrind does not see that fibers change the stack. A forked child needs seconds there for
     # what takes milliseconds elsewhere.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"

@@ -27,12 +27,13 @@ module Torture
     end
   end
 
-  # A lock as workers know it. enter yields an Array of what answers key, fence, valid_until (nanoseconds of Clock), valid? and,
-  # where the way is :write, downgrade.
+  # A lock as workers know it. enter yields an Array of what answers key, fence, valid_until
+  # (nanoseconds of Clock), valid? and, where the way is :write, downgrade.
   class Product
     def self.ways = WAYS
 
-    def self.queue(key) = "plock:1:{#{Plock.store_key("plock:v1:", key.to_s)}#{SUFFIXES[key]}}:queue"
+    def self.queue(key) =
+      "plock:1:{#{Plock.store_key("plock:v1:", key.to_s)}#{SUFFIXES[key]}}:queue"
 
     def self.companion(key) = "#{queue(key).delete_suffix("queue")}fence"
 
@@ -95,7 +96,9 @@ module Torture
     # In an order that is not the store's.
     def acquire_all(key, terms)
       keys = WAYS.find { |way| way.name == :acquire_all }.keys_from(key)
-      @store.acquire_all(keys.map(&:to_s), **terms) { |leases| yield keys.zip(leases).map { |pair| Lease.new(*pair) } }
+      @store.acquire_all(keys.map(&:to_s), **terms) do |leases|
+        yield keys.zip(leases).map { |pair| Lease.new(*pair) }
+      end
     end
 
     def monitor(key, terms)
@@ -135,11 +138,18 @@ module Torture
     end
 
     def once(key, terms)
-      raise Refused unless @store.once(key.to_s, within: WITHIN, label: terms[:label]) { yield [Turn.new(key, Process.pid)] }.ran?
+      unless @store
+               .once(key.to_s, within: WITHIN, label: terms[:label]) {
+                 yield [Turn.new(key, Process.pid)]
+               }
+               .ran?
+        raise Refused
+      end
     end
   end
 
-  # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right moment gets it.
+  # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right
+  # moment gets it.
   class Polling
     TAKE = <<~LUA
       if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
@@ -150,7 +160,8 @@ module Torture
       redis.call('SET', KEYS[2], now, 'PX', 86400000)
       return now
     LUA
-    DROP = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+    DROP =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
     def self.ways = WAYS.first(1)
     def self.queue(_key) = nil
@@ -187,8 +198,9 @@ module Torture
 
     # One for each thread and fiber.
     def client
-      Thread.current[:torture_client] ||=
-        RedisClient.config(**@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0).new_client
+      Thread.current[:torture_client] ||= RedisClient.config(
+        **@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0
+      ).new_client
     end
 
     def take(key, ttl, patience_ends)
@@ -196,10 +208,15 @@ module Torture
       loop do
         asked_at = Clock.now
         fence = attempt(key, token, ttl)
-        return Lease.new(token, fence, asked_at + Torture.ns((ttl * 0.99) - 0.002), Process.pid) if fence
+        if fence
+          return Lease.new(token, fence, asked_at + Torture.ns((ttl * 0.99) - 0.002), Process.pid)
+        end
         raise Refused if Clock.now >= patience_ends
 
-        sleep [0.005 + (@random.rand * 0.025), (patience_ends - Clock.now).fdiv(SECOND)].min.clamp(0.0, nil)
+        sleep [0.005 + (@random.rand * 0.025), (patience_ends - Clock.now).fdiv(SECOND)].min.clamp(
+          0.0,
+                nil
+        )
       end
     rescue RedisClient::Error => e
       raise Failed, e.message
@@ -227,16 +244,21 @@ module Torture
     end
   end
 
-  # Takes the fence from the clock of its machine, which goes a little wrong, as clocks do: each worker's differently.
+  # Takes the fence from the clock of its machine, which goes a little wrong, as clocks do: each
+  # worker's differently.
   class ClockFence < Polling
     SKEW_MS = 5
 
     private
 
-    def attempt(...) = super && (Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond) + skew)
+    def attempt(...) =
+      super && (Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond) + skew)
 
     def skew = @address.settings.fetch(:username)[/\d+/].to_i * SKEW_MS
   end
 
-  ADAPTERS = { "product" => Product, "polling" => Polling, "no_owner_check" => NoOwnerCheck, "clock_fence" => ClockFence }.freeze
+  ADAPTERS = {
+    "product" => Product, "polling" => Polling, "no_owner_check" => NoOwnerCheck,
+    "clock_fence" => ClockFence
+  }.freeze
 end

@@ -6,8 +6,8 @@ require_relative "../support/proxy"
 require_relative "../support/redis_server"
 
 module Torture
-  # The server that the workers share: it keeps what it has acknowledged, whatever happens to it. Each slot has a user of
-  # its own there, so that it is known whose connection it is that is cut.
+  # The server that the workers share: it keeps what it has acknowledged, whatever happens to it.
+  # Each slot has a user of its own there, so that it is known whose connection it is that is cut.
   class Arena
     PASSWORD = "torture"
     DURABLE = { "appendonly" => "yes", "appendfsync" => "always" }.freeze
@@ -59,7 +59,8 @@ module Torture
 
     def relayed = @relays.keys
 
-    # Cuts one connection of that kind ("normal", "pubsub"); the slot whose it was, nil: there is none.
+    # Cuts one connection of that kind ("normal", "pubsub"); the slot whose it was, nil: there is
+    # none.
     def cut(type, roll)
       clients = @server.call("CLIENT", "LIST", "TYPE", type).lines.filter_map do |line|
         line.match(/\Aid=(?<id>\d+) .* user=w(?<slot>\d+)\b/)
@@ -81,7 +82,8 @@ module Torture
       sleep 0.002 until ready?
     end
 
-    # How many connections are left, but those of default, the user behind the scenes; and how many channels.
+    # How many connections are left, but those of default, the user behind the scenes; and how many
+    # channels.
     def connections = @server.call("CLIENT", "LIST").lines.grep_v(/ user=default\b/).size
     def channels = @server.call("PUBSUB", "CHANNELS").size
 
@@ -89,7 +91,8 @@ module Torture
     def keys = @server.call("KEYS", "*").to_h { |key| [key, @server.call("PTTL", key) / 1000.0] }
 
     # A connection that looks on, from another thread.
-    def onlooker = RedisClient.config(path: @server.unix_path, timeout: 1, reconnect_attempts: 0).new_client
+    def onlooker =
+      RedisClient.config(path: @server.unix_path, timeout: 1, reconnect_attempts: 0).new_client
 
     def stop
       @relays&.each_value(&:close)

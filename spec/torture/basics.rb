@@ -2,8 +2,9 @@
 
 require "zlib"
 
-# The torture test: workers contend for a few keys while a driver does to them what production does, and a witness that
-# does not ask the store judges what they wrote down. run.rb starts it, driver.rb has the cast.
+# The torture test: workers contend for a few keys while a driver does to them what production does,
+# and a witness that does not ask the store judges what they wrote down. run.rb starts it, driver.rb
+# has the cast.
 module Torture
   SECOND = 1_000_000_000
   MILLISECOND = 1_000_000
@@ -24,6 +25,7 @@ module Torture
 
   def self.ns(seconds) = (seconds * SECOND).round
 
-  # Whoever decides anything draws it from a generator of its own, so that what one does shifts nothing for the others.
+  # Whoever decides anything draws it from a generator of its own, so that what one does shifts
+  # nothing for the others.
   def self.random(*path) = Random.new(Zlib.crc32(path.join("/")))
 end

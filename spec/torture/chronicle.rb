@@ -8,14 +8,24 @@ module Torture
 
   # What the driver did, and when. Each deed is dated from before it to after it.
   class Chronicle
-    # A worker: when it was born, and when it had been reaped; killed: when the driver killed it; hung: because it did not end by itself.
+    # A worker: when it was born, and when it had been reaped; killed: when the driver killed it;
+    # hung: because it did not end by itself.
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 
     # Between from and to the server forgot all, or what belongs to one key beside the lock itself.
     Oblivion = Struct.new(:from, :to, :key)
 
-    attr_reader :lives, :downs, :darks, :oblivions, :slow, :queued, :waited, :held, :findings, :counts
+    attr_reader :lives,
+                :downs,
+                :darks,
+                :oblivions,
+                :slow,
+                :queued,
+                :waited,
+                :held,
+                :findings,
+                :counts
 
     def initialize
       @lives = {}
@@ -31,7 +41,9 @@ module Torture
     end
 
     def born(name, slot, pid)
-      @lives[name] = Life.new(name: name, slot: slot, pid: pid, born: Clock.now, stops: [], cuts: [])
+      @lives[name] = Life.new(
+        name: name, slot: slot, pid: pid, born: Clock.now, stops: [], cuts: []
+      )
     end
 
     def find(kind, text) = @findings << Finding.new(kind, text, [])

@@ -3,8 +3,8 @@
 require_relative "basics"
 
 module Torture
-  # How long workers were kept from running, and not by the lock: a heart says it of its worker, a pulse of its processor.
-  # What both saw at the same time is one delay, and counts once.
+  # How long workers were kept from running, and not by the lock: a heart says it of its worker, a
+  # pulse of its processor. What both saw at the same time is one delay, and counts once.
   class Delays
     STALL = SECOND / 10
 
@@ -19,10 +19,13 @@ module Torture
     # How much of from..to the worker was kept from running.
     def of(worker, from, to)
       counted_to = 0
-      spans(worker, from, to).map { |_, ended, credit| [ended - credit, ended] }.sort.sum do |began, ended|
-        began, counted_to = [began, counted_to].max, [ended, counted_to].max
-        [ended - began, 0].max
-      end
+      spans(worker, from, to)
+        .map { |_, ended, credit| [ended - credit, ended] }
+        .sort
+        .sum do |began, ended|
+          began, counted_to = [began, counted_to].max, [ended, counted_to].max
+          [ended - began, 0].max
+        end
     end
 
     # Was all of the worker kept from running for long at a stretch?
@@ -36,7 +39,9 @@ module Torture
     def names = @spans.keys.select { |name| name.start_with?(PROCESSOR) }
 
     def spans(worker, from, to)
-      [worker, *names].flat_map { |name| @spans.fetch(name, []).select { |began, ended,| began < to && from < ended } }
+      [worker, *names].flat_map do |name|
+        @spans.fetch(name, []).select { |began, ended,| began < to && from < ended }
+      end
     end
   end
 end

@@ -8,8 +8,9 @@ require_relative "worker"
 require_relative "../support/supervisor"
 
 module Torture
-  # Starts the workers and deals them blows for so many seconds, then lets them end and looks at what they left.
-  # Everything that it decides comes from the seed, in an order that does not depend on time.
+  # Starts the workers and deals them blows for so many seconds, then lets them end and looks at
+  # what they left. Everything that it decides comes from the seed, in an order that does not depend
+  # on time.
   class Driver
     OPENING = 1.5   # seconds without a blow at first
     LAST_CALL = 4.0 # the longest call may take, and then a release
@@ -103,7 +104,9 @@ module Torture
     end
 
     def words_of(life)
-      Dir[File.join(@folder, "#{life.name}.{note,stderr}")].map { |path| File.read(path) }.join[0, 8_000]
+      Dir[File.join(@folder, "#{life.name}.{note,stderr}")].map { |path| File.read(path) }.join[
+        0, 8_000
+      ]
     end
 
     def reap
@@ -231,7 +234,9 @@ module Torture
 
     # Each key can be had again; then nothing is left but what may be.
     def inspect_remains
-      eventually("processes") { chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name) }
+      eventually("processes") do
+        chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name)
+      end
       KEYS.times { |key| probe(key) if @adapter.ways.include?(Torture.way_to(key)) }
       eventually("connections") { [@arena.connections, @arena.channels].reject(&:zero?) }
       eventually("keys") { @arena.keys.reject { |key, ttl| may_stay?(key, ttl) }.to_a }
@@ -269,7 +274,9 @@ module Torture
         Process.exit!(1)
       end
       _, status = Process.wait2(pid)
-      chronicle.find(:stuck, "key #{key} cannot be had although nobody is left: #{status}") unless status.success?
+      unless status.success?
+        chronicle.find(:stuck, "key #{key} cannot be had although nobody is left: #{status}")
+      end
     end
   end
 end

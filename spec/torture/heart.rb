@@ -3,13 +3,15 @@
 require_relative "journal"
 
 module Torture
-  # A thread that only wants to wake up often. Where it could not, no other thread of the process could return from a call
-  # either; and how much of that time the process was at work, or waiting for a processor, is not the lock's doing. The rest
-  # may be: a thread that keeps the others from running while it waits.
+  # A thread that only wants to wake up often. Where it could not, no other thread of the process
+  # could return from a call either; and how much of that time the process was at work, or waiting
+  # for a processor, is not the lock's doing. The rest may be: a thread that keeps the others from
+  # running while it waits.
   class Heart
     BEAT = 0.01
     LATE = 0.005
-    DELAYS_EVERY = 10 # beats between two readings of how long the threads have waited for a processor
+    # beats between two readings of how long the threads have waited for a processor
+    DELAYS_EVERY = 10
 
     def initialize(journal)
       @journal = journal

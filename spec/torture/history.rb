@@ -4,7 +4,8 @@ require_relative "chronicle"
 require_relative "delays"
 
 module Torture
-  # One call, as the lane that made it wrote it down; times on Clock, spans in nanoseconds. Nil: it did not come to that.
+  # One call, as the lane that made it wrote it down; times on Clock, spans in nanoseconds. Nil: it
+  # did not come to that.
   #   asked          before the call
   #   entered, left  first and last of the block; the lock is released after left
   #   ended          after the call; outcome: how
@@ -17,20 +18,23 @@ module Torture
   #   lost           [when it was told that the lease is lost, end of the lease as known then], ...
   #   handed         did it dump its lease? adopts: the fence of the lease that it adopts
   # Who asks for several keys at once is as many calls.
-  Call = Struct.new(:life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence, :at_first, :valid_until,
-                    :left, :ended, :outcome, :queued, :downgraded, :waited,
-                    :held, :seen, :unreleased, :unextended, :lost, :handed, :adopts,
-                    keyword_init: true) do
-    def to_s = "worker #{life} lane #{lane} call #{number}, #{way.name} #{key}"
+  Call =
+    Struct.new(
+      :life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence,
+      :at_first, :valid_until, :left, :ended, :outcome, :queued, :downgraded, :waited, :held, :seen,
+      :unreleased, :unextended, :lost, :handed, :adopts, keyword_init: true
+    ) do
+      def to_s = "worker #{life} lane #{lane} call #{number}, #{way.name} #{key}"
 
-    def child? = life.include?("c")
-  end
+      def child? = life.include?("c")
+    end
 
   # All that is known of a run.
   History = Struct.new(:calls, :chronicle, :delays, :findings, :counts, keyword_init: true) do
     def life(call) = chronicle.lives[call.life]
 
-    # What of the time from..to the worker was kept from running by its own work or that of others on this machine.
+    # What of the time from..to the worker was kept from running by its own work or that of others
+    # on this machine.
     def excused(call, from, to)
       delays.of(call.life, from, to)
     end
@@ -50,11 +54,14 @@ module Torture
       life = life(call) or return []
       { stopped: life.stops, cut: life.cuts, down: chronicle.downs,
         dark: chronicle.darks.fetch(life.slot, []) }.flat_map do |what, spans|
-        spans.filter_map { |began, over| [what, began, over] if began < to && from < recovered(call, over) }
+        spans.filter_map do |began, over|
+          [what, began, over] if began < to && from < recovered(call, over)
+        end
       end
     end
 
-    # Was nothing done to this waiter from..to, and did it live to tell? (Of a child that was forked nothing is known.)
+    # Was nothing done to this waiter from..to, and did it live to tell? (Of a child that was forked
+    # nothing is known.)
     def undisturbed?(call, from, to)
       !call.child? && !call.ended.nil? && suffered(call, from, to).empty?
     end
@@ -76,7 +83,8 @@ module Torture
     private
 
     # When connections have been made again.
-    def recovered(call, over) = over + History::RECOVERY + excused(call, over, over + History::RECOVERY)
+    def recovered(call, over) =
+      over + History::RECOVERY + excused(call, over, over + History::RECOVERY)
 
     def disturbances_of(life)
       [*life.stops, *life.cuts, *([[life.died - 1, life.died]] if life.killed)]

@@ -3,13 +3,15 @@
 require_relative "basics"
 
 module Torture
-  # What one lane saw, in memory shared with the file system: a process that is killed loses nothing of what it has written,
-  # and writing is neither a system call nor a place where threads or fibers take turns. One writer each.
+  # What one lane saw, in memory shared with the file system: a process that is killed loses nothing
+  # of what it has written, and writing is neither a system call nor a place where threads or fibers
+  # take turns. One writer each.
   class Journal
     KINDS = %i[hole ask enter check leave end inherited gap inventory child compact
                downgrade unreleased lost unextended handed adopts].freeze
     NUMBERS = KINDS.each_with_index.to_h.freeze
-    RECORD = 64 # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
+    # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
+    RECORD = 64
     PAGE = 8_192 # records in a file
     SMALL_PAGE = 256 # the same, where there are many lanes
 
@@ -28,7 +30,9 @@ module Torture
       at = Clock.now
       turn_page if @used == @records
       offset = @used * RECORD
-      @used += 1 # first: what an exception from elsewhere breaks off leaves a hole, and no later record takes its place
+      # first: what an exception from elsewhere breaks off leaves a hole, and no later record takes
+      # its place
+      @used += 1
       @page.set_value(:S64, offset + 8, at)
       numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }
       @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: now it counts

@@ -6,7 +6,8 @@ require_relative "journal"
 require_relative "plan"
 
 module Torture
-  # One thread or fiber of a worker: asks for one key after the other, and writes down what it was told and when.
+  # One thread or fiber of a worker: asks for one key after the other, and writes down what it was
+  # told and when.
   class Lane
     class Oops < StandardError; end # what a block raises
 
@@ -95,7 +96,9 @@ module Torture
     def interrupted_after(seconds, &block) = seconds ? Timeout.timeout(seconds, &block) : yield
 
     def inside(plan, leases)
-      leases.each { |lease| @journal.write(:enter, @count, lease.fence, lease.valid_until, lease.key) }
+      leases.each do |lease|
+        @journal.write(:enter, @count, lease.fence, lease.valid_until, lease.key)
+      end
       do_deed(plan, leases)
       hold(plan, leases) unless @dump
     ensure
@@ -224,8 +227,8 @@ module Torture
       lease.downgrade
     end
 
-    # The child of a fiber must not touch the scheduler, whose epoll descriptor is still the parent's: it does its part in a
-    # fiber without one, and does not leave the block.
+    # The child of a fiber must not touch the scheduler, whose epoll descriptor is still the
+    # parent's: it does its part in a fiber without one, and does not leave the block.
     def fork_here(lease, leaves:)
       pid = Process.fork
       if pid
@@ -239,7 +242,8 @@ module Torture
       end
     end
 
-    # What it has inherited is not its own; and it asks for itself at once, on the store that it has inherited.
+    # What it has inherited is not its own; and it asks for itself at once, on the store that it has
+    # inherited.
     def be_a_child(lease)
       child_lane.ask_as_child(lease)
     rescue Exception => e # the parent learns it from the exit status, the report from the note

@@ -67,7 +67,8 @@ module Torture
   #   roll      0...1: which of the connections, which key is forgotten, which way is dark
   Blow = Struct.new(:kind, :pause, :slot, :duration, :roll, keyword_init: true)
 
-  # Blows without end, from a pack of cards that is shuffled anew when all are played: so none stays out for long.
+  # Blows without end, from a pack of cards that is shuffled anew when all are played: so none stays
+  # out for long.
   class Blows
     CALM = 3.5 # long enough for everything to recover, and to be watched for a while
     LONGEST_STOP = 1.5
@@ -84,8 +85,10 @@ module Torture
       @pack = @cards.shuffle(random: @random) if @pack.empty?
       kind = @pack.pop
       share = @random.rand
-      Blow.new(kind: kind, pause: @random.rand * @course.pause,
-               slot: @random.rand(@course.workers), roll: @random.rand, duration: duration(kind, share))
+      Blow.new(
+        kind: kind, pause: @random.rand * @course.pause, slot: @random.rand(@course.workers),
+        roll: @random.rand, duration: duration(kind, share)
+      )
     end
 
     private

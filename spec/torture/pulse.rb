@@ -4,9 +4,10 @@ require "io/wait"
 require_relative "journal"
 
 module Torture
-  # A process that stays on one processor and only wants to wake up often. Where it could not, nobody could on that processor:
-  # the machine under this machine had other things to do, or there was too much to do here. No thread of a worker can know that
-  # of itself: the kernel counts such time neither as work nor as a wait.
+  # A process that stays on one processor and only wants to wake up often. Where it could not,
+  # nobody could on that processor: the machine under this machine had other things to do, or there
+  # was too much to do here. No thread of a worker can know that of itself: the kernel counts such
+  # time neither as work nor as a wait.
   class Pulse
     BEAT = 0.005
     LATE = 0.005
@@ -39,7 +40,10 @@ module Torture
     private
 
     def pin
-      system("taskset", "--cpu-list", "--pid", @processor.to_s, Process.pid.to_s, out: File::NULL, err: File::NULL)
+      system(
+        "taskset", "--cpu-list", "--pid", @processor.to_s, Process.pid.to_s, out: File::NULL,
+        err: File::NULL
+      )
     end
   end
 end

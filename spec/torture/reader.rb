@@ -7,7 +7,8 @@ require_relative "lane"
 module Torture
   # Puts a history together from the journals of the lanes and the driver's chronicle.
   class Reader
-    QUEUED_BY = SECOND / 2 # whoever has waited for so long, and nothing was done to him, is queued for certain
+    # whoever has waited for so long, and nothing was done to him, is queued for certain
+    QUEUED_BY = SECOND / 2
 
     NOTE = 4_000 # characters of it that are shown
 
@@ -25,7 +26,9 @@ module Torture
       read_notes
       @calls.each { |call| look_up(call) }
       @chronicle.lives.each_value { |life| look_into(life) if life.hung }
-      History.new(calls: @calls, chronicle: @chronicle, delays: @delays, findings: @findings, counts: @counts)
+      History.new(
+        calls: @calls, chronicle: @chronicle, delays: @delays, findings: @findings, counts: @counts
+      )
     end
 
     private
@@ -50,7 +53,11 @@ module Torture
       life, lane, = File.basename(first).split(".")
       calls = {}
       pages = Dir["#{first.delete_suffix(".0")}.*"].sort_by { |path| path[/\d+\z/].to_i }
-      pages.each { |page| Journal.read(page) { |kind, at, numbers| calls = read(life, lane, calls, kind, at, numbers) } }
+      pages.each do |page|
+        Journal.read(page) do |kind, at, numbers|
+          calls = read(life, lane, calls, kind, at, numbers)
+        end
+      end
     end
 
     # calls: those of the last that was asked for, by key.
@@ -79,20 +86,28 @@ module Torture
     def new_calls(life, lane, at, numbers)
       number, key, wait, ttl, interrupt, way = numbers
       WAYS.fetch(way).keys_from(key).to_h do |one|
-        @calls << Call.new(life: life, lane: lane, number: number, way: WAYS.fetch(way), key: one, asked: at, wait: wait, ttl: ttl,
-                           interrupt: interrupt.zero? ? nil : interrupt)
+        @calls << Call.new(
+          life: life, lane: lane, number: number, way: WAYS.fetch(way), key: one, asked: at,
+          wait: wait, ttl: ttl, interrupt: interrupt.zero? ? nil : interrupt
+        )
         [one, @calls.last]
       end
     end
 
     def enter(call, at, fence, valid_until)
-      call.entered, call.fence, call.at_first, call.valid_until = at, fence, valid_until, valid_until
+      call.entered, call.fence, call.at_first, call.valid_until =
+        at,
+        fence,
+        valid_until,
+        valid_until
     end
 
     # Looked at between `before` and `at`: what a lease says of itself is so.
     def check(call, at, valid_until, valid, before)
       @counts[:checks] += 1
-      find(:validity, "#{call}: valid after its end", call) if valid == 1 && before > [valid_until, call.valid_until].max
+      if valid == 1 && before > [valid_until, call.valid_until].max
+        find(:validity, "#{call}: valid after its end", call)
+      end
       lost(call, at, [valid_until, call.valid_until].min) if valid.zero?
       call.valid_until = valid_until
     end
@@ -108,8 +123,12 @@ module Torture
     def finish(call, at, outcome)
       call.ended = at
       call.outcome = outcome
-      find(:error, "#{call} ended in an error that nothing here explains", call) if outcome == :unexpected
-      find(:silent, "#{call} came back as if the block had run", call) if outcome == :done && !call.entered
+      if outcome == :unexpected
+        find(:error, "#{call} ended in an error that nothing here explains", call)
+      end
+      if outcome == :done && !call.entered
+        find(:silent, "#{call} came back as if the block had run", call)
+      end
     end
 
     def fork_ended(call, success)
@@ -119,12 +138,16 @@ module Torture
 
     def take_stock(life, descriptors, threads)
       @counts[:inventories] += 1
-      find(:leak, "worker #{life}: #{descriptors} descriptors, #{threads} threads") if descriptors + threads > 0
+      if descriptors + threads > 0
+        find(:leak, "worker #{life}: #{descriptors} descriptors, #{threads} threads")
+      end
     end
 
     def look_into(life)
       calls = @calls.select { |call| call.life == life.name && call.ended.nil? }
-      find(:hang, "worker #{life.name} does not end; #{calls.size} calls have not come back", *calls)
+      find(
+        :hang, "worker #{life.name} does not end; #{calls.size} calls have not come back", *calls
+      )
     end
 
     def read_notes

@@ -21,13 +21,18 @@ module Torture
 
     private
 
-    OUTCOMES = { entered: "got it", refused: "refused", failed: "failed", interrupted: "interrupted", cut_short: "died",
-                 from_children: "from forked children" }.freeze
+    OUTCOMES = {
+      entered: "got it", refused: "refused", failed: "failed", interrupted: "interrupted",
+      cut_short: "died", from_children: "from forked children"
+    }.freeze
     INSIDE = { forks: "forks", compact: "compactions" }.freeze
-    LOOKED_AT = { leases: "leases", fences: "pairs of fences", budgets: "budgets", waiters: "undisturbed waiters",
-                  once: "pairs of what is done once", checks: "looks at a lease", inventories: "inventories",
-                  releases: "releases on a server that was well",
-                  remains: "calls that may leave nothing", handovers: "dumps", lanes: "lanes side by side" }.freeze
+    LOOKED_AT = {
+      leases: "leases", fences: "pairs of fences", budgets: "budgets",
+      waiters: "undisturbed waiters", once: "pairs of what is done once",
+      checks: "looks at a lease", inventories: "inventories",
+      releases: "releases on a server that was well", remains: "calls that may leave nothing",
+      handovers: "dumps", lanes: "lanes side by side"
+    }.freeze
 
     def figures
       blows = @course.pack.to_h { |kind,| [kind, kind.to_s.tr("_", " ")] }
@@ -49,19 +54,24 @@ module Torture
 
     def findings
       @witness.findings.group_by(&:kind).flat_map do |kind, all|
-        texts = all.first(EXAMPLES).map { |finding| "    #{finding.text.strip.gsub("\n", "\n      ")}" }
+        texts =
+          all.first(EXAMPLES).map { |finding| "    #{finding.text.strip.gsub("\n", "\n      ")}" }
         ["  #{kind.to_s.upcase}: #{all.size}", *texts, *details(all.first.calls)]
       end
     end
 
-    # Of the first finding of each kind: what the calls went through, in milliseconds from the first of it.
+    # Of the first finding of each kind: what the calls went through, in milliseconds from the first
+    # of it.
     def details(calls)
       start = calls.map(&:asked).min
       calls.map { |call| "      #{call}: #{moments(call, start)}#{suffered(call, start)}" }
     end
 
     def moments(call, start)
-      moments = %i[asked queued waited entered left ended valid_until].filter_map { |name| [name, call[name]] if call[name] }
+      moments =
+        %i[asked queued waited entered left ended valid_until].filter_map do |name|
+          [name, call[name]] if call[name]
+        end
       list = moments.sort_by(&:last).map { |name, at| "#{name} #{ms(at - start)}" }
       "wait #{ms(call.wait)}, ttl #{ms(call.ttl)}: #{list.join(", ")} (#{call.outcome || "died"})"
     end

@@ -11,7 +11,8 @@
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"
-ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared) # what is written there is never waited for
+# what is written there is never waited for
+ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared)
 %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
 Warning[:experimental] = false # IO::Buffer
 
@@ -58,8 +59,16 @@ module Torture
   end
 end
 
-STORES = %w[database-postgresql database-mariadb database-sqlite advisory-postgresql advisory-mariadb
-            memcached locker-postgresql locker-mariadb].freeze
+STORES = %w[
+  database-postgresql
+  database-mariadb
+  database-sqlite
+  advisory-postgresql
+  advisory-mariadb
+  memcached
+  locker-postgresql
+  locker-mariadb
+].freeze
 
 seconds = nil
 seed = Random.new_seed % 1_000_000
@@ -70,11 +79,13 @@ OptionParser.new do |options|
   options.on("--seconds S", Float, "how long (16; 30 with --store)") { |value| seconds = value }
   options.on("--seed N", Integer, "repeats a run's decisions") { |value| seed = value }
   names = Torture::COURSES.keys
-  options.on("--course NAME", "only rounds of: #{names.join(", ")}; with --store: rough, lasting") do |value|
-    course = value.to_sym
-  end
+  options.on(
+    "--course NAME", "only rounds of: #{names.join(", ")}; with --store: rough, lasting"
+  ) { |value| course = value.to_sym }
   names = Torture::ADAPTERS.keys
-  options.on("--adapter NAME", names, "what to torture: #{names.join(", ")}") { |value| adapter = value }
+  options.on("--adapter NAME", names, "what to torture: #{names.join(", ")}") do |value|
+    adapter = value
+  end
   options.on("--store NAME", STORES, "what to torture instead: #{STORES.join(", ")}") do |value|
     store = value
   end

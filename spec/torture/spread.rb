@@ -3,14 +3,19 @@
 require_relative "ways"
 
 module Torture
-  # Who was inside a key that several may hold, when, and as what: a writer that became a reader is two parts.
+  # Who was inside a key that several may hold, when, and as what: a writer that became a reader is
+  # two parts.
   class Spread
     # Of one call, from..to.
     Part = Struct.new(:call, :from, :to, :mode)
 
     # ends: call => when it counts no more
     def initialize(calls, ends)
-      @parts = calls.flat_map { |call| parts(call, ends.call(call)) }.select { |part| part.to > part.from }.sort_by(&:from)
+      @parts =
+        calls
+          .flat_map { |call| parts(call, ends.call(call)) }
+          .select { |part| part.to > part.from }
+          .sort_by(&:from)
     end
 
     # Yields each who came in, and one of those inside who should not have been there.
@@ -34,7 +39,10 @@ module Torture
     def parts(call, ends)
       return [Part.new(call, call.entered, ends, call.way.mode)] unless call.downgraded
 
-      [Part.new(call, call.entered, [call.downgraded, ends].min, "w"), Part.new(call, call.downgraded, ends, "r")]
+      [
+        Part.new(call, call.entered, [call.downgraded, ends].min, "w"),
+        Part.new(call, call.downgraded, ends, "r")
+      ]
     end
 
     def beside?(one, other) = one.mode == other.mode && other.mode != "w"

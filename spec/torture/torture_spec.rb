@@ -8,17 +8,26 @@ RSpec.describe Torture do
   ms = Torture::MILLISECOND
 
   describe Torture::Witness do
-    let(:chronicle) { Torture::Chronicle.new.tap { |c| %w[1 2].each { |name| c.born(name, 0, 0) } } }
+    let(:chronicle) do
+      Torture::Chronicle.new.tap { |c| %w[1 2].each { |name| c.born(name, 0, 0) } }
+    end
 
     # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
     def call(worker, way = :acquire, **facts)
-      facts = { key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused }.merge(facts)
+      facts = {
+        key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused
+      }.merge(facts)
       if (entered = facts[:entered])
-        facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
-                  ended: entered + 11 }.merge(facts)
+        facts = {
+          fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
+          ended: entered + 11
+        }.merge(facts)
       end
       plain = %i[key fence outcome handed adopts lost lane number]
-      facts = facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : value * Torture::MILLISECOND] }
+      facts =
+        facts.to_h do |name, value|
+          [name, value.nil? || plain.include?(name) ? value : value * Torture::MILLISECOND]
+        end
       facts = { lane: "0", number: 1 }.merge(facts)
       Torture::Call.new(life: worker, way: Torture::WAYS.find { |one| one.name == way }, **facts)
     end
@@ -26,11 +35,19 @@ RSpec.describe Torture do
     def finds(*calls, gaps: {})
       delays = Torture::Delays.new
       gaps.each { |name, spans| spans.each { |span| delays.add(name, *span) } }
-      history = Torture::History.new(calls: calls, chronicle: chronicle, delays: delays, findings: [], counts: {})
+      history =
+        Torture::History.new(
+          calls: calls,
+          chronicle: chronicle,
+          delays: delays,
+          findings: [],
+          counts: {}
+        )
       described_class.new(history).judge.kinds
     end
 
-    def died(worker, at) = chronicle.lives[worker].then { |life| life.died = life.killed = at * Torture::MILLISECOND }
+    def died(worker, at) =
+      chronicle.lives[worker].then { |life| life.died = life.killed = at * Torture::MILLISECOND }
 
     it "finds nothing in calls that went well" do
       served = [call("1", entered: 10, queued: 5), call("2", asked: 8, entered: 25, queued: 9)]
@@ -42,24 +59,37 @@ RSpec.describe Torture do
     end
 
     it "sees it also where the one that is inside is not the last that came" do
-      long, short, late = call("1", entered: 10, left: 300), call("2", entered: 20, valid_until: 20), call("2", entered: 200)
+      long, short, late =
+        call("1", entered: 10, left: 300),
+        call("2", entered: 20, valid_until: 20),
+        call("2", entered: 200)
       expect(finds(long, short, late)).to eq [:overlap]
     end
 
     it "lets a lease end with its time, or with its holder" do
       died("1", 20)
-      expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to be_empty
-      expect(finds(call("2", entered: 10, left: 700, ended: 701), call("2", entered: 515))).to be_empty
+      expect(
+        finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))
+      ).to be_empty
+      expect(
+        finds(call("2", entered: 10, left: 700, ended: 701), call("2", entered: 515))
+      ).to be_empty
     end
 
     it "sees it where the holder dies too late" do
       died("1", 30)
-      expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to eq [:overlap]
+      expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to eq [
+        :overlap
+      ]
     end
 
     it "sees fences that do not grow, or are the same" do
-      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 6))).to eq [:fence]
-      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 7))).to eq [:fence]
+      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 6))).to eq [
+        :fence
+      ]
+      expect(finds(call("1", entered: 10, fence: 7), call("2", entered: 25, fence: 7))).to eq [
+        :fence
+      ]
     end
 
     it "does not mind a fence of somebody who came in when his time was over" do
@@ -74,25 +104,36 @@ RSpec.describe Torture do
 
     it "grants one attempt, and what the process was stopped or busy for" do
       expect(finds(call("1", wait: 0, ended: 249))).to be_empty
-      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]] })).to be_empty
+      expect(
+        finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]] })
+      ).to be_empty
       chronicle.lives["1"].stops << [500 * ms, 2_000 * ms]
       expect(finds(call("1", ended: 2_049))).to be_empty
       expect(finds(call("1", ended: 2_051))).to eq [:budget]
     end
 
     it "grants what one of the processors stood still for, but not twice what the worker saw of it" do
-      both = { "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]], "processor1" => [[1_005 * ms, 1_130 * ms, 115 * ms]] }
+      both = {
+        "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]],
+        "processor1" => [[1_005 * ms, 1_130 * ms, 115 * ms]]
+      }
       expect(finds(call("1", ended: 1_160), gaps: both)).to be_empty
       both["processor0"] = [[1_130 * ms, 1_140 * ms, 10 * ms]]
       expect(finds(call("1", ended: 1_170), gaps: both)).to be_empty
       both.delete("processor0")
       expect(finds(call("1", ended: 1_170), gaps: both)).to eq [:budget]
-      expect(finds(call("1", ended: 1_170), gaps: { "2" => [[1_000 * ms, 1_170 * ms, 170 * ms]] })).to eq [:budget]
+      expect(
+        finds(call("1", ended: 1_170), gaps: { "2" => [[1_000 * ms, 1_170 * ms, 170 * ms]] })
+      ).to eq [:budget]
     end
 
     it "does not grant what the process was busy for before, nor where it only waited" do
-      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[100 * ms, 300 * ms, 200 * ms]] })).to eq [:budget]
-      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 0]] })).to eq [:budget]
+      expect(
+        finds(call("1", ended: 1_151), gaps: { "1" => [[100 * ms, 300 * ms, 200 * ms]] })
+      ).to eq [:budget]
+      expect(finds(call("1", ended: 1_151), gaps: { "1" => [[1_010 * ms, 1_130 * ms, 0]] })).to eq [
+        :budget
+      ]
     end
 
     it "sees an interrupt that comes through too late, and patience that is cut short" do
@@ -109,13 +150,21 @@ RSpec.describe Torture do
 
     describe "order" do
       it "sees one who began to ask when another was queued, and was served before him" do
-        expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 6, entered: 50))).to eq [:order]
-        expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 4, entered: 50))).to be_empty
+        expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 6, entered: 50))).to eq [
+          :order
+        ]
+        expect(
+          finds(call("1", queued: 5, entered: 100), call("2", asked: 4, entered: 50))
+        ).to be_empty
       end
 
       it "sees it also where the waiter got nothing in the end" do
-        expect(finds(call("1", queued: 5, ended: 1_001), call("2", asked: 6, entered: 999))).to eq [:order]
-        expect(finds(call("1", queued: 5, ended: 1_005), call("2", asked: 6, entered: 1_001))).to be_empty
+        expect(finds(call("1", queued: 5, ended: 1_001), call("2", asked: 6, entered: 999))).to eq [
+          :order
+        ]
+        expect(
+          finds(call("1", queued: 5, ended: 1_005), call("2", asked: 6, entered: 1_001))
+        ).to be_empty
       end
 
       it "does not speak for a waiter that was stopped, cut off or died" do
@@ -144,9 +193,15 @@ RSpec.describe Torture do
       it "lets readers in together, and sees a writer beside anybody" do
         readers = [10, 12].map { |at| call("1", :read, entered: at, left: 100, ended: 101) }
         expect(finds(*readers, call("2", :write, entered: 105, left: 110, ended: 111))).to be_empty
-        expect(finds(*readers, call("2", :write, entered: 90, left: 95, ended: 96))).to eq [:overlap]
-        expect(finds(call("1", :write, entered: 10, left: 50), call("2", :write, entered: 40, left: 45))).to eq [:overlap]
-        expect(finds(call("1", :write, entered: 10, left: 50), call("2", :read, entered: 40, left: 45))).to eq [:overlap]
+        expect(finds(*readers, call("2", :write, entered: 90, left: 95, ended: 96))).to eq [
+          :overlap
+        ]
+        expect(
+          finds(call("1", :write, entered: 10, left: 50), call("2", :write, entered: 40, left: 45))
+        ).to eq [:overlap]
+        expect(
+          finds(call("1", :write, entered: 10, left: 50), call("2", :read, entered: 40, left: 45))
+        ).to eq [:overlap]
       end
 
       it "counts a writer as a reader from when it asked to be one" do
@@ -166,7 +221,12 @@ RSpec.describe Torture do
       it "does not mind in which order those come in who are called together" do
         waiter = call("1", :read, queued: 5, entered: 200)
         expect(finds(waiter, call("2", :read, asked: 6, entered: 50))).to be_empty
-        expect(finds(call("1", :read, queued: 5, entered: 305), call("2", :read, asked: 6, entered: 50, left: 60, ended: 60))).to eq [:order]
+        expect(
+          finds(
+            call("1", :read, queued: 5, entered: 305),
+            call("2", :read, asked: 6, entered: 50, left: 60, ended: 60)
+          )
+        ).to eq [:order]
       end
     end
 
@@ -174,7 +234,9 @@ RSpec.describe Torture do
       first = call("1", :once, entered: 10, left: 20, ended: 21)
       expect(finds(first, call("2", :once, asked: 690, entered: 701))).to be_empty
       expect(finds(first, call("2", :once, asked: 690, entered: 699))).to eq [:twice]
-      expect(finds(call("1", :once, entered: 10, outcome: :oops), call("2", :once, entered: 100))).to be_empty
+      expect(
+        finds(call("1", :once, entered: 10, outcome: :oops), call("2", :once, entered: 100))
+      ).to be_empty
     end
 
     # Between these two milliseconds the server forgot this key; nil: all keys.
@@ -222,7 +284,8 @@ RSpec.describe Torture do
         lost = call("1", entered: 10, lost: [[15 * ms, 510 * ms]])
         expect(finds(lost)).to eq [:lost]
         expect(finds(call("1", entered: 10, lost: [[511 * ms, 510 * ms]]))).to be_empty
-        expect(finds(call("1", :once, entered: 10, lost: [[15 * ms, 510 * ms]]))).to be_empty # that shows no lease
+        # that shows no lease
+        expect(finds(call("1", :once, entered: 10, lost: [[15 * ms, 510 * ms]]))).to be_empty
         forgets(12, 13)
         expect(finds(lost)).to be_empty
       end
@@ -331,7 +394,10 @@ RSpec.describe Torture do
     end
 
     it "asks no idle lock of one who holds it while it waits for another" do
-      calls = [call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300), call("1", :acquire_all, asked: 15, wait: 260, ended: 290)]
+      calls = [
+        call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300),
+        call("1", :acquire_all, asked: 15, wait: 260, ended: 290)
+      ]
       expect(finds(*calls)).to be_empty
     end
 
@@ -344,7 +410,7 @@ RSpec.describe Torture do
   end
 
   it "decides the same again with the same seed, and otherwise with another" do
-    decisions = lambda do |seed|
+    decisions = ->(seed) do
       described_class::COURSES.values.map do |course|
         random = described_class.random(seed, "1", 0)
         blows = described_class::Blows.new(described_class.random(seed, :driver), course)

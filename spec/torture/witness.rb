@@ -5,14 +5,15 @@ require_relative "plan"
 require_relative "spread"
 
 module Torture
-  # Judges a history by what plock promises. Each check adds what it found, and counts what it looked at: one that had
-  # nothing to look at has shown nothing.
+  # Judges a history by what plock promises. Each check adds what it found, and counts what it
+  # looked at: one that had nothing to look at has shown nothing.
   class Witness
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
     TOGETHER = SECOND / 4 # those who are called together come in in any order, but soon
-    IDLE = SECOND / 4 # nobody inside although somebody is queued, and nothing was done to anybody lately
+    # nobody inside although somebody is queued, and nothing was done to anybody lately
+    IDLE = SECOND / 4
     # What was done to anybody is over: a lease and a baton.
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
 
@@ -75,9 +76,10 @@ module Torture
 
     # --- no two valid leases of a key at the same time ---
 
-    # A lease counts from the moment its holder knew of it, to its end, or the release, or the holder's death, or the moment when it said
-    # that it is lost (whether it may say so is another check). A call that was
-    # broken off at a moment when it could not write down that it left may have left at once.
+    # A lease counts from the moment its holder knew of it, to its end, or the release, or the
+    # holder's death, or the moment when it said that it is lost (whether it may say so is another
+    # check). A call that was broken off at a moment when it could not write down that it left may
+    # have left at once.
     def end_of(call)
       over = call.left || (call.ended ? call.entered : history.life(call)&.died)
       [call.valid_until, over, call.lost&.map(&:first)&.min].compact.min
@@ -128,8 +130,9 @@ module Torture
 
     # --- fences ---
 
-    # Those whose time was over when they came in may have been granted long before: only that no other has their fence counts.
-    # The block names the pairs of those who came in in time, the earlier one first.
+    # Those whose time was over when they came in may have been granted long before: only that no
+    # other has their fence counts. The block names the pairs of those who came in in time, the
+    # earlier one first.
     def fences(entered)
       entered.group_by(&:fence).each do |fence, same|
         find(:fence, "the same fence #{fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1
@@ -138,7 +141,9 @@ module Torture
         next if about_oblivion?(one, other)
 
         counts[:fences] += 1
-        find(:fence, "#{other} has #{other.fence}, after #{one} with #{one.fence}", one, other) unless other.fence > one.fence
+        unless other.fence > one.fence
+          find(:fence, "#{other} has #{other.fence}, after #{one} with #{one.fence}", one, other)
+        end
       end
     end
 
@@ -159,7 +164,8 @@ module Torture
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
       timely.sort_by(&:asked).filter_map do |call|
-        highest = [highest, gone.shift].compact.max_by(&:fence) while gone.any? && gone.first.ended < call.asked
+        highest = [highest, gone.shift].compact.max_by(&:fence) while gone.any? &&
+                                                                      gone.first.ended < call.asked
         [highest, call] if highest
       end
     end
@@ -168,18 +174,23 @@ module Torture
 
     # Who raised inside made room for another.
     def once(entered)
-      entered.reject { |call| %i[oops interrupted].include?(call.outcome) }.each_cons(2) do |one, other|
-        next if forgotten_between?(one, other)
+      entered
+        .reject { |call| %i[oops interrupted].include?(call.outcome) }
+        .each_cons(2) do |one, other|
+          next if forgotten_between?(one, other)
 
-        counts[:once] += 1
-        early = one.asked + Torture.ns(WITHIN) - other.entered
-        find(:twice, "#{other} ran #{ms(early)} too early after #{one}", one, other) if early.positive?
-      end
+          counts[:once] += 1
+          early = one.asked + Torture.ns(WITHIN) - other.entered
+          if early.positive?
+            find(:twice, "#{other} ran #{ms(early)} too early after #{one}", one, other)
+          end
+        end
     end
 
     # --- budgets ---
 
-    # Patience and a margin; and where the worker was stopped, or had other things to do, that much later.
+    # Patience and a margin; and where the worker was stopped, or had other things to do, that much
+    # later.
     def late_by(call, from, to, budget)
       due = [from + budget, *stops(call, from, to).map(&:last)].max
       to - due - @margin - history.excused(call, due, to)
@@ -190,28 +201,39 @@ module Torture
       (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
     end
 
-    # When the interrupt comes: a thread that sleeps so long may sleep on for what its process was stopped for (ppoll(2) begins again with
-    # the time that was left).
+    # When the interrupt comes: a thread that sleeps so long may sleep on for what its process was
+    # stopped for (ppoll(2) begins again with the time that was left).
     def interrupted_after(call, came_back)
-      call.interrupt + stops(call, call.asked, came_back).sum { |began, over| [over, came_back].min - [began, call.asked].max }
+      call.interrupt +
+        stops(call, call.asked, came_back).sum do |began, over|
+          [over, came_back].min - [began, call.asked].max
+        end
     end
 
     def budget(call)
       came_back = call.entered || call.ended
-      return if call.child? || came_back.nil? # no heart beats in a child; a call that never ends keeps its worker from ending
+      # no heart beats in a child; a call that never ends keeps its worker from ending
+      return if call.child? || came_back.nil?
 
       counts[:budgets] += 1
       budget = [call.wait, AT_LEAST].max
       budget = [budget, interrupted_after(call, came_back)].min if call.interrupt
       late = late_by(call, call.asked, came_back, budget)
-      find(:budget, "#{call} (#{call.outcome}): #{ms(late)} later than its #{ms(budget)} and the margin", call) if late.positive?
+      if late.positive?
+        find(
+          :budget,
+          "#{call} (#{call.outcome}): #{ms(late)} later than its #{ms(budget)} and the margin", call
+        )
+      end
     end
 
     def release(call)
       return if call.child? || call.left.nil? || call.ended.nil?
 
       late = late_by(call, call.left, call.ended, RELEASE)
-      find(:budget, "#{call}: the release took #{ms(late)} longer than it may", call) if late.positive?
+      if late.positive?
+        find(:budget, "#{call}: the release took #{ms(late)} longer than it may", call)
+      end
     end
 
     # --- nothing fails on a server that is well ---
@@ -241,11 +263,13 @@ module Torture
     end
 
     def failure(kind, call, what)
-      find(kind, "#{call} #{what}, although nothing was done to the server or to its way there", call)
+      find(
+        kind, "#{call} #{what}, although nothing was done to the server or to its way there", call
+      )
     end
 
-    # Nobody breaks a lease here: it is only lost with its time, or by a server that forgets. What is done once shows no lease, so its end
-    # is not known.
+    # Nobody breaks a lease here: it is only lost with its time, or by a server that forgets. What
+    # is done once shows no lease, so its end is not known.
     def losses(call)
       return if call.way == ONCE
 
@@ -279,7 +303,9 @@ module Torture
     # By then it had SOON without a blow.
     def gone_from_server(call, last)
       blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
-      blows.reduce(call.ended + SOON) { |due, (_, from, to)| from < due ? [due, to + SOON].max : due }
+      blows.reduce(call.ended + SOON) do |due, (_, from, to)|
+        from < due ? [due, to + SOON].max : due
+      end
     end
 
     WORDS = { ghost: "in the queue", held: "the holder" }.freeze
@@ -318,7 +344,9 @@ module Torture
       counts[:lanes] += served.size
       return unless least * UNFAIR < most
 
-      find(:starved, "worker #{life} served lane #{worst} #{least} times, lane #{best} #{most} times")
+      find(
+        :starved, "worker #{life} served lane #{worst} #{least} times, lane #{best} #{most} times"
+      )
     end
 
     OFTEN = 200
@@ -341,14 +369,17 @@ module Torture
 
     # Nor is patience cut short.
     def patience(call)
-      return unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
+      unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
+        return
+      end
 
       find(:impatience, "#{call} gave up #{ms(call.asked + call.wait - call.ended)} early", call)
     end
 
     # --- order ---
 
-    # A waiter that nothing was done to is served before everybody who began to ask when it was queued already.
+    # A waiter that nothing was done to is served before everybody who began to ask when it was
+    # queued already.
     def order(calls, entered)
       times = entered.map(&:entered)
       calls.each do |waiter|
@@ -382,7 +413,8 @@ module Torture
     end
 
     def together?(waiter, other, served)
-      waiter.way.mode && served - other.entered - history.excused(waiter, other.entered, served) < TOGETHER
+      waiter.way.mode &&
+        served - other.entered - history.excused(waiter, other.entered, served) < TOGETHER
     end
 
     # Until then nobody who came later may have been served.
@@ -390,7 +422,10 @@ module Torture
       return waiter.entered if waiter.entered
       return unless %i[refused interrupted].include?(waiter.outcome)
 
-      [waiter.ended, waiter.asked + waiter.wait, *(waiter.asked + waiter.interrupt if waiter.interrupt)].min
+      [
+        waiter.ended, waiter.asked + waiter.wait,
+        *(waiter.asked + waiter.interrupt if waiter.interrupt)
+      ].min
     end
 
     # --- no lost turn ---
@@ -400,7 +435,9 @@ module Torture
       queued = calls.select { |call| call.queued && until_when(call) }
       taken_until = nil
       entered.each do |call|
-        idle(taken_until, call.entered, queued, calls) if taken_until && call.entered - taken_until > IDLE
+        if taken_until && call.entered - taken_until > IDLE
+          idle(taken_until, call.entered, queued, calls)
+        end
         taken_until = [taken_until, call.ended || gone_by(call)].compact.max
       end
     end
@@ -415,13 +452,16 @@ module Torture
 
     FORGOTTEN_BEFORE = 2 * REMEMBERED
 
-    # When the store lets go of a lease whose holder died: its holder counted less than its time to live.
-    def gone_by(call) = (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
+    # When the store lets go of a lease whose holder died: its holder counted less than its time to
+    # live.
+    def gone_by(call) =
+      (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A child that was forked is gone as soon as it gives up: a waiter that dies, with the turn perhaps on its way to it.
+      # A child that was forked is gone as soon as it gives up: a waiter that dies, with the turn
+      # perhaps on its way to it.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 
@@ -431,7 +471,12 @@ module Torture
         due = [call.queued, from, *forgotten].max + patience + history.excused(call, from, to)
         due < [until_when(call), to].min
       end
-      find(:idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter, *(last - [waiter])) if waiter
+      if waiter
+        find(
+          :idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter,
+          *(last - [waiter])
+        )
+      end
     end
   end
 end

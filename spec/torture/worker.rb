@@ -46,7 +46,8 @@ module Torture
     def here? = Process.pid == @pid
 
     # A sentence for whoever has to find out what happened.
-    def note(text) = File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
+    def note(text) =
+      File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
 
     # The worker as a child sees it that was forked inside a block.
     class Child
@@ -87,7 +88,8 @@ module Torture
       Sync { |task| numbers.each { |number| task.async { lane(number).run } } }
     end
 
-    # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread on which plock tells of notices.
+    # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread
+    # on which plock tells of notices.
     def warm_up
       Plock::Dispatcher.start if @adapter.native?
       Thread.new { Sync { |task| task.async { Timeout.timeout(1) { sleep 0 } } } }.join
@@ -96,7 +98,8 @@ module Torture
 
     def inventory = [Support::Inventory.descriptors.tally, Support::Inventory.threads]
 
-    # All that was opened meanwhile is closed again, and all threads are gone, at the latest after a while.
+    # All that was opened meanwhile is closed again, and all threads are gone, at the latest after a
+    # while.
     def take_stock(before)
       deadline = Clock.now + Torture.ns(self.class::CLOSING_TIME)
       loop do

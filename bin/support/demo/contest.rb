@@ -48,17 +48,21 @@ module Demo
 
     private
 
-    def hold(&section) = Parse::Lock.acquire(@key, ttl: TTL_S, wait: WAIT_S, secret: @secret, &section)
+    def hold(&section) =
+      Parse::Lock.acquire(@key, ttl: TTL_S, wait: WAIT_S, secret: @secret, &section)
 
     def contend
       @events, events = IO.pipe(binmode: true)
       @witness = File.join(Dir.tmpdir, "#{@key}.witness")
-      uninterrupted { WORKERS.times { |number| @workers << Worker.new(number + 1, @lock, @witness, events) } }
+      uninterrupted do
+        WORKERS.times { |number| @workers << Worker.new(number + 1, @lock, @witness, events) }
+      end
       events.close
       watch
     end
 
-    # A worker that is not known yet would go on by itself, and take the lock when all has been cleared away.
+    # A worker that is not known yet would go on by itself, and take the lock when all has been
+    # cleared away.
     def uninterrupted
       heard = nil
       before = Worker::ENDINGS.to_h { |signal| [signal, trap(signal) { heard = signal }] }
@@ -70,7 +74,10 @@ module Demo
 
     def watch
       start = now
-      bar = ProgressBar.create(title: "contending", total: @duration, output: @output, format: "%t |%B| %c of %u s")
+      bar =
+        ProgressBar.create(
+          title: "contending", total: @duration, output: @output, format: "%t |%B| %c of %u s"
+        )
       until (elapsed = now - start) >= @duration
         bar.progress = elapsed.floor(1)
         choose_victim if @victim.nil? && elapsed >= KILL_AFTER_S
@@ -87,13 +94,19 @@ module Demo
 
     def read_events
       data = @events.readpartial(READ_BYTES)
-      data << @events.read(Worker::RECORD_BYTES - data.bytesize % Worker::RECORD_BYTES) unless (data.bytesize % Worker::RECORD_BYTES).zero?
-      data.unpack(Worker::RECORD * (data.bytesize / Worker::RECORD_BYTES)).each_slice(4) { |record| note(*record) }
+      unless (data.bytesize % Worker::RECORD_BYTES).zero?
+        data << @events.read(Worker::RECORD_BYTES - data.bytesize % Worker::RECORD_BYTES)
+      end
+      data
+        .unpack(Worker::RECORD * (data.bytesize / Worker::RECORD_BYTES))
+        .each_slice(4) { |record| note(*record) }
     end
 
     def note(worker, flags, waited_ns, entered_ns)
       overlapped = (flags & Worker::OVERLAPPED).positive?
-      @sections << Section.new(worker: worker, overlapped: overlapped, waited_ns: waited_ns, entered_ns: entered_ns)
+      @sections << Section.new(
+        worker: worker, overlapped: overlapped, waited_ns: waited_ns, entered_ns: entered_ns
+      )
       return if (flags & Worker::STAYS).zero?
 
       @killed_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -106,7 +119,10 @@ module Demo
       @workers.each(&:await_end)
       File.delete(@witness) if @witness && File.exist?(@witness)
       lock_key = Plock.store_key(Parse::Lock::KEY_PREFIX, @key, @secret)
-      @store.close([lock_key, "plock:1:{#{lock_key}}:fence", "plock:1:{#{lock_key}}:queue"], @workers.map(&:pid))
+      @store.close(
+        [lock_key, "plock:1:{#{lock_key}}:fence", "plock:1:{#{lock_key}}:queue"],
+        @workers.map(&:pid)
+      )
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

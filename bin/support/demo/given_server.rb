@@ -6,8 +6,8 @@ require "redis-client"
 require "uri"
 
 module Demo
-  # The server that PLOCK_URL names. The demo takes away the keys that it made there, which would otherwise stay until
-  # their time is over, and touches no others.
+  # The server that PLOCK_URL names. The demo takes away the keys that it made there, which would
+  # otherwise stay until their time is over, and touches no others.
   class GivenServer
     PATIENCE_S = 5
     LOOK_AGAIN_S = 0.01
@@ -23,7 +23,8 @@ module Demo
       client.call("PING")
     end
 
-    # What the processes sent before they ended may reach the server after that: the keys go when it has let go of them.
+    # What the processes sent before they ended may reach the server after that: the keys go when it
+    # has let go of them.
     def close(keys, pids)
       await_end_of(pids.map { |pid| "name=plock-#{pid}" })
       client.call("DEL", *keys)
@@ -33,7 +34,10 @@ module Demo
 
     def await_end_of(names)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
-      sleep LOOK_AGAIN_S while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline && (client.call("CLIENT", "LIST").split & names).any?
+      while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline &&
+            (client.call("CLIENT", "LIST").split & names).any?
+        sleep LOOK_AGAIN_S
+      end
     rescue RedisClient::PermissionError
       nil # the user of that URL may not look; most likely they are gone
     end

@@ -5,8 +5,8 @@ require "plock"
 require "tmpdir"
 
 module Demo
-  # A file that the processes of this host share: the one that PLOCK_URL names, else one in a folder of its own, of which
-  # nothing is left after #close.
+  # A file that the processes of this host share: the one that PLOCK_URL names, else one in a folder
+  # of its own, of which nothing is left after #close.
   class HostStore
     attr_reader :url, :name
 

@@ -30,14 +30,21 @@ module Demo
 
     def in_all
       waits = @sections.map(&:waited_ns).sort
-      table(["in all", ""], [
-              ["sections", @sections.size],
-              ["overlaps seen", overlaps],
-              ["wait, p50", milliseconds(quantile(waits, 0.50))],
-              ["wait, p99", milliseconds(quantile(waits, 0.99))],
-              ["wait, longest", milliseconds(waits.last)],
-              ["from the kill to the next section", recovery_ms ? format("%.1f ms (ttl %d s)", recovery_ms, Contest::TTL_S) : "never"]
-            ], numbers: 1..1)
+      table(
+        ["in all", ""],
+        [
+          ["sections", @sections.size],
+          ["overlaps seen", overlaps],
+          ["wait, p50", milliseconds(quantile(waits, 0.50))],
+          ["wait, p99", milliseconds(quantile(waits, 0.99))],
+          ["wait, longest", milliseconds(waits.last)],
+          [
+            "from the kill to the next section",
+            recovery_ms ? format("%.1f ms (ttl %d s)", recovery_ms, Contest::TTL_S) : "never"
+          ]
+        ],
+        numbers: 1..1
+      )
     end
 
     def fate(number)

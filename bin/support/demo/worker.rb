@@ -4,9 +4,11 @@ require "timeout"
 require_relative "witness"
 
 module Demo
-  # A process that goes through the critical section again and again, and tells of each time on a pipe, from inside.
+  # A process that goes through the critical section again and again, and tells of each time on a
+  # pipe, from inside.
   class Worker
-    # number, flags, nanoseconds waited, instant of entry (CLOCK_MONOTONIC is the same clock in all processes)
+    # number, flags, nanoseconds waited, instant of entry (CLOCK_MONOTONIC is the same clock in all
+    # processes)
     RECORD = "CCQ>Q>"
     RECORD_BYTES = 18
     OVERLAPPED = 1
@@ -30,7 +32,8 @@ module Demo
       orders, @orders = IO.pipe
       @pid = fork do
         ENDINGS.each { |signal| trap(signal, "DEFAULT") }
-        trap(:INT, "IGNORE") # a terminal sends it to every process; the demo itself tells the workers to stop
+        # a terminal sends it to every process; the demo itself tells the workers to stop
+        trap(:INT, "IGNORE")
         @orders.close
         work(orders, Witness.new(witness_path), events)
         exit!(true)
@@ -53,8 +56,9 @@ module Demo
       wait
     end
 
-    # It gives back what it holds and takes back what it asked for, so that nothing of it is still on its way to the server
-    # when it has ended. One that takes too long is killed. It is told to stop, too: it may have been too young for the signal.
+    # It gives back what it holds and takes back what it asked for, so that nothing of it is still
+    # on its way to the server when it has ended. One that takes too long is killed. It is told to
+    # stop, too: it may have been too young for the signal.
     def interrupt
       return if @status
 

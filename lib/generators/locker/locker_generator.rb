@@ -3,7 +3,8 @@
 require "rails/generators"
 require "rails/generators/active_record"
 
-# `rails generate locker [NAME]`: a model, Lock where no other name is given, and the migration that makes its table.
+# `rails generate locker [NAME]`: a model, Lock where no other name is given, and the migration that
+# makes its table.
 class LockerGenerator < Rails::Generators::NamedBase
   include ActiveRecord::Generators::Migration
 

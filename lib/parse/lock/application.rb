@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What an application that uses Parse brings along. Whatever of it is already there is left as it is, and the rest is
-# defined here, so that Parse::Lock works without it.
+# What an application that uses Parse brings along. Whatever of it is already there is left as it
+# is, and the rest is defined here, so that Parse::Lock works without it.
 module Parse
   class Error < ::StandardError; end unless const_defined?(:Error, false)
 

@@ -2,7 +2,8 @@
 
 module Parse
   module Lock
-    # The rules for what {Parse::Lock.acquire} is given. A value is used only as far as it has been understood.
+    # The rules for what {Parse::Lock.acquire} is given. A value is used only as far as it has been
+    # understood.
     module Arguments
       KEY_MAX_BYTES = 1024
       MODES = %i[warn warn_throttled proceed raise].freeze
@@ -24,7 +25,8 @@ module Parse
         end
 
         # @return [Integer] seconds, from 1 to MAX_TTL
-        # @raise [TypeError, ArgumentError, FloatDomainError] no number, or one without an integer part
+        # @raise [TypeError, ArgumentError, FloatDomainError] no number, or one without an integer
+        #   part
         def ttl(value)
           ttl = ::Integer === value ? value : Integer(value)
           return 1 if ttl < 1
@@ -36,7 +38,9 @@ module Parse
         # @raise [TypeError, ArgumentError] no number
         def wait(value)
           wait = ::Float === value ? value : Float(value)
-          raise ::ArgumentError, "Parse::Lock.acquire: wait must be a number of seconds (got NaN)" if wait.nan?
+          if wait.nan?
+            raise ::ArgumentError, "Parse::Lock.acquire: wait must be a number of seconds (got NaN)"
+          end
           return 0.0 if wait <= 0.0
 
           wait > MAX_WAIT ? MAX_WAIT : wait
@@ -46,11 +50,13 @@ module Parse
 
         def refuse_key(key)
           unless key.is_a?(::String) && !key.empty?
-            raise ::ArgumentError, "Parse::Lock.acquire: key must be a non-empty String (got #{key.class})"
+            raise ::ArgumentError,
+                  "Parse::Lock.acquire: key must be a non-empty String (got #{key.class})"
           end
 
-          raise ::ArgumentError, "Parse::Lock.acquire: key exceeds #{KEY_MAX_BYTES} bytes (got #{key.bytesize}). " \
-                               "Use a digest of fixed length as the key, such as SHA-256 of its parts."
+          raise ::ArgumentError,
+                "Parse::Lock.acquire: key exceeds #{KEY_MAX_BYTES} bytes (got #{key.bytesize}). " \
+                  "Use a digest of fixed length as the key, such as SHA-256 of its parts."
         end
 
         def refuse_mode(mode)

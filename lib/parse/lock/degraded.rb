@@ -5,8 +5,8 @@ require_relative "process_mutexes"
 
 module Parse
   module Lock
-    # What happens where no store is configured that other processes see: the caller's choice of a warning, and exclusion
-    # within this process.
+    # What happens where no store is configured that other processes see: the caller's choice of a
+    # warning, and exclusion within this process.
     module Degraded
       # Seconds between two warnings of the mode `:warn_throttled`.
       THROTTLE = 60
@@ -21,7 +21,8 @@ module Parse
       @lock = ::Mutex.new
 
       class << self
-        # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other is as good as `:warn`
+        # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other is as
+        #   good as `:warn`
         # @param key [String] as it would stand in a store
         # @param source [String] who asks
         # @param unavailable_error [Class, nil]

@@ -2,12 +2,14 @@
 
 module Parse
   module Lock
-    # What is said on the standard error stream, rather than raised, while a lock is acquired, held or released.
+    # What is said on the standard error stream, rather than raised, while a lock is acquired, held
+    # or released.
     module Reports
       class << self
         # The engine's events, as {Plock::Store#hold_digest} tells them.
         #
-        # @param event [Symbol] `:acquire` or `:release` with an error, `:overrun` with key, seconds held and ttl
+        # @param event [Symbol] `:acquire` or `:release` with an error, `:overrun` with key, seconds
+        #   held and ttl
         # @return [void]
         def call(event, *details)
           event == :overrun ? overrun(*details) : failure(event, *details)

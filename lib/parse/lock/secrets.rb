@@ -15,7 +15,8 @@ module Parse
 
       class << self
         # @param source [String] who asks, for the warning
-        # @yieldreturn [Boolean] is the store seen by this process only? Asked where no secret is configured.
+        # @yieldreturn [Boolean] is the store seen by this process only? Asked where no secret is
+        #   configured.
         # @return [String, nil] nil: none, keys are hashed without
         def for(source)
           secret = configured

@@ -4,11 +4,12 @@ require "plock"
 
 module Parse
   module Lock
-    # From what the application has configured to what locks are made in. Called for every lock, so what an object
-    # resolves to is remembered for the last few of them, by identity, and read without a mutex.
+    # From what the application has configured to what locks are made in. Called for every lock, so
+    # what an object resolves to is remembered for the last few of them, by identity, and read
+    # without a mutex.
     #
-    # Clients of one server share one store of plock's, whatever their number: stores are kept by a digest of address and
-    # credentials.
+    # Clients of one server share one store of plock's, whatever their number: stores are kept by a
+    # digest of address and credentials.
     module StoreResolver
       SOURCES = 16
       STORES = 64
@@ -22,8 +23,8 @@ module Parse
 
       class << self
         # @param source [Object, nil]
-        # @return [Plock::Store, Plock::LocalStore, Object, nil] plock's own store; or the source itself, which knows how to lock or how to
-        #   create; or nil: degraded
+        # @return [Plock::Store, Plock::LocalStore, Object, nil] plock's own store; or the source
+        #   itself, which knows how to lock or how to create; or nil: degraded
         # @raise [Plock::ConfigurationError] a URL that cannot be right
         # @raise [Plock::UnsupportedError] a client that plock cannot stand in for
         # @raise [Plock::UnavailableError] a pool that has no client to lend at the moment
@@ -72,7 +73,8 @@ module Parse
           digest = ::Plock.digest([url, options.sort].inspect)
           store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
-            store = @stores.delete(digest) || store # two threads may have opened it: then the second is not used
+            # two threads may have opened it: then the second is not used
+            store = @stores.delete(digest) || store
             @stores.shift if @stores.size >= STORES
             @stores[digest] = store
           end
@@ -82,7 +84,8 @@ module Parse
         def serves?(source)
           return false unless ::Object === source
 
-          answers?(source, :lock_acquire, :lock_release) || answers?(source, :key?, :create, :[], :delete)
+          answers?(source, :lock_acquire, :lock_release) ||
+            answers?(source, :key?, :create, :[], :delete)
         end
 
         def answers?(source, *names)
@@ -90,7 +93,13 @@ module Parse
         end
 
         def process_local?(source)
-          ::Plock::ClientAddress::MonetaChain.new(source).adapter.class.name.to_s.match?(/Memory|Null/)
+          ::Plock::ClientAddress::MonetaChain
+            .new(source)
+            .adapter
+            .class
+            .name
+            .to_s
+            .match?(/Memory|Null/)
         end
       end
     end

@@ -21,7 +21,10 @@ module Plock
         def schedules?(adapter)
           return false if adapter.class.name == INLINE
 
-          !(pretends?(adapter) && (adapter.perform_enqueued_jobs || adapter.perform_enqueued_at_jobs))
+          !(
+            pretends?(adapter) &&
+              (adapter.perform_enqueued_jobs || adapter.perform_enqueued_at_jobs)
+          )
         end
 
         # @return [Boolean] does it run a job again that has raised?

@@ -7,21 +7,27 @@ require_relative "work"
 
 module Plock
   module ActiveJob
-    # What a guarded ActiveJob does besides: it gets its key when it is enqueued, takes its ticket along, and runs as {Guard::Run} says.
+    # What a guarded ActiveJob does besides: it gets its key when it is enqueued, takes its ticket
+    # along, and runs as {Guard::Run} says.
     #
-    # The run is around all other callbacks of `perform`, so a key is taken before everything else and released after it. It is
-    # inside of what `retry_on` and `discard_on` see, so {Guard::Conflict} and its like can be named there.
+    # The run is around all other callbacks of `perform`, so a key is taken before everything else
+    # and released after it. It is inside of what `retry_on` and `discard_on` see, so
+    # {Guard::Conflict} and its like can be named there.
     #
-    # Of a job that has failed the key stays taken if it is enqueued again, by `retry_job` or `retry_on`, or if its adapter is one that
-    # retries by itself; else it is given back when `perform_now` ends.
+    # Of a job that has failed the key stays taken if it is enqueued again, by `retry_job` or
+    # `retry_on`, or if its adapter is one that retries by itself; else it is given back when
+    # `perform_now` ends.
     #
-    # Through `perform_all_later` there are no callbacks: jobs that are enqueued in that way get their key where they start.
+    # Through `perform_all_later` there are no callbacks: jobs that are enqueued in that way get
+    # their key where they start.
     #
     # @api private
     module Guarded
       def self.included(job_class)
         super
-        job_class.set_callback(:perform, :around, prepend: true) { |job, inner| job.__send__(:plock_run, inner) }
+        job_class.set_callback(:perform, :around, prepend: true) do |job, inner|
+          job.__send__(:plock_run, inner)
+        end
       end
 
       # @return [Guard::Ticket]
@@ -112,13 +118,23 @@ module Plock
         return unless successfully_enqueued? && plock_ticket.lease
 
         plock_ticket.passed_on = plock_due
-        Guard::Held.prolong(self.class.plock_guard.store, plock_ticket, Work.new(self).queued_span(plock_due)) if plock_ticket.left && plock_due.positive?
+        if plock_ticket.left && plock_due.positive?
+          Guard::Held.prolong(
+            self.class.plock_guard.store, plock_ticket, Work.new(self).queued_span(plock_due)
+          )
+        end
       rescue Error => e
-        Work.new(self).log(:warn, "#{self.class.name} #{job_id} may lose its key before it is run again: #{e.message}")
+        Work.new(self).log(
+          :warn,
+          "#{self.class.name} #{job_id} may lose its key before it is run again: #{e.message}"
+        )
       end
 
       def plock_close(ended)
-        return if plock_ticket.lease.nil? || plock_ticket.passed_on || !(ended || !Adapter.retries?(queue_adapter))
+        if plock_ticket.lease.nil? || plock_ticket.passed_on ||
+           !(ended || !Adapter.retries?(queue_adapter))
+          return
+        end
 
         plock_give_back(self.class.plock_guard.at_least)
       end

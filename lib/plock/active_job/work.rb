@@ -50,9 +50,12 @@ module Plock
 
       def in_order(value)
         case value
-        when Array then value.map { |item| in_order(item) }
-        when Hash then value.to_h { |name, item| [name, NAMES.include?(name) ? item.sort : in_order(item)] }
-        else value
+        when Array
+          value.map { |item| in_order(item) }
+        when Hash
+          value.to_h { |name, item| [name, NAMES.include?(name) ? item.sort : in_order(item)] }
+        else
+          value
         end
       end
     end

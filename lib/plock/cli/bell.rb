@@ -2,14 +2,17 @@
 
 module Plock
   module CLI
-    # What happens while a command runs, one byte each, through a pipe: signals, and what other threads have to say. Only one thread
-    # acts on it.
+    # What happens while a command runs, one byte each, through a pipe: signals, and what other
+    # threads have to say. Only one thread acts on it.
     class Bell
       # No signal has this number.
       LOST = 0
 
       # What is passed on to the command.
-      FORWARDED = %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP].select { |name| Signal.list.key?(name) }.freeze
+      FORWARDED =
+        %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP]
+          .select { |name| Signal.list.key?(name) }
+          .freeze
       OWN = %w[CHLD CONT].freeze
 
       def initialize
@@ -17,7 +20,8 @@ module Plock
         @before = {}
       end
 
-      # From now on signals ring it. Who was started with a signal ignored, as by nohup(1), leaves it so.
+      # From now on signals ring it. Who was started with a signal ignored, as by nohup(1), leaves
+      # it so.
       #
       # @return [void]
       def listen
@@ -26,7 +30,8 @@ module Plock
           @before[name] = trap(name) { ring(number) }
           trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
         end
-        @before["TTOU"] = trap("TTOU", "IGNORE") # a message of ours is no reason to stop, whoever has the terminal
+        # a message of ours is no reason to stop, whoever has the terminal
+        @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 
       # @return [void]
@@ -35,7 +40,8 @@ module Plock
         @before.clear
       end
 
-      # From a signal handler, or another thread. What is rung 64 thousand times and not heard is not rung again.
+      # From a signal handler, or another thread. What is rung 64 thousand times and not heard is
+      # not rung again.
       #
       # @param number [Integer] of the signal, or LOST
       # @return [void]

@@ -31,13 +31,16 @@ module Plock
 
       def call
         status = store.status(target)
-        broken = status.held? && (@yes || agreed?(status)) && unchanged?(status) && store.break(target)
+        broken =
+          status.held? && (@yes || agreed?(status)) && unchanged?(status) && store.break(target)
         report(status, broken)
         broken ? ExitStatus::OK : ExitStatus::NOT_BROKEN
       end
 
       def agreed?(status)
-        raise usage("nobody is there to be asked: the standard input is no terminal. Say --yes") unless $stdin.tty?
+        unless $stdin.tty?
+          raise usage("nobody is there to be asked: the standard input is no terminal. Say --yes")
+        end
 
         $stderr.puts(Description.lines(status))
         $stderr.print("Take it away? [y/N] ")
@@ -58,9 +61,12 @@ module Plock
       end
 
       def report(status, broken)
-        if @json then $stdout.puts(json(Description.to_h(status).slice(*TOLD).merge(broken: broken)))
-        elsif broken then $stdout.puts("#{Description.name(status)}: taken away")
-        elsif !status.held? then $stdout.puts("#{Description.name(status)}: free")
+        if @json
+          $stdout.puts(json(Description.to_h(status).slice(*TOLD).merge(broken: broken)))
+        elsif broken
+          $stdout.puts("#{Description.name(status)}: taken away")
+        elsif !status.held?
+          $stdout.puts("#{Description.name(status)}: free")
         end
       end
     end

@@ -5,7 +5,8 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # The command as a process: the first of a process group of its own, which does not begin before everything is ready for it.
+    # The command as a process: the first of a process group of its own, which does not begin before
+    # everything is ready for it.
     class Child
       # @return [Integer] its pid, and that of its group
       attr_reader :pid
@@ -38,7 +39,8 @@ module Plock
         @status.nil? && Processes.ended?(@pid)
       end
 
-      # @return [Boolean] now that it has ended: was it never the command, because that cannot be run?
+      # @return [Boolean] now that it has ended: was it never the command, because that cannot be
+      #   run?
       def failed_to_run?
         @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
         @failed_to_run

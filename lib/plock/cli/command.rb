@@ -7,7 +7,8 @@ module Plock
   module CLI
     # What all commands have in common: options and what is wrong with them, the store, the output.
     #
-    # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work in {#call}.
+    # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
+    # in {#call}.
     class Command
       SERVER = %r{\A(?:rediss?|unix)://}
       OUTAGE = 3_600.0 # seconds, the most there can be
@@ -16,7 +17,8 @@ module Plock
 
       # @param arguments [Array<String>] what stands behind the command's name
       def initialize(arguments)
-        @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b } # a key need not be text, and a pattern only matches text
+        # a key need not be text, and a pattern only matches text
+        @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b }
         @json = false
       end
 
@@ -29,7 +31,9 @@ module Plock
         take(operands)
         call
       rescue ConfigurationError => e
-        raise e.code == :bad_config ? usage(as_option(e)) : Failure.new(e.message, ExitStatus::USAGE)
+        raise usage(as_option(e)) if e.code == :bad_config
+
+        raise Failure.new(e.message, ExitStatus::USAGE)
       rescue ArgumentError => e
         raise usage(as_option(e))
       rescue Error => e
@@ -54,7 +58,8 @@ module Plock
         parse_options
       end
 
-      # Where there are no options OptionParser has nothing to do, and it takes a third of the start to load.
+      # Where there are no options OptionParser has nothing to do, and it takes a third of the start
+      # to load.
       #
       # @return [Array<String>, nil]
       def operands_alone
@@ -67,17 +72,25 @@ module Plock
 
       def parse_options
         helped = false
-        parser = OptionParser.new("Usage: plock #{self.class::NAME} #{self.class::USAGE}", 22) do |options|
-          options.program_name = "plock"
-          options.version = VERSION
-          options.separator("\n#{self.class::DESCRIPTION}\nOptions:")
-          define(options)
-          options.on("--store URL", "the store; by default $PLOCK_URL, else config/plock.yml, else local:") { |text| @url = text }
-          options.on("--namespace NAME", "the application whose keys are meant; by default",
-                     "$PLOCK_NAMESPACE, else config/plock.yml") { |text| @namespace = text }
-          options.on("--config FILE", "instead of config/plock.yml, which is looked for here and above;", "none: no file") { |text| @config = text }
-          options.on("-h", "--help", "say this") { helped = true }
-        end
+        parser =
+          OptionParser.new("Usage: plock #{self.class::NAME} #{self.class::USAGE}", 22) do |options|
+            options.program_name = "plock"
+            options.version = VERSION
+            options.separator("\n#{self.class::DESCRIPTION}\nOptions:")
+            define(options)
+            options.on(
+              "--store URL", "the store; by default $PLOCK_URL, else config/plock.yml, else local:"
+            ) { |text| @url = text }
+            options.on(
+              "--namespace NAME", "the application whose keys are meant; by default",
+              "$PLOCK_NAMESPACE, else config/plock.yml"
+            ) { |text| @namespace = text }
+            options.on(
+              "--config FILE", "instead of config/plock.yml, which is looked for here and above;",
+              "none: no file"
+            ) { |text| @config = text }
+            options.on("-h", "--help", "say this") { helped = true }
+          end
         operands = read(parser)
         return operands unless helped
 
@@ -95,12 +108,16 @@ module Plock
       def explain(error, parser)
         name = error.args.first.to_s[/\A[^=]*/]
         case error
-        when OptionParser::InvalidOption then "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
+        when OptionParser::InvalidOption
+          "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
         when OptionParser::AmbiguousOption
           "#{name} may be #{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
-        when OptionParser::MissingArgument then "#{name} needs a value"
-        when OptionParser::NeedlessArgument then "#{name} takes no value"
-        else error.message
+        when OptionParser::MissingArgument
+          "#{name} needs a value"
+        when OptionParser::NeedlessArgument
+          "#{name} takes no value"
+        else
+          error.message
         end
       end
 
@@ -140,7 +157,9 @@ module Plock
       def store
         require_relative "reporter"
         @store ||= begin
-          raise usage("a store in memory excludes nobody but its own process") if settings.url.start_with?("memory:")
+          if settings.url.start_with?("memory:")
+            raise usage("a store in memory excludes nobody but its own process")
+          end
 
           Store.open(settings.url, **endurance, **settings.options, logger: Reporter)
         end
@@ -149,13 +168,15 @@ module Plock
       # Nothing else waits for this process, so it rides out an outage of the server for as long as
       # --wait says, unless the URL or the configuration file says otherwise.
       def endurance
-        return {} unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
+        unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
+          return {}
+        end
 
         { unavailable_timeout: OUTAGE }
       end
 
-      # The same for a local store whose folder is away: as long as nothing has been entered, the block
-      # asks again until its patience ends.
+      # The same for a local store whose folder is away: as long as nothing has been entered, the
+      # block asks again until its patience ends.
       #
       # @param wait [Float] seconds
       # @yieldparam left [Float] seconds of patience

@@ -11,10 +11,21 @@ module Plock
         # @return [Hash{Symbol => Object}] for JSON
         def to_h(status)
           first = status.holders.first
-          { key: status.key && String.new(status.key, encoding: Encoding::UTF_8).scrub, store_key: status.store_key, kind: status.kind, held: status.held?, owner: first && person(first),
-            fence: status.fence, since: moment(status.since), remaining: status.remaining,
-            holders: status.holders.map { |holder| someone(holder).merge(fence: holder.fence, remaining: holder.remaining) },
-            waiters: status.waiters.map { |waiter| someone(waiter) } }
+          {
+            key: status.key && String.new(status.key, encoding: Encoding::UTF_8).scrub,
+            store_key: status.store_key,
+            kind: status.kind,
+            held: status.held?,
+            owner: first && person(first),
+            fence: status.fence,
+            since: moment(status.since),
+            remaining: status.remaining,
+            holders:
+              status.holders.map do |holder|
+                someone(holder).merge(fence: holder.fence, remaining: holder.remaining)
+              end,
+            waiters: status.waiters.map { |waiter| someone(waiter) }
+          }
         end
 
         # @param status [Plock::Status]
@@ -24,7 +35,10 @@ module Plock
 
           left = status.remaining ? format("%.1f s left", status.remaining) : "without an end"
           fence = ", fence #{status.fence}" if status.fence
-          ["#{name(status)}: #{printable(status.to_s)}, #{left}#{fence}", *others(status), *waiters(status)]
+          [
+            "#{name(status)}: #{printable(status.to_s)}, #{left}#{fence}", *others(status),
+            *waiters(status)
+          ]
         end
 
         # What others have written into the store is not to give orders to a terminal.
@@ -44,11 +58,18 @@ module Plock
         private
 
         def others(status)
-          status.holders.drop(1).map { |holder| "  holds: #{printable(holder.to_s)}#{", fence #{holder.fence}" if holder.fence}" }
+          status
+            .holders
+            .drop(1)
+            .map do |holder|
+              "  holds: #{printable(holder.to_s)}#{", fence #{holder.fence}" if holder.fence}"
+            end
         end
 
         def waiters(status)
-          status.waiters.map { |waiter| "  waits: #{printable(waiter.to_s)}#{", since #{moment(waiter.since)}" if waiter.since}" }
+          status.waiters.map do |waiter|
+            "  waits: #{printable(waiter.to_s)}#{", since #{moment(waiter.since)}" if waiter.since}"
+          end
         end
 
         # Of a holder and of a waiter the same is known.
@@ -57,7 +78,9 @@ module Plock
         end
 
         def person(known)
-          { host: known.host&.scrub, pid: known.pid, thread: known.thread, label: known.label&.scrub }
+          {
+            host: known.host&.scrub, pid: known.pid, thread: known.thread, label: known.label&.scrub
+          }
         end
 
         def moment(time)

@@ -18,9 +18,14 @@ module Plock
     class DoctorCommand < Command
       NAME = "doctor"
       USAGE = "[options]"
-      CHECKS = [Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction, Doctor::Persistence,
-                Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks, Doctor::Descriptors, Doctor::Secret].freeze
-      CHECKS_HERE = [Doctor::Place, Doctor::FileSystem, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
+      CHECKS = [
+        Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction,
+        Doctor::Persistence, Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks,
+        Doctor::Descriptors, Doctor::Secret
+      ].freeze
+      CHECKS_HERE = [
+        Doctor::Place, Doctor::FileSystem, Doctor::Trial, Doctor::Descriptors, Doctor::Secret
+      ].freeze
       CHECKS_ELSEWHERE = [Doctor::Unseen, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
       ALL = (CHECKS | CHECKS_HERE | CHECKS_ELSEWHERE).freeze
       DESCRIPTION = <<~TEXT
@@ -32,7 +37,10 @@ module Plock
         That others use another secret is never accepted.
       TEXT
 
-      LOOKS = { fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red], unknown: ["unknown", :yellow] }.freeze
+      LOOKS = {
+        fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red],
+        unknown: ["unknown", :yellow]
+      }.freeze
       PROBE = "plock doctor" # a key that need not be held
       private_constant :LOOKS, :PROBE
 
@@ -44,9 +52,9 @@ module Plock
       private
 
       def define(options)
-        options.on("--accept CHECKS", "what is known and does not count, as persistence,replication") do |text|
-          @accepted.concat(text.split(","))
-        end
+        options.on(
+          "--accept CHECKS", "what is known and does not count, as persistence,replication"
+        ) { |text| @accepted.concat(text.split(",")) }
         json_option(options)
       end
 
@@ -78,7 +86,8 @@ module Plock
       end
 
       def examine_elsewhere
-        store.__send__(:examine, store.__send__(:profile).store_key(PROBE), false) # is it there at all?
+        # is it there at all?
+        store.__send__(:examine, store.__send__(:profile).store_key(PROBE), false)
         run_checks(CHECKS_ELSEWHERE, Doctor::Elsewhere.new(store))
       end
 
@@ -91,7 +100,8 @@ module Plock
       end
 
       def counts?(finding)
-        finding.danger? && (finding.check == Doctor::Secret::NAME || !@accepted.include?(name_of(finding.check)))
+        finding.danger? &&
+          (finding.check == Doctor::Secret::NAME || !@accepted.include?(name_of(finding.check)))
       end
 
       def print_text(findings)
@@ -110,8 +120,18 @@ module Plock
       def origins
         profile = store.__send__(:profile)
         told = settings_origins
-        { store: { from: told.dig(:store, :from) }, namespace: { name: profile.namespace, from: told.dig(:namespace, :from) },
-          secret: { fingerprint: profile.fingerprint, from: told.dig(:secret, :from) || profile.secret_origin } }
+        {
+          store: {
+            from: told.dig(:store, :from)
+          },
+          namespace: {
+            name: profile.namespace, from: told.dig(:namespace, :from)
+          },
+          secret: {
+            fingerprint: profile.fingerprint,
+            from: told.dig(:secret, :from) || profile.secret_origin
+          }
+        }
       end
 
       # @return [Hash{Symbol => Hash}] see {Settings#origins}
@@ -122,9 +142,23 @@ module Plock
       def described_origins
         from = -> (told) { " from #{told[:from]}" if told[:from] }
         told = origins
-        ["store#{from.call(told[:store])}",
-         told[:namespace][:name] ? "namespace #{told[:namespace][:name]}#{from.call(told[:namespace])}" : "no namespace",
-         told[:secret][:from] ? "secret#{from.call(told[:secret])}, fingerprint #{told[:secret][:fingerprint]}" : "no secret"].join("; ")
+        [
+          "store#{from.call(told[:store])}",
+          (
+            if told[:namespace][:name]
+              "namespace #{told[:namespace][:name]}#{from.call(told[:namespace])}"
+            else
+              "no namespace"
+            end
+          ),
+          (
+            if told[:secret][:from]
+              "secret#{from.call(told[:secret])}, fingerprint #{told[:secret][:fingerprint]}"
+            else
+              "no secret"
+            end
+          )
+        ].join("; ")
       end
 
       def print_json(findings)
@@ -132,7 +166,12 @@ module Plock
           finding.to_h.transform_values { |value| value.is_a?(String) ? value.scrub : value }
             .merge(check: name_of(finding.check), accepted: finding.danger? && !counts?(finding))
         end
-        $stdout.puts(json(store: store.url, settings: origins, sound: findings.none? { |finding| counts?(finding) }, findings: told))
+        $stdout.puts(
+          json(
+            store: store.url, settings: origins,
+            sound: findings.none? { |finding| counts?(finding) }, findings: told
+          )
+        )
       end
     end
   end

@@ -7,10 +7,12 @@ require_relative "watchdog"
 
 module Plock
   module CLI
-    # A command that runs under a lease: from its start to its end, with everything in between that a shell's job goes through.
+    # A command that runs under a lease: from its start to its end, with everything in between that
+    # a shell's job goes through.
     #
-    # Signals are passed on to the whole group of the command, as a terminal does. When it is stopped (Ctrl-Z) this process
-    # stops, too, so that the shell sees it; before it goes on, the lease must still be there.
+    # Signals are passed on to the whole group of the command, as a terminal does. When it is
+    # stopped (Ctrl-Z) this process stops, too, so that the shell sees it; before it goes on, the
+    # lease must still be there.
     class Job
       # Seconds between two looks at whether a group is gone, which nobody is told.
       LOOK = 0.02
@@ -63,8 +65,9 @@ module Plock
         @child.failed_to_run?
       end
 
-      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to know: a shell goes on after
-      # a status of 130, and stops after a signal. Who leads a session has no such shell above him.
+      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to
+      # know: a shell goes on after a status of 130, and stops after a signal. Who leads a session
+      # has no such shell above him.
       #
       # @return [Boolean]
       def interrupted?
@@ -96,7 +99,8 @@ module Plock
         stop(signal) if signal
       end
 
-      # @return [Float, nil] seconds until the command is ended by force; nil: it is not to be, or has been
+      # @return [Float, nil] seconds until the command is ended by force; nil: it is not to be, or
+      #   has been
       def patience
         @deadline && [@deadline - Clock.now, 0.0].max
       end
@@ -107,7 +111,8 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # it is looked at in any case
         else
-          @to_stop ||= number == STOPPED # whatever stops it first: it may be just about to touch the terminal
+          # whatever stops it first: it may be just about to touch the terminal
+          @to_stop ||= number == STOPPED
           @child.kill(number)
         end
       end
@@ -120,8 +125,8 @@ module Plock
 
       # --- stopped, and going on ---
 
-      # As the command has been stopped, so is this process and its job, unless it was stopped only because it needs the
-      # terminal, and that can be had.
+      # As the command has been stopped, so is this process and its job, unless it was stopped only
+      # because it needs the terminal, and that can be had.
       def stop(signal)
         return if @terminal.nil? || @lost
 
@@ -131,14 +136,22 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        @child.kill("HUP") if wants && !continued # as the system does where no shell can continue it
+        # as the system does where no shell can continue it
+        @child.kill("HUP") if wants && !continued
         go_on
       end
 
-      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its job, the system does not
-      #   stop it.
+      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its
+      #   job, the system does not stop it.
       def stop_job(signal)
-        name = TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"] ? "TSTP" : Signal.signame(signal)
+        name =
+          (
+            if TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"]
+              "TSTP"
+            else
+              Signal.signame(signal)
+            end
+          )
         handler = trap(name, "SYSTEM_DEFAULT")
         Process.kill(name, 0)
         heard = @bell.heard(LOOK)
@@ -177,7 +190,9 @@ module Plock
       # The command has ended; what it started may still be there.
       def clear_away
         while @deadline && @child.group?
-          @bell.heard([LOOK, patience].min).each { |number| respond(number) unless [CHILD, CONTINUED].include?(number) }
+          @bell
+            .heard([LOOK, patience].min)
+            .each { |number| respond(number) unless [CHILD, CONTINUED].include?(number) }
           end_by_force if patience.zero?
         end
       end

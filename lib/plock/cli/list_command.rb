@@ -64,7 +64,9 @@ module Plock
         return enum_for(:each_match) unless block_given?
 
         named = names
-        store.each_lock { |status| yield status if @pattern.nil? || named.include?(status.store_key) || match?(status) }
+        store.each_lock do |status|
+          yield status if @pattern.nil? || named.include?(status.store_key) || match?(status)
+        end
       end
 
       # Under which a key of that name is locked, whatever as.
@@ -75,7 +77,8 @@ module Plock
       end
 
       def match?(status)
-        texts = status.holders.flat_map { |holder| [holder.label, holder.host] }.push(status.store_key)
+        texts =
+          status.holders.flat_map { |holder| [holder.label, holder.host] }.push(status.store_key)
         texts.any? { |text| text && File.fnmatch?(@pattern, text.scrub) }
       end
     end

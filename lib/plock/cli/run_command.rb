@@ -35,17 +35,27 @@ module Plock
       def define(options)
         span(options, :ttl, "--ttl SECONDS", "when KEY is free again if this machine dies (30)")
         span(options, :wait, "--wait SECONDS", "how long to wait for KEY (0)")
-        span(options, :at_least, "--at-least SECONDS", "how long KEY stays taken even if COMMAND ends before (0)")
-        options.on("--label TEXT", "what status and list show to everybody who can read the store") { |text| @terms[:label] = text }
-        options.on("--on-busy ACTION", "fail (75) or skip (0) where somebody else has KEY (fail)") { |text| @busy = text }
-        options.on("--grace SECONDS", "from TERM to KILL when the lease is lost (10)") { |text| @grace = seconds("--grace", text) }
+        span(
+          options, :at_least, "--at-least SECONDS",
+          "how long KEY stays taken even if COMMAND ends before (0)"
+        )
+        options.on(
+          "--label TEXT", "what status and list show to everybody who can read the store"
+        ) { |text| @terms[:label] = text }
+        options.on(
+          "--on-busy ACTION", "fail (75) or skip (0) where somebody else has KEY (fail)"
+        ) { |text| @busy = text }
+        options.on("--grace SECONDS", "from TERM to KILL when the lease is lost (10)") do |text|
+          @grace = seconds("--grace", text)
+        end
       end
 
       def span(options, name, switch, description)
         options.on(switch, description) { |text| @terms[name] = seconds(switch[/\S+/], text) }
       end
 
-      # Options may stand before the key and behind it; from the command on everything is the command's.
+      # Options may stand before the key and behind it; from the command on everything is the
+      # command's.
       def read(parser)
         rest = parser.order(@arguments)
         key = rest.shift
@@ -56,8 +66,12 @@ module Plock
         @key, *@command = operands
         raise usage("which key?") unless @key
         raise usage("which command?") if @command.empty?
-        raise usage("--on-busy is #{BUSY.keys.join(" or ")} (got #{@busy.inspect})") unless BUSY.key?(@busy)
-        raise usage("an argument with a NUL byte in it") if @command.any? { |word| word.include?("\0") }
+        unless BUSY.key?(@busy)
+          raise usage("--on-busy is #{BUSY.keys.join(" or ")} (got #{@busy.inspect})")
+        end
+        if @command.any? { |word| word.include?("\0") }
+          raise usage("an argument with a NUL byte in it")
+        end
 
         @grace = Locking::Arguments.span("--grace", @grace)
       end
@@ -73,20 +87,28 @@ module Plock
 
       # @return [Integer, nil] as {#supervise}
       def acquire(left)
-        store.acquire(@key, **@terms, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }) { |lease| supervise(lease) }
+        store.acquire(
+          @key, **@terms, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }
+        ) { |lease| supervise(lease) }
       end
 
       # @return [Integer, nil] the exit status; nil: Ctrl-C ended it
       def supervise(lease)
         @entered = true
-        job = Job.new(@command, environment(lease), lease: lease, bell: @bell, grace: @grace, holding: liveness)
-        status = job.run { CLI.complain("the lease on #{@key.inspect} was lost: the command is ended") }
+        job =
+          Job.new(
+            @command, environment(lease), lease: lease, bell: @bell, grace: @grace,
+            holding: liveness
+          )
+        status =
+          job.run { CLI.complain("the lease on #{@key.inspect} was lost: the command is ended") }
         return ExitStatus::LOST if job.lost? || lost_unnoticed?(lease, keep: !job.failed_to_run?)
 
         job.interrupted? ? nil : status
       end
 
-      # To the whole job, which the terminal would have told if it had not been lent; and this process ends as others do.
+      # To the whole job, which the terminal would have told if it had not been lent; and this
+      # process ends as others do.
       def interrupt
         trap("INT", "IGNORE")
         Process.kill("INT", 0)
@@ -97,8 +119,9 @@ module Plock
         { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
       end
 
-      # The descriptor by which a local store knows that this process lives, for the watchdog to hold on to: the key is nobody else's
-      # before the last one of the command's group is gone. nil: the store knows no such thing.
+      # The descriptor by which a local store knows that this process lives, for the watchdog to
+      # hold on to: the key is nobody else's before the last one of the command's group is gone.
+      # nil: the store knows no such thing.
       def liveness
         store.__send__(:liveness) if store.is_a?(LocalStore)
       end

@@ -19,7 +19,9 @@ module Plock
       private
 
       def define(options)
-        options.on("--replace", "let this secret be the right one from now on; asks before") { @replace = true }
+        options.on("--replace", "let this secret be the right one from now on; asks before") do
+          @replace = true
+        end
         options.on("-y", "--yes", "do not ask") { @yes = true }
         options.on("--force", "even while keys of the namespace are held") { @force = true }
         json_option(options)
@@ -27,11 +29,18 @@ module Plock
 
       def take(operands)
         raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
-        raise usage("--#{@force ? "force" : "yes"} is of no use without --replace") if (@force || @yes) && !@replace
+        if (@force || @yes) && !@replace
+          raise usage("--#{@force ? "force" : "yes"} is of no use without --replace")
+        end
       end
 
       def call
-        raise Failure.new("#{store.url} keeps no fingerprint of the secret", ExitStatus::UNAVAILABLE) unless store.can?(:compares_secrets)
+        unless store.can?(:compares_secrets)
+          raise Failure.new(
+            "#{store.url} keeps no fingerprint of the secret",
+                  ExitStatus::UNAVAILABLE
+          )
+        end
 
         kept = store.__send__(:kept_fingerprint)
         replaced = @replace && agreed?(kept) && replace
@@ -45,7 +54,9 @@ module Plock
 
       def agreed?(kept)
         return true if @yes || profile.agrees?(kept)
-        raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes") unless $stdin.tty?
+        unless $stdin.tty?
+          raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")
+        end
 
         $stderr.puts(here, there(kept))
         $stderr.print("Processes with the other secret lock other keys from now on. Have all been stopped? [y/N] ")
@@ -76,9 +87,18 @@ module Plock
       end
 
       def print_json(kept, same)
-        there = kept && { fingerprint: kept.value, since: kept.since.utc.strftime("%FT%TZ"), host: kept.host, pid: kept.pid }
-        $stdout.puts(json(store: store.url, namespace: profile.namespace, fingerprint: profile.fingerprint, from: profile.secret_origin,
-                          kept: there, same: same))
+        there =
+          kept &&
+          {
+            fingerprint: kept.value, since: kept.since.utc.strftime("%FT%TZ"), host: kept.host,
+            pid: kept.pid
+          }
+        $stdout.puts(
+          json(
+            store: store.url, namespace: profile.namespace, fingerprint: profile.fingerprint,
+            from: profile.secret_origin, kept: there, same: same
+          )
+        )
       end
     end
   end

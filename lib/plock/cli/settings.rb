@@ -21,13 +21,17 @@ module Plock
       def initialize(url, namespace, config)
         @file = SettingsFile.find(config)
         @told = @file ? @file.settings : {}
-        @url, @url_from = first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
-        @namespace, @namespace_from = first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
+        @url, @url_from =
+          first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
+        @namespace, @namespace_from =
+          first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
         @secret, @secret_from = first(:secret, nil, nil, Locking::Profile::SECRET_VARIABLE)
         refuse_store_of_application if from_file?(@url_from) || @url_from == DEFAULT
         refuse_default_in_production if @url_from == DEFAULT
         warn_of_another(:url, @url, @url_from, Configuration::URL_VARIABLE, "--store")
-        warn_of_another(:namespace, @namespace, @namespace_from, Configuration::NAMESPACE_VARIABLE, "--namespace")
+        warn_of_another(
+          :namespace, @namespace, @namespace_from, Configuration::NAMESPACE_VARIABLE, "--namespace"
+        )
       end
 
       # @return [String]
@@ -42,7 +46,17 @@ module Plock
 
       # @return [Hash{Symbol => Hash}] what was found, and where
       def origins
-        { store: { from: @url_from }, namespace: { name: @namespace, from: @namespace_from }, secret: { from: @secret_from } }
+        {
+          store: {
+            from: @url_from
+          },
+          namespace: {
+            name: @namespace, from: @namespace_from
+          },
+          secret: {
+            from: @secret_from
+          }
+        }
       end
 
       private
@@ -74,7 +88,8 @@ module Plock
                           "at it, and bin/rails runner can lock in it; --store names another one"
       end
 
-      # As the file's application does, which finds no store either: it may know an address that cron does not.
+      # As the file's application does, which finds no store either: it may know an address that
+      # cron does not.
       def refuse_default_in_production
         variable = SettingsFile.environment_variable
         return unless @file && variable && ENV.fetch(variable) == PRODUCTION

@@ -73,8 +73,12 @@ module Plock
       # @raise [UsageError]
       def check_owner
         stat = File.stat(@path)
-        refuse("it belongs to another user; name it by --config to trust it") unless stat.owned? || stat.uid.zero?
-        refuse("everybody can write to it; name it by --config to trust it") if stat.mode.anybits?(EVERYBODY_WRITES)
+        unless stat.owned? || stat.uid.zero?
+          refuse("it belongs to another user; name it by --config to trust it")
+        end
+        if stat.mode.anybits?(EVERYBODY_WRITES)
+          refuse("everybody can write to it; name it by --config to trust it")
+        end
       rescue SystemCallError => e
         refuse(e.message)
       end
@@ -88,7 +92,9 @@ module Plock
         return {} if names.empty?
 
         variable = SettingsFile.environment_variable
-        refuse("which environment? Set PLOCK_ENV or RAILS_ENV to one of #{names.join(", ")}") unless variable
+        unless variable
+          refuse("which environment? Set PLOCK_ENV or RAILS_ENV to one of #{names.join(", ")}")
+        end
         @environment = ENV.fetch(variable)
         return section(@environment) if sections.key?(@environment)
 
@@ -102,7 +108,9 @@ module Plock
       end
 
       def merge(settings, others)
-        settings.merge(others) { |_, one, other| one.is_a?(Hash) && other.is_a?(Hash) ? merge(one, other) : other }
+        settings.merge(others) do |_, one, other|
+          one.is_a?(Hash) && other.is_a?(Hash) ? merge(one, other) : other
+        end
       end
 
       def sections
@@ -115,7 +123,10 @@ module Plock
 
       def parse
         require "psych"
-        Psych.safe_load(evaluate(File.read(@path, encoding: Encoding::UTF_8)), aliases: true, permitted_classes: [Symbol], filename: @path) || {}
+        Psych.safe_load(
+          evaluate(File.read(@path, encoding: Encoding::UTF_8)), aliases: true,
+          permitted_classes: [Symbol], filename: @path
+        ) || {}
       rescue SystemCallError => e
         refuse(e.message)
       rescue Psych::Exception, ArgumentError => e

@@ -8,9 +8,14 @@ module Plock
       # @param objects [Array]
       # @return [Array<String>] lines, the first one with the names of the columns
       def self.lines(columns, objects)
-        rows = objects.map { |object| columns.values.map { |show| (show.call(object) || "-").to_s } }.unshift(columns.keys)
+        rows =
+          objects
+            .map { |object| columns.values.map { |show| (show.call(object) || "-").to_s } }
+            .unshift(columns.keys)
         widths = rows.transpose.map { |cells| cells.map(&:length).max }
-        rows.map { |cells| cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip }
+        rows.map do |cells|
+          cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip
+        end
       end
     end
   end

@@ -4,8 +4,9 @@ require "plock"
 
 module Plock
   module CLI
-    # The controlling terminal, which is in the hands of one process group at a time: it may read from it, and Ctrl-C and Ctrl-Z are
-    # for it. The command has a group of its own, so it is handed over.
+    # The controlling terminal, which is in the hands of one process group at a time: it may read
+    # from it, and Ctrl-C and Ctrl-Z are for it. The command has a group of its own, so it is handed
+    # over.
     class Terminal
       # @return [Terminal, nil] nil: this process has none, as under cron
       def self.open
@@ -27,8 +28,9 @@ module Plock
         holder == Process.getpgrp
       end
 
-      # To a group that uses it at once: not where others of the same job may be reading from it, as a pager behind a pipe does.
-      # Such a group gets it when it asks for it, and is stopped for that by the system.
+      # To a group that uses it at once: not where others of the same job may be reading from it, as
+      # a pager behind a pipe does. Such a group gets it when it asks for it, and is stopped for
+      # that by the system.
       #
       # @return [Boolean]
       def shared?

@@ -7,8 +7,8 @@ module Plock
   module CLI
     # `plock wait`
     #
-    # Who waits stands in line like everybody else, and is served and gone again at once: so nobody polls, and who came before
-    # has had his turn.
+    # Who waits stands in line like everybody else, and is served and gone again at once: so nobody
+    # polls, and who came before has had his turn.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"
@@ -24,7 +24,9 @@ module Plock
       private
 
       def define(options)
-        options.on("--wait SECONDS", "how long; by default without an end") { |text| @wait = seconds("--wait", text) }
+        options.on("--wait SECONDS", "how long; by default without an end") do |text|
+          @wait = seconds("--wait", text)
+        end
         json_option(options)
       end
 
@@ -36,7 +38,9 @@ module Plock
 
       def served?
         patience = @wait || Locking::Arguments::SPAN_MAX
-        !riding_out(patience) { |left| store.try_acquire(@key, wait: left, ttl: TTL, label: LABEL, &:release) }.nil?
+        !riding_out(patience) do |left|
+          store.try_acquire(@key, wait: left, ttl: TTL, label: LABEL, &:release)
+        end.nil?
       end
 
       def report(free)

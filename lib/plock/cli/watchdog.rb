@@ -4,9 +4,10 @@ require "plock"
 
 module Plock
   module CLI
-    # Kills a process group when this process ends before it has said that all is well, however it ends: a process of a few lines
-    # of C in a session of its own, that reads a pipe. It has no other descriptor but the one it is told to hold on to, so nobody
-    # waits for it, and it hears of no signal but SIGKILL; where that meets it, another one takes its place.
+    # Kills a process group when this process ends before it has said that all is well, however it
+    # ends: a process of a few lines of C in a session of its own, that reads a pipe. It has no
+    # other descriptor but the one it is told to hold on to, so nobody waits for it, and it hears of
+    # no signal but SIGKILL; where that meets it, another one takes its place.
     class Watchdog
       # As the system has the number of a process group in memory.
       GROUP = "i"
@@ -16,8 +17,8 @@ module Plock
       # @return [Integer]
       attr_reader :pid
 
-      # @param holding [Integer, nil] a descriptor to be kept open until the group is gone: a lock that lives as long as somebody
-      #   has it open is then not passed on before
+      # @param holding [Integer, nil] a descriptor to be kept open until the group is gone: a lock
+      #   that lives as long as somebody has it open is then not passed on before
       def initialize(holding: nil)
         @holding = holding
         @group = NOBODY
@@ -56,7 +57,8 @@ module Plock
 
       private
 
-      # It knows the group from its first moment: this process may be killed before it could tell it.
+      # It knows the group from its first moment: this process may be killed before it could tell
+      # it.
       def start
         reader, @pipe = IO.pipe
         @pid = Processes.start_watchdog(reader.fileno, @holding, @group)

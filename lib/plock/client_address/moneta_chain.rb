@@ -2,14 +2,16 @@
 
 module Plock
   class ClientAddress
-    # A Moneta store as the chain it is: proxies around an adapter. What matters to a lock is whether all of them leave
-    # the key alone, and what they make of its value.
+    # A Moneta store as the chain it is: proxies around an adapter. What matters to a lock is
+    # whether all of them leave the key alone, and what they make of its value.
     class MonetaChain
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # Moneta names a transformer's class by what it does: keys that are Strings pass through Marshal as they are.
-      TRANSFORMER = /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
+      # Moneta names a transformer's class by what it does: keys that are Strings pass through
+      # Marshal as they are.
+      TRANSFORMER =
+        /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 
       # Longer than any real chain; a chain that bites its own tail ends here.
       DEPTH = 32
@@ -23,7 +25,8 @@ module Plock
       def initialize(store)
         @proxies = []
         @adapter = store
-        while @adapter.respond_to?(:adapter) && (inner = @adapter.adapter) && !inner.equal?(@adapter)
+        while @adapter.respond_to?(:adapter) && (inner = @adapter.adapter) &&
+              !inner.equal?(@adapter)
           @proxies << @adapter
           @adapter = inner
           break if @proxies.size == DEPTH
@@ -35,8 +38,8 @@ module Plock
         @adapter.class.name == "Moneta::Adapters::Redis"
       end
 
-      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil where keys are changed, or
-      #   values in another way
+      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil where
+      #   keys are changed, or values in another way
       def encoding
         values = @proxies.map { |proxy| value_encoding(proxy) }
         return if values.include?(nil) || values.count(:marshal) > 1

@@ -5,15 +5,18 @@ require_relative "../errors"
 
 module Plock
   class ClientAddress
-    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock would have to leave out, and
-    # that may matter to who is trusted, is refused rather than left out.
+    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock would have
+    # to leave out, and that may matter to who is trusted, is refused rather than left out.
     module TLSParameters
-      # Where a file's name is wanted; clients also take a certificate or a key that exists only in memory.
+      # Where a file's name is wanted; clients also take a certificate or a key that exists only in
+      # memory.
       FILES = %i[ca_file ca_path cert key].freeze
 
       # What plock demands in any case: TLS 1.2 or later.
-      MINIMAL_VERSIONS = [nil, :TLS1, :TLS1_1, :TLS1_2, OpenSSL::SSL::TLS1_VERSION, OpenSSL::SSL::TLS1_1_VERSION,
-                          OpenSSL::SSL::TLS1_2_VERSION].freeze
+      MINIMAL_VERSIONS = [
+        nil, :TLS1, :TLS1_1, :TLS1_2, OpenSSL::SSL::TLS1_VERSION, OpenSSL::SSL::TLS1_1_VERSION,
+        OpenSSL::SSL::TLS1_2_VERSION
+      ].freeze
 
       private_constant :FILES, :MINIMAL_VERSIONS
 
@@ -27,12 +30,18 @@ module Plock
 
             name = name.to_sym
             case name
-            when *FILES then options[name] = file(name, value)
-            when :verify_mode then options[:verify] = mode(value)
-            when :hostname, :server_name then options[:server_name] = value
-            when :verify_hostname then value || refuse("verify_hostname: false")
-            when :min_version then MINIMAL_VERSIONS.include?(value) || refuse("min_version: #{value.inspect}")
-            else refuse(name)
+            when *FILES
+              options[name] = file(name, value)
+            when :verify_mode
+              options[:verify] = mode(value)
+            when :hostname, :server_name
+              options[:server_name] = value
+            when :verify_hostname
+              value || refuse("verify_hostname: false")
+            when :min_version
+              MINIMAL_VERSIONS.include?(value) || refuse("min_version: #{value.inspect}")
+            else
+              refuse(name)
             end
           end
         end
@@ -51,7 +60,10 @@ module Plock
         end
 
         def refuse(what)
-          raise UnsupportedError.new("plock cannot take over the client's TLS parameter #{what}", code: :unsupported)
+          raise UnsupportedError.new(
+            "plock cannot take over the client's TLS parameter #{what}",
+                  code: :unsupported
+          )
         end
       end
     end

@@ -13,11 +13,13 @@ require_relative "locker/holding"
 require_relative "locker/rows"
 require_relative "locker/advisory"
 
-# Locks that are rows of a table, through an Active Record model: the API, the table and the rules of the gem of this name, so that
-# processes that run either exclude one another. `require "plock/compat/locker"`.
+# Locks that are rows of a table, through an Active Record model: the API, the table and the rules
+# of the gem of this name, so that processes that run either exclude one another.
+# `require "plock/compat/locker"`.
 #
-# Times are the database's. A row whose `locked_until` is over can be taken by anybody, and `sequence` grows by one each time that
-# somebody takes it. Who has it renews it on a thread of its own, with another connection of the model's pool.
+# Times are the database's. A row whose `locked_until` is over can be taken by anybody, and
+# `sequence` grows by one each time that somebody takes it. Who has it renews it on a thread of its
+# own, with another connection of the model's pool.
 #
 # @example
 #   ran = Locker.run("rollup") { |sequence| rollup(fence: sequence) } # => true, or false where somebody else has it
@@ -56,7 +58,8 @@ class Locker
       taking(key, options).run(&block)
     end
 
-    # Deletes the rows that nobody has had since that time. Whoever takes one of those keys then begins with sequence 1 again.
+    # Deletes the rows that nobody has had since that time. Whoever takes one of those keys then
+    # begins with sequence 1 again.
     #
     # @param before [Time]
     # @param model [Class]
@@ -67,7 +70,8 @@ class Locker
 
     private
 
-    # The row is made where it is taken, if need be: one statement less. A class of one's own may have another {#initialize}.
+    # The row is made where it is taken, if need be: one statement less. A class of one's own may
+    # have another {#initialize}.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
@@ -78,8 +82,8 @@ class Locker
   # Makes the key's row where there is none, so that others can see it before it is locked.
   #
   # @param key [String]
-  # @param options [Hash{Symbol => Object}] `:blocking` (false): wait until it can be had; `:lock_for` (30 s); `:renew_every` (10 s);
-  #   `:model` ({Locker.model}, else `::Lock`)
+  # @param options [Hash{Symbol => Object}] `:blocking` (false): wait until it can be had;
+  #   `:lock_for` (30 s); `:renew_every` (10 s); `:model` ({Locker.model}, else `::Lock`)
   # @raise [ArgumentError] a number that cannot be right, or an option of another name
   # @raise [ActiveRecord::ActiveRecordError] the database failed
   def initialize(key, options = {})
@@ -87,7 +91,8 @@ class Locker
     rows.make(key)
   end
 
-  # @return [String] who has the row. A forked child has nothing of its parent's, and is somebody else.
+  # @return [String] who has the row. A forked child has nothing of its parent's, and is somebody
+  #   else.
   def identifier
     identify unless @pid == Process.pid
     @identifier
@@ -109,13 +114,15 @@ class Locker
     !@named
   end
 
-  # Runs the block with the lock, and gives it back. Another one of the same key is not let in by this one: it is not re-entrant.
+  # Runs the block with the lock, and gives it back. Another one of the same key is not let in by
+  # this one: it is not re-entrant.
   #
   # @param blocking [Boolean] wait, without end, until it can be had
   # @yieldparam sequence [Integer] greater than that of all who had the row before
   # @return [Boolean] has the block run?
-  # @raise [LockStolen] in the block, as soon as a renewal finds that somebody else has the row, or when the time is over and the
-  #   database has not answered; after it, where that is only found then. Under a Fiber scheduler, after it only.
+  # @raise [LockStolen] in the block, as soon as a renewal finds that somebody else has the row, or
+  #   when the time is over and the database has not answered; after it, where that is only found
+  #   then. Under a Fiber scheduler, after it only.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
   # @raise [Plock::UnavailableError] it took longer to answer than the row is taken for
   #

@@ -12,11 +12,12 @@ require_relative "mongo_locking/model_methods"
 require_relative "mongo_locking/name"
 
 module Mongo
-  # A graph of locks between objects, as the gem `mongo-locking` has it, on plock's engine: `require "plock/compat/mongo_locking"` in that
-  # gem's place. Whoever locks an object locks the root that it reaches through its parents.
+  # A graph of locks between objects, as the gem `mongo-locking` has it, on plock's engine:
+  # `require "plock/compat/mongo_locking"` in that gem's place. Whoever locks an object locks the
+  # root that it reaches through its parents.
   #
-  # Locks are leases in a store of plock's (`store:`), or documents of a Mongo::Collection (`collection:`), as the gem has them. They are
-  # renewed as long as their process lives.
+  # Locks are leases in a store of plock's (`store:`), or documents of a Mongo::Collection
+  # (`collection:`), as the gem has them. They are renewed as long as their process lives.
   #
   # @example
   #   Mongo::Locking.configure(store: "redis://localhost:6379/1", logger: Rails.logger)
@@ -50,10 +51,13 @@ module Mongo
       # What counts where neither a class nor a call says anything.
       Locker::OPTIONS.each do |name|
         define_method(name) { @options.fetch(name, Locker::DEFAULT_OPTIONS[name]) }
-        define_method(:"#{name}=") { |value| @options = @options.merge(Locker.check(name => value)) }
+        define_method(:"#{name}=") do |value|
+          @options = @options.merge(Locker.check(name => value))
+        end
       end
 
-      # @param klass [Class] gets `lockable!` and `locked_by!`, and its instances `lock` and `have_lock?`
+      # @param klass [Class] gets `lockable!` and `locked_by!`, and its instances `lock` and
+      #   `have_lock?`
       def included(klass)
         super
         klass.include(ModelMethods)
@@ -63,13 +67,17 @@ module Mongo
       # May be called more than once.
       #
       # @param opts [Hash{Symbol => Object}]
-      # @option opts [Mongo::Collection, Proc] :collection where the documents are; a Proc is called at the first lock
-      # @option opts [Plock::Locking, String, Proc, Object] :store in its place: a store of plock's, or what Plock::Store.open takes
+      # @option opts [Mongo::Collection, Proc] :collection where the documents are; a Proc is called
+      #   at the first lock
+      # @option opts [Plock::Locking, String, Proc, Object] :store in its place: a store of plock's,
+      #   or what Plock::Store.open takes
       # @option opts [Logger] :logger
       # @option opts [Integer] :max_retries (5) tries
-      # @option opts [Numeric] :first_retry_interval (0.2) seconds from the first try to the second, then twice as long each time
+      # @option opts [Numeric] :first_retry_interval (0.2) seconds from the first try to the second,
+      #   then twice as long each time
       # @option opts [Numeric] :max_retry_interval (5) seconds, at most
-      # @option opts [Numeric] :max_lifetime (600) seconds after which a lock is free whose process died
+      # @option opts [Numeric] :max_lifetime (600) seconds after which a lock is free whose process
+      #   died
       # @return [self]
       # @raise [NoMethodError] another option
       # @raise [Exceptions::ArgumentError] a value that cannot be right

@@ -7,16 +7,19 @@ Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
 
 require_relative "remote_lock/adapters"
 
-# Locks of a block among processes, as the gem `remote_lock` has them, on plock's engine: `require "plock/compat/remote_lock"` in that gem's
-# place. Keys and values on the wire are the same, so that processes of both exclude one another.
+# Locks of a block among processes, as the gem `remote_lock` has them, on plock's engine:
+# `require "plock/compat/remote_lock"` in that gem's place. Keys and values on the wire are the
+# same, so that processes of both exclude one another.
 #
-# The lock belongs to the fiber that acquired it, and who holds it may enter again. It frees itself after `expiry:`.
+# The lock belongs to the fiber that acquired it, and who holds it may enter again. It frees itself
+# after `expiry:`.
 #
 # @example
 #   lock = RemoteLock.new(RemoteLock::Adapters::Redis.new(Redis.new), "billing")
 #   lock.synchronize("invoice:7", expiry: 30) { Invoice.find(7).send_once }
 class RemoteLock
-  # Raised when the lock could not be acquired: somebody else had it at every try. The block has not run.
+  # Raised when the lock could not be acquired: somebody else had it at every try. The block has not
+  # run.
   class Error < RuntimeError; end
 
   DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
@@ -25,7 +28,8 @@ class RemoteLock
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
   private_constant :OPTIONS
 
-  # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`, `has_key?(key)` and `delete(key)`
+  # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`,
+  #   `has_key?(key)` and `delete(key)`
   # @param prefix [String, nil] goes before every key
   # @raise [RuntimeError] it has not
   def initialize(adapter, prefix = nil)
@@ -35,14 +39,16 @@ class RemoteLock
     @prefix = prefix
   end
 
-  # Acquires the lock, runs the block, and releases the lock on every way out of it. Who has the lock already just runs the block.
+  # Acquires the lock, runs the block, and releases the lock on every way out of it. Who has the
+  # lock already just runs the block.
   #
   # What goes wrong with the release is warned of: the block's value or exception is on its way.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
-  # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a transaction of ActiveRecord::Base, or of this
-  #   class, which is committed before the lock is released, unless it is one in another that is open already
+  # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a
+  #   transaction of ActiveRecord::Base, or of this class, which is committed before the lock is
+  #   released, unless it is one in another that is open already
   # @yield with the lock
   # @return [Object] the block's value
   # @raise [Error] not acquired
@@ -56,30 +62,41 @@ class RemoteLock
     holding(key, options) { run(model, &block) }
   end
 
-  # {#synchronize} for several keys: those who name the same ones in different orders do not wait for each other.
+  # {#synchronize} for several keys: those who name the same ones in different orders do not wait
+  # for each other.
   #
   # @param keys [Enumerable<#to_s>]
-  # @param options [Hash{Symbol => Object}] as for {#synchronize}; what is said of patience counts for each key
+  # @param options [Hash{Symbol => Object}] as for {#synchronize}; what is said of patience counts
+  #   for each key
   # @yield with all locks
   # @return [Object] the block's value
   # @raise (see #synchronize)
   def synchronize_all(keys, options = {}, &block)
     transactions(options)
-    outermost = keys.map(&:to_s).uniq.sort.reverse.inject(-> { run(transactions(options), &block) }) do |inner, key|
-      -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
-    end
+    outermost =
+      keys
+        .map(&:to_s)
+        .uniq
+        .sort
+        .reverse
+        .inject(-> { run(transactions(options), &block) }) do |inner, key|
+          -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
+        end
     outermost.call
   end
 
-  # Waits for the lock, at most as long as so many tries with growing pauses between them take: 20 to 41 seconds, where nothing is
-  # said. It is to be followed by {#release_lock}. Who has it already has to wait, too.
+  # Waits for the lock, at most as long as so many tries with growing pauses between them take: 20
+  # to 41 seconds, where nothing is said. It is to be followed by {#release_lock}. Who has it
+  # already has to wait, too.
   #
-  # On Redis, and on every store of plock's own, nobody sleeps until the next try: the first in line is told as soon as the lock is
-  # free. Where Kernel.sleep has been replaced, as in tests, or a method of the adapter, it is asked again and again.
+  # On Redis, and on every store of plock's own, nobody sleeps until the next try: the first in line
+  # is told as soon as the lock is free. Where Kernel.sleep has been replaced, as in tests, or a
+  # method of the adapter, it is asked again and again.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}]
-  # @option options [Numeric] :initial_wait (0.01) seconds; after the n-th try come `2 ** (n - 1)` to `2 ** n` times as many
+  # @option options [Numeric] :initial_wait (0.01) seconds; after the n-th try come `2 ** (n - 1)`
+  #   to `2 ** n` times as many
   # @option options [Numeric] :expiry (60) seconds after which the lock frees itself
   # @option options [Integer] :retries (11) how many tries; 0: none
   # @return [nil]
@@ -88,7 +105,10 @@ class RemoteLock
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
-    pauses = Array.new([settings[:retries] - 1, 0].max) { |tried| [2.0**(tried + rand), Float::MAX].min * settings[:initial_wait] }
+    pauses =
+      Array.new([settings[:retries] - 1, 0].max) do |tried|
+        [2.0**(tried + rand), Float::MAX].min * settings[:initial_wait]
+      end
     return if settings[:retries].positive? && obtain(key_for(key), settings[:expiry], pauses)
 
     raise Error, "Couldn't acquire lock for: #{key}"
@@ -117,7 +137,9 @@ class RemoteLock
   end
 
   def obtain(name, expiry, pauses)
-    return @adapter.obtain(name, expiry, pauses.sum) if @adapter.respond_to?(:obtains?) && @adapter.obtains?
+    if @adapter.respond_to?(:obtains?) && @adapter.obtains?
+      return @adapter.obtain(name, expiry, pauses.sum)
+    end
 
     pauses.each do |pause|
       return true if @adapter.store(name, expiry)
@@ -127,8 +149,9 @@ class RemoteLock
     @adapter.store(name, expiry)
   end
 
-  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is looked for, unless it was refused. What a
-  # store that failed may have granted has been taken back. A child that is forked in the block leaves the lock to its parent.
+  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is looked
+  # for, unless it was refused. What a store that failed may have granted has been taken back. A
+  # child that is forked in the block leaves the lock to its parent.
   def holding(key, options)
     mask = Plock::Locking::Taking.mask
     pid = Process.pid
@@ -164,10 +187,13 @@ class RemoteLock
     raise ArgumentError, "unknown option: #{unknown.inspect}" if unknown
 
     settings = DEFAULT_OPTIONS.merge(options)
-    raise ArgumentError, "retries must be an Integer (got #{settings[:retries].inspect})" unless settings[:retries].is_a?(Integer)
+    unless settings[:retries].is_a?(Integer)
+      raise ArgumentError, "retries must be an Integer (got #{settings[:retries].inspect})"
+    end
     return settings if settings[:initial_wait].is_a?(Numeric) && !settings[:initial_wait].negative?
 
-    raise ArgumentError, "initial_wait must be 0 or more seconds (got #{settings[:initial_wait].inspect})"
+    raise ArgumentError,
+          "initial_wait must be 0 or more seconds (got #{settings[:initial_wait].inspect})"
   end
 
   def transactions(options)
@@ -175,7 +201,8 @@ class RemoteLock
     model = ::ActiveRecord::Base if model == true
     return model if model.respond_to?(:transaction)
 
-    raise ArgumentError, "wrap_in_transaction must be true, or have transactions (got #{model.inspect})"
+    raise ArgumentError,
+          "wrap_in_transaction must be true, or have transactions (got #{model.inspect})"
   end
 
   def run(model, &block)

@@ -5,7 +5,8 @@ require "plock/errors"
 module Plock
   # What lets a drop-in take the place of the gem whose API it has.
   module Compat
-    # The gem's own require paths, such as `require "remote_lock"`, and the case that the gem is there as well.
+    # The gem's own require paths, such as `require "remote_lock"`, and the case that the gem is
+    # there as well.
     #
     # @api private
     module StandIn
@@ -13,7 +14,8 @@ module Plock
       private_constant :FOLDER
 
       class << self
-        # Makes sure that the constant is still to be defined, or plock's. Two implementations in one class would be neither.
+        # Makes sure that the constant is still to be defined, or plock's. Two implementations in
+        # one class would be neither.
         #
         # @raise [UnsupportedError] it is defined elsewhere
         def claim(gem, constant)
@@ -26,7 +28,8 @@ module Plock
                 "another name"
         end
 
-        # From now on `require` of the gem's files finds plock's: they count as loaded, and lie at the end of the load path.
+        # From now on `require` of the gem's files finds plock's: they count as loaded, and lie at
+        # the end of the load path.
         #
         # @param door [String] a folder of shims
         def open(door)
@@ -37,7 +40,8 @@ module Plock
 
         private
 
-        # @return [String, nil] the file that defines it, or from which it is loaded when it is named
+        # @return [String, nil] the file that defines it, or from which it is loaded when it is
+        #   named
         def place_of(constant)
           file = nil
           constant.split("::").inject(::Object) do |outer, name|

@@ -4,11 +4,13 @@ require_relative "../events"
 
 module Plock
   module Events
-    # Hands events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with {Event#to_h} as the payload.
+    # Hands events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with
+    # {Event#to_h} as the payload.
     #
     # @api private
     module ActiveSupportBridge
-      # Says in which form a listener wants the times of something that has ended already: as Time, like an instrumented block's.
+      # Says in which form a listener wants the times of something that has ended already: as Time,
+      # like an instrumented block's.
       module Ended
         # @return [Time]
         def time
@@ -43,9 +45,11 @@ module Plock
         # @return [void]
         def call(event)
           ended = Time.now
-          times = ::ActiveSupport::Notifications::Event.new(
-            "#{event.name}.plock", ended - event.duration, ended, ::ActiveSupport::Notifications.instrumenter.id, event.to_h
-          )
+          times =
+            ::ActiveSupport::Notifications::Event.new(
+              "#{event.name}.plock", ended - event.duration, ended,
+              ::ActiveSupport::Notifications.instrumenter.id, event.to_h
+            )
           ::ActiveSupport::Notifications.publish_event(times.extend(Ended))
         end
       end

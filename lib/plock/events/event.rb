@@ -6,18 +6,16 @@ module Plock
   module Events
     # Something that happened to a lease.
     #
-    # | name | duration | besides |
-    # | --- | --- | --- |
-    # | `:acquire` | from the call until it was acquired | `fence`, `ttl:` |
-    # | `:contended` | the same, where somebody else had it at first, or until patience ended | |
-    # | `:timeout` | until patience ended | `wait:` |
-    # | `:release` | how long it was held | `fence`, `released:` false where it was not ours any more |
-    # | `:lost` | from acquiring it until the loss was learnt | `fence` |
-    # | `:renew` | how long the renewal took | `fence` |
-    # | `:job_rescheduled` | until that was known | `job:` its class, `job_id:`, `holder:` the label of who has the key, `delay:` seconds |
-    # | `:job_discarded`, `:job_handled` | the same | `job:`, `job_id:`, `holder:` |
-    # | `:job_refused` | until {Guard::Conflict} was raised | `job:`, `job_id:`, `holder:` |
-    # | `:job_unguarded` | until the job went without its key | `job:`, `job_id:`, `error:` the name of its class |
+    # | name | duration | besides | | --- | --- | --- | | `:acquire` | from the call until it was
+    # acquired | `fence`, `ttl:` | | `:contended` | the same, where somebody else had it at first,
+    # or until patience ended | | | `:timeout` | until patience ended | `wait:` | | `:release` | how
+    # long it was held | `fence`, `released:` false where it was not ours any more | | `:lost` |
+    # from acquiring it until the loss was learnt | `fence` | | `:renew` | how long the renewal took
+    # | `fence` | | `:job_rescheduled` | until that was known | `job:` its class, `job_id:`,
+    # `holder:` the label of who has the key, `delay:` seconds | | `:job_discarded`, `:job_handled`
+    # | the same | `job:`, `job_id:`, `holder:` | | `:job_refused` | until {Guard::Conflict} was
+    # raised | `job:`, `job_id:`, `holder:` | | `:job_unguarded` | until the job went without its
+    # key | `job:`, `job_id:`, `error:` the name of its class |
     #
     # Those of a {ReadWriteLock} have `mode:` besides, `:read` or `:write`.
     #
@@ -28,7 +26,8 @@ module Plock
       attr_reader :name
       # @return [Float] seconds
       attr_reader :duration
-      # @return [String] that of the store's name for the key: a digest, which tells no more than two keys apart
+      # @return [String] that of the store's name for the key: a digest, which tells no more than
+      #   two keys apart
       attr_reader :key_digest
       # @return [String, nil]
       attr_reader :label
@@ -50,7 +49,10 @@ module Plock
 
       # @return [Hash{Symbol => Object}] without what is nil
       def to_h
-        { name: name, duration: duration, key_digest: key_digest, label: label, fence: fence, **details }.compact
+        {
+          name: name, duration: duration, key_digest: key_digest, label: label, fence: fence,
+          **details
+        }.compact
       end
 
       # @return [String]

@@ -11,7 +11,8 @@ module Plock
     #
     # @api private
     module Asking
-      # How often the key is asked for again at once, where whoever had it is gone when one looks who it is.
+      # How often the key is asked for again at once, where whoever had it is gone when one looks
+      # who it is.
       ATTEMPTS = 3
 
       # While a lease goes from the hands of one to another's.
@@ -20,7 +21,8 @@ module Plock
 
       private
 
-      # @yieldparam entered [#call] to be called when the lease is had: what is raised after that is the job's own
+      # @yieldparam entered [#call] to be called when the lease is had: what is raised after that is
+      #   the job's own
       # @return [Exception, nil] how the key was refused
       def refusal
         entered = false

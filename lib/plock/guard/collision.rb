@@ -5,11 +5,12 @@ require_relative "errors"
 
 module Plock
   module Guard
-    # A job whose key somebody else has, and what becomes of it. Nothing does in silence: each way out is an event, and a line in
-    # the log that says who has the key.
+    # A job whose key somebody else has, and what becomes of it. Nothing does in silence: each way
+    # out is an event, and a line in the log that says who has the key.
     #
-    # Where it is the job's own earlier run that has the key, the job is none too many, and is never dropped: Sidekiq, for one,
-    # pushes the jobs of a process that ends back before it ends their threads. Such a job comes back until its old run is over.
+    # Where it is the job's own earlier run that has the key, the job is none too many, and is never
+    # dropped: Sidekiq, for one, pushes the jobs of a process that ends back before it ends their
+    # threads. Such a job comes back until its old run is over.
     #
     # @api private
     class Collision
@@ -45,9 +46,10 @@ module Plock
 
       # Where the job was to be pushed.
       #
-      # @param again [Boolean] is it one that was pushed before, by somebody who cannot be refused any more?
-      # @return [Symbol] what became of it, as {at_start} says; `:go` where it is to be pushed without a lease: where it starts it is
-      #   judged again
+      # @param again [Boolean] is it one that was pushed before, by somebody who cannot be refused
+      #   any more?
+      # @return [Symbol] what became of it, as {at_start} says; `:go` where it is to be pushed
+      #   without a lease: where it starts it is judged again
       # @raise [Conflict]
       def at_push(again)
         return :go if own?
@@ -60,8 +62,10 @@ module Plock
 
       # @return [Conflict] that says all this
       def conflict
-        Conflict.new("#{@work.label} cannot have its key: #{who}", key: @work.key, status: @status, job_class: @work.name,
-                                                                 job_id: @work.id, conflicts: conflicts)
+        Conflict.new(
+          "#{@work.label} cannot have its key: #{who}", key: @work.key, status: @status,
+          job_class: @work.name, job_id: @work.id, conflicts: conflicts
+        )
       end
 
       private

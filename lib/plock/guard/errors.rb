@@ -4,8 +4,8 @@ require_relative "../errors"
 
 module Plock
   module Guard
-    # Raised where a guarded job could not have its key: by the job, so that its queue retries it, or by the push. Somebody
-    # else has the key; try again later.
+    # Raised where a guarded job could not have its key: by the job, so that its queue retries it,
+    # or by the push. Somebody else has the key; try again later.
     class Conflict < Error
       # @return [String, Symbol] the key that could not be had
       attr_reader :key
@@ -23,7 +23,9 @@ module Plock
       attr_reader :conflicts
 
       # @api private
-      def initialize(message = nil, key: nil, status: nil, job_class: nil, job_id: nil, conflicts: 1)
+      def initialize(
+        message = nil, key: nil, status: nil, job_class: nil, job_id: nil, conflicts: 1
+      )
         super(message, code: :conflict)
         @key = key
         @status = status
@@ -33,7 +35,8 @@ module Plock
       end
     end
 
-    # Raised where the `key:` of a guard raises, or answers what is no key. Its `cause` is what was raised. Correct the guard.
+    # Raised where the `key:` of a guard raises, or answers what is no key. Its `cause` is what was
+    # raised. Correct the guard.
     class InvalidKey < Error; end
 
     # How a store fails that a guard may do without, where it was told to proceed.

@@ -20,7 +20,11 @@ module Plock
         # @param options [Hash] as for {Locking#acquire}
         # @return [Object, Lease]
         def acquire(store, key, limit, **options, &block)
-          limit == 1 ? store.acquire(key, **options, &block) : store.semaphore(key, permits: limit).acquire(**options, &block)
+          if limit == 1
+            store.acquire(key, **options, &block)
+          else
+            store.semaphore(key, permits: limit).acquire(**options, &block)
+          end
         end
 
         # @return [Status]
@@ -30,10 +34,13 @@ module Plock
 
         # @return [String] the key in the store
         def store_key(store, key, limit)
-          opened(store).__send__(:profile).store_key(key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE)
+          opened(store).__send__(:profile).store_key(
+            key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
+          )
         end
 
-        # Takes over what was handed over with a long span, and gives it the span of what is renewed.
+        # Takes over what was handed over with a long span, and gives it the span of what is
+        # renewed.
         #
         # @param ttl [Float] seconds
         # @return [Object] the block's value
@@ -52,7 +59,8 @@ module Plock
           lease.dump if lease.valid?
         end
 
-        # Hands a job's lease back to its ticket: the dump in it, which the run has adopted, is good for the next run.
+        # Hands a job's lease back to its ticket: the dump in it, which the run has adopted, is good
+        # for the next run.
         #
         # @param ticket [Ticket]
         # @param span [Float] seconds
@@ -92,7 +100,9 @@ module Plock
         def give_back(store, ticket, most = MOST)
           return false unless ticket.lease
 
-          store.adopt(ticket.lease, renew: false) { |lease| settle(lease, ticket.left_to_keep(most)) }
+          store.adopt(ticket.lease, renew: false) do |lease|
+            settle(lease, ticket.left_to_keep(most))
+          end
           ticket.lease = nil
           true
         rescue LeaseLost, ArgumentError # ArgumentError: no dump of this store's; it was another one when the job was pushed

@@ -13,7 +13,8 @@ module Plock
       class << self
         # @param guard [Options]
         # @param job_class [String] its name
-        # @yieldparam plain [Boolean] true: what JSON knows is wanted, for a digest; false: what `perform` is given
+        # @yieldparam plain [Boolean] true: what JSON knows is wanted, for a digest; false: what
+        #   `perform` is given
         # @yieldreturn [Array] the arguments
         # @return [String, Symbol]
         # @raise [InvalidKey]
@@ -24,7 +25,8 @@ module Plock
           check(job_class, answer(guard, job_class, &arguments))
         end
 
-        # The same text for the same values, in whatever order a Hash has them, whichever version of a JSON library writes it.
+        # The same text for the same values, in whatever order a Hash has them, whichever version of
+        # a JSON library writes it.
         #
         # @return [String]
         def canonical(value)
@@ -43,15 +45,21 @@ module Plock
         def answer(guard, job_class)
           guard.key.call(*yield(false))
         rescue StandardError => e # the application's, and may raise what it likes
-          raise InvalidKey.new("the key: of #{job_class} raised #{e.class}: #{e.message}", code: :bad_key)
+          raise InvalidKey.new(
+            "the key: of #{job_class} raised #{e.class}: #{e.message}",
+                  code: :bad_key
+          )
         end
 
         def check(job_class, key)
           Locking::Arguments.key(key)
           key
         rescue ArgumentError
-          raise InvalidKey.new("the key: of #{job_class} answered #{key.inspect[0, 100]}: it must be a String or Symbol of 1 to " \
-                               "#{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"", code: :bad_key)
+          raise InvalidKey.new(
+            "the key: of #{job_class} answered #{key.inspect[0, 100]}: it must be a String or Symbol of 1 to " \
+              "#{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"",
+                  code: :bad_key
+          )
         end
       end
     end

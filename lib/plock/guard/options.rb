@@ -10,7 +10,20 @@ module Plock
     #
     # @api private
     class Options
-      NAMES = %i[key during ttl wait on_conflict max_conflicts at_least limit on_lost on_unavailable queued_ttl store].freeze
+      NAMES = %i[
+        key
+        during
+        ttl
+        wait
+        on_conflict
+        max_conflicts
+        at_least
+        limit
+        on_lost
+        on_unavailable
+        queued_ttl
+        store
+      ].freeze
 
       DURING = %i[running queued queued_and_running].freeze
       ON_CONFLICT = %i[reschedule retry discard].freeze
@@ -24,7 +37,14 @@ module Plock
 
       # What means nothing to a job that is guarded in its queue only.
       OF_RUNNING = %i[ttl wait on_lost].freeze
-      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :TTL, :QUEUED_TTL, :QUEUED_TTL_MIN, :OF_RUNNING
+      private_constant :DURING,
+                       :ON_CONFLICT,
+                       :ON_LOST,
+                       :ON_UNAVAILABLE,
+                       :TTL,
+                       :QUEUED_TTL,
+                       :QUEUED_TTL_MIN,
+                       :OF_RUNNING
 
       # @return [#call, String, nil]
       attr_reader :key
@@ -42,11 +62,16 @@ module Plock
         check_names(options)
         @key = check_key(options[:key])
         @during = one_of(DURING, :during, options.fetch(:during, :running))
-        @on_conflict = one_of(ON_CONFLICT, :on_conflict, options.fetch(:on_conflict, :reschedule), "a callable")
+        @on_conflict =
+          one_of(ON_CONFLICT, :on_conflict, options.fetch(:on_conflict, :reschedule), "a callable")
         @on_lost = one_of(ON_LOST, :on_lost, options.fetch(:on_lost, :log), "a callable")
-        @on_unavailable = one_of(ON_UNAVAILABLE, :on_unavailable, options.fetch(:on_unavailable, :raise))
+        @on_unavailable =
+          one_of(ON_UNAVAILABLE, :on_unavailable, options.fetch(:on_unavailable, :raise))
         check_spans(options)
-        @limit = integer(Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time")
+        @limit =
+          integer(
+            Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time"
+          )
         @max_conflicts = check_max_conflicts(options[:max_conflicts])
         check_sense(options)
         @place = Place.new(options[:store])
@@ -122,7 +147,10 @@ module Plock
       def check_max_conflicts(value)
         return if value.nil?
 
-        integer(1..1_000_000, :max_conflicts, value, "leave it out for no limit, or write on_conflict: :retry to raise at once")
+        integer(
+          1..1_000_000, :max_conflicts, value,
+          "leave it out for no limit, or write on_conflict: :retry to raise at once"
+        )
       end
 
       # An option that would be of no effect is a misunderstanding.
@@ -140,7 +168,8 @@ module Plock
       end
 
       def refuse(message)
-        raise ArgumentError, message.start_with?("guard_with: ") ? message : "guard_with: #{message}"
+        raise ArgumentError,
+              message.start_with?("guard_with: ") ? message : "guard_with: #{message}"
       end
     end
   end

@@ -60,7 +60,10 @@ module Plock
         store = @source.call
         return store if Locking === store
 
-        raise ConfigurationError.new("the callable store: of a guard must return an opened store (got #{store.class})", code: :bad_config)
+        raise ConfigurationError.new(
+          "the callable store: of a guard must return an opened store (got #{store.class})",
+                code: :bad_config
+        )
       end
     end
   end

@@ -6,22 +6,26 @@ module Plock
   module Guard
     # One run of a guarded job: who holds what at which moment.
     #
-    # *:running* The run acquires the key with a token of its own, renews it, and releases it on every way out. Killed at any moment,
-    # it leaves a key that is free one `ttl:` later.
+    # *:running* The run acquires the key with a token of its own, renews it, and releases it on
+    # every way out. Killed at any moment, it leaves a key that is free one `ttl:` later.
     #
-    # *:queued* The key has been held since the push, with the token in the ticket. The run ends that lease, then the job starts.
-    # Killed before that, the key is free when `queued_ttl:` is over.
+    # *:queued* The key has been held since the push, with the token in the ticket. The run ends
+    # that lease, then the job starts. Killed before that, the key is free when `queued_ttl:` is
+    # over.
     #
     # *:queued_and_running* The key has been held since the push, and goes on being held:
-    # 1. The run takes a lock on the job's id: a queue may have pushed the job back while its old run has still to end, and the new run
-    #    has to wait for that. Killed here, the key is free when `queued_ttl:` is over.
-    # 2. It adopts the lease, under a token of its own, and gives it the span `ttl:`. From now on the ticket is good for nothing. Killed
-    #    at any moment, the run leaves a key that is free one `ttl:` later.
-    # 3. The job is done: the lease is released, then the lock on the id. The job has failed, or has been pushed back: the lease
-    #    gets the span of a queued job again, and the token of the ticket, which is good for one more adoption then. The text of the
-    #    job that a queue pushes back is right, whenever that was written. Who buries, deletes or starts the job next ends the lease.
-    # Where the lease was lost while the job was queued, or by a run that was killed, the job is run as one that is guarded while it
-    # runs, from there on.
+    # 1. The run takes a lock on the job's id: a queue may have pushed the job back while its old
+    #    run has still to end, and the new run has to wait for that. Killed here, the key is free
+    #    when `queued_ttl:` is over.
+    # 2. It adopts the lease, under a token of its own, and gives it the span `ttl:`. From now on
+    #    the ticket is good for nothing. Killed at any moment, the run leaves a key that is free one
+    #    `ttl:` later.
+    # 3. The job is done: the lease is released, then the lock on the id. The job has failed, or has
+    #    been pushed back: the lease gets the span of a queued job again, and the token of the
+    #    ticket, which is good for one more adoption then. The text of the job that a queue pushes
+    #    back is right, whenever that was written. Who buries, deletes or starts the job next ends
+    #    the lease. Where the lease was lost while the job was queued, or by a run that was killed,
+    #    the job is run as one that is guarded while it runs, from there on.
     #
     # @api private
     class Run
@@ -66,14 +70,22 @@ module Plock
           error = refusal { give_back }
           error && [error, nil]
         elsif @ticket.put_off && @guard
-          refusal_for_good { Held.acquire(@work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0, label: @work.label) { nil } }
+          refusal_for_good do
+            Held.acquire(
+              @work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0,
+              label: @work.label
+            ) { nil }
+          end
         end
       end
 
       def afresh(&job)
         value = nil
         error, status = refusal_for_good do |entered|
-          Held.acquire(@work.store, @work.key, @guard.limit, **terms, wait: @guard.wait, at_least: @guard.at_least, renew: true) do
+          Held.acquire(
+            @work.store, @work.key, @guard.limit, **terms, wait: @guard.wait,
+            at_least: @guard.at_least, renew: true
+          ) do
             entered.call
             value = job.call
           end
@@ -96,16 +108,20 @@ module Plock
           end
         end
         case error
-        when nil then value
-        when TimeoutError then Collision.new(@work, error.status, Clock.now - @began).wait_for_old_run && nil
-        when LeaseLost, ArgumentError then lost_in_queue(error, &job)
+        when nil
+          value
+        when TimeoutError
+          Collision.new(@work, error.status, Clock.now - @began).wait_for_old_run && nil
+        when LeaseLost, ArgumentError
+          lost_in_queue(error, &job)
         else
           go_without(error)
           without_store(&job)
         end
       end
 
-      # The lease that it got when it was pushed is still there. Once the job is done nobody would end it.
+      # The lease that it got when it was pushed is still there. Once the job is done nobody would
+      # end it.
       def without_store
         value = yield
         error = refusal { give_back }
@@ -118,7 +134,10 @@ module Plock
       end
 
       def alone(&block)
-        @work.store.acquire(@work.run_key, ttl: @guard.ttl, wait: @guard.wait, renew: true, on_lost: IGNORE, label: @work.label, &block)
+        @work.store.acquire(
+          @work.run_key, ttl: @guard.ttl, wait: @guard.wait, renew: true, on_lost: IGNORE,
+          label: @work.label, &block
+        )
       end
 
       def lost_in_queue(error, &job)
@@ -133,17 +152,23 @@ module Plock
         done = true
         value
       ensure
-        Thread.handle_interrupt(UNDISTURBED) { done && !@ticket.passed_on ? finish(lease) : pass_on(lease) }
+        Thread.handle_interrupt(UNDISTURBED) do
+          done && !@ticket.passed_on ? finish(lease) : pass_on(lease)
+        end
       end
 
       def finish(lease)
         @ticket.lease = nil
-        parting("is done; its key is free within #{@guard.ttl} s") { Held.settle(lease, @ticket.left_to_keep(@guard.at_least)) }
+        parting("is done; its key is free within #{@guard.ttl} s") do
+          Held.settle(lease, @ticket.left_to_keep(@guard.at_least))
+        end
       end
 
       def pass_on(lease)
         @ticket.left = true
-        parting("may lose its key before it is run again") { Held.hand_back(@work.store, lease, @ticket, @work.queued_span(@work.due_again)) }
+        parting("may lose its key before it is run again") do
+          Held.hand_back(@work.store, lease, @ticket, @work.queued_span(@work.due_again))
+        end
       end
 
       # @param otherwise [String] what it comes to where the store fails
@@ -161,12 +186,18 @@ module Plock
       end
 
       def terms
-        { ttl: @guard.ttl, label: @work.label, on_lost: @guard.on_lost == :log ? method(:log_loss) : @guard.on_lost }
+        {
+          ttl: @guard.ttl, label: @work.label,
+          on_lost: @guard.on_lost == :log ? method(:log_loss) : @guard.on_lost
+        }
       end
 
       def log_loss(lease)
-        @work.log(:error, "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) after " \
-                          "#{lease.held_for.round(3)} s, while it runs: somebody else may run at the same time")
+        @work.log(
+          :error,
+          "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) after " \
+            "#{lease.held_for.round(3)} s, while it runs: somebody else may run at the same time"
+        )
       end
     end
   end

@@ -7,11 +7,11 @@ require_relative "ticket"
 
 module Plock
   module Guard
-    # One guarded job, whatever queues it. A front's own class says how it is rescheduled, what its arguments are, and where its
-    # log is.
+    # One guarded job, whatever queues it. A front's own class says how it is rescheduled, what its
+    # arguments are, and where its log is.
     #
-    # Its leases are labelled with class and id, so that everybody sees which job has a key, and the job itself knows when it is
-    # its own earlier run that has it.
+    # Its leases are labelled with class and id, so that everybody sees which job has a key, and the
+    # job itself knows when it is its own earlier run that has it.
     #
     # @api private
     class Work
@@ -50,12 +50,14 @@ module Plock
         @key ||= Key.of(@guard, @name) { |plain| plain ? plain_arguments : arguments }
       end
 
-      # @return [Locking, Plock] where its keys are; of a class that is not guarded any more, the default store
+      # @return [Locking, Plock] where its keys are; of a class that is not guarded any more, the
+      #   default store
       def store
         @guard ? @guard.store : Plock
       end
 
-      # @return [String] of what keeps two runs of this job apart that would use one and the same lease
+      # @return [String] of what keeps two runs of this job apart that would use one and the same
+      #   lease
       def run_key
         "job run:#{@id}"
       end
@@ -74,7 +76,10 @@ module Plock
       def tell(event, duration, **details)
         return unless Events.listening
 
-        Events.tell(event, duration, Held.store_key(store, key, @guard.limit), label, job: @name, job_id: @id, **details)
+        Events.tell(
+          event, duration, Held.store_key(store, key, @guard.limit), label, job: @name, job_id: @id,
+          **details
+        )
       end
 
       # @!method arguments

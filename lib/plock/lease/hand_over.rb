@@ -19,22 +19,29 @@ module Plock
 
       # Leaves the key to whoever is given the result.
       #
-      # @return [String, false, nil] for the store; false: it is lost; nil: another thread has released it, or handed it over
+      # @return [String, false, nil] for the store; false: it is lost; nil: another thread has
+      #   released it, or handed it over
       def hand_on
         handed = @hold.dump
         @given_away = true if handed
         handed
       end
 
-      # Has the key again, in this process. Where it was lost meanwhile, so is the lease. What counts from the acquire goes on counting.
+      # Has the key again, in this process. Where it was lost meanwhile, so is the lease. What
+      # counts from the acquire goes on counting.
       #
       # @param store [Locking]
       # @param handed [String, false] what {#hand_on} returned
       # @return [void]
-      # @raise [Error] the store could not be asked; the lease is not valid here, and is released in the background
+      # @raise [Error] the store could not be asked; the lease is not valid here, and is released in
+      #   the background
       def go_on(store, handed)
         @since ||= @hold.acquired_at
-        has = handed && store.__send__(:adopt_hold, handed, @terms.renew, left_to_renew, @terms.watch?) { |hold| @hold = hold }
+        has =
+          handed &&
+          store.__send__(
+            :adopt_hold, handed, @terms.renew, left_to_renew, @terms.watch?
+          ) { |hold| @hold = hold }
         @given_away = false
         @releaser = nil # another thread of the parent
         has ? (watch if @terms.watch?) : lose_on_the_way
@@ -43,7 +50,8 @@ module Plock
         raise
       end
 
-      # @return [Boolean] was it lost on the way into this process, a daemon, which has no hold of it?
+      # @return [Boolean] was it lost on the way into this process, a daemon, which has no hold of
+      #   it?
       def lost_on_the_way?
         @hold.is_a?(LostHold)
       end

@@ -12,10 +12,22 @@ module Plock
     # * `:downgrade`: {Lease#downgrade}
     # * `:hand_over`: {Lease#dump} and {Locking#adopt}
     # * `:list`: {Locking#each_lock}
-    # * `:compares_secrets`: it notices where processes hash the keys of one namespace with different secrets
+    # * `:compares_secrets`: it notices where processes hash the keys of one namespace with
+    #   different secrets
     #
     # What a store cannot do raises {UnsupportedError} where it is called for.
-    ABILITIES = %i[order lasting_fences busy_renewal prompt_expiry semaphores read_write_locks downgrade hand_over list compares_secrets].freeze
+    ABILITIES = %i[
+      order
+      lasting_fences
+      busy_renewal
+      prompt_expiry
+      semaphores
+      read_write_locks
+      downgrade
+      hand_over
+      list
+      compares_secrets
+    ].freeze
 
     # What a store lacks says its class, in a constant of this name.
     UNABLE = [].freeze
@@ -27,7 +39,9 @@ module Plock
     # @example
     #   Plock::Store.open("memory:").can?(:order) # => true
     def can?(ability)
-      raise ArgumentError, "there is no ability #{ability.inspect}" unless ABILITIES.include?(ability)
+      unless ABILITIES.include?(ability)
+        raise ArgumentError, "there is no ability #{ability.inspect}"
+      end
 
       !unable.include?(ability)
     end

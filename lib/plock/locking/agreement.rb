@@ -29,7 +29,12 @@ module Plock
       # @raise [UnsupportedError] the store keeps no fingerprints, or cannot list what is held
       # @raise [Error] the store could not be asked
       def replace_secret(force: false)
-        raise UnsupportedError.new("#{url} keeps no fingerprint of the secret", code: :unsupported) unless can?(:compares_secrets)
+        unless can?(:compares_secrets)
+          raise UnsupportedError.new(
+            "#{url} keeps no fingerprint of the secret",
+                  code: :unsupported
+          )
+        end
 
         refuse_while_held unless force
         before = kept_fingerprint
@@ -84,9 +89,12 @@ module Plock
       end
 
       def suspicion(kept)
-        if !profile.secret? then "Probably this process lacks the secret: set #{Profile::SECRET_VARIABLE} as the others have it."
-        elsif kept&.none? then "Probably a process without the secret, such as a cron line, came first."
-        else "Probably one of the two is out of date."
+        if !profile.secret?
+          "Probably this process lacks the secret: set #{Profile::SECRET_VARIABLE} as the others have it."
+        elsif kept&.none?
+          "Probably a process without the secret, such as a cron line, came first."
+        else
+          "Probably one of the two is out of date."
         end
       end
 

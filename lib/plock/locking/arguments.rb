@@ -5,14 +5,16 @@ require_relative "../errors"
 
 module Plock
   module Locking
-    # The rules for what {Locking#acquire} and its like are given. Nothing is brought into its range: what cannot be right raises.
+    # The rules for what {Locking#acquire} and its like are given. Nothing is brought into its
+    # range: what cannot be right raises.
     #
     # @api private
     module Arguments
       KEY_MAX_BYTES = 1024
       LABEL_MAX_BYTES = 100
 
-      # Seconds. A shorter lease is over before it can be relied on, one of more than 366 days is a mistake.
+      # Seconds. A shorter lease is over before it can be relied on, one of more than 366 days is a
+      # mistake.
       TTL_MIN = 0.005
       SPAN_MAX = 31_622_400.0
 
@@ -25,7 +27,8 @@ module Plock
         def key(key)
           name = Symbol === key ? key.name : key
           unless String === name && !name.empty?
-            raise ArgumentError, "key must be a String or Symbol that is not empty (got #{key.class})"
+            raise ArgumentError,
+                  "key must be a String or Symbol that is not empty (got #{key.class})"
           end
           return name if name.bytesize <= KEY_MAX_BYTES
 
@@ -58,11 +61,14 @@ module Plock
 
         # @param automatic [Boolean] is the lease renewed where the caller says nothing?
         # @param watched [Boolean] does the caller want to hear of its loss?
-        # @return [Boolean, Symbol] `:automatic`: it is renewed, but the caller has not asked for anything
+        # @return [Boolean, Symbol] `:automatic`: it is renewed, but the caller has not asked for
+        #   anything
         # @raise [ArgumentError]
         def renew(value, automatic:, watched:)
           return value if value == true || value == false
-          raise ArgumentError, "renew: must be true, false or nil (got #{value.inspect})" unless value.nil?
+          unless value.nil?
+            raise ArgumentError, "renew: must be true, false or nil (got #{value.inspect})"
+          end
           return false unless automatic
 
           watched || :automatic
@@ -75,7 +81,9 @@ module Plock
           unless value == :raise || value.respond_to?(:call)
             raise ArgumentError, "on_lost: must be :raise or answer to call (got #{value.inspect})"
           end
-          unsupported("on_lost: belongs to the main Ractor: elsewhere ask lease.lost?") unless Dispatcher.here?
+          unless Dispatcher.here?
+            unsupported("on_lost: belongs to the main Ractor: elsewhere ask lease.lost?")
+          end
           check_raising(block_given) if value == :raise
           value
         end
@@ -92,13 +100,16 @@ module Plock
         # @raise [ArgumentError]
         def label(value)
           text = value.is_a?(Symbol) ? value.name : value
-          raise ArgumentError, "label: must be a String or Symbol (got #{value.class})" unless text.is_a?(String)
+          unless text.is_a?(String)
+            raise ArgumentError, "label: must be a String or Symbol (got #{value.class})"
+          end
 
           text = text.encode(Encoding::UTF_8)
           raise ArgumentError, "label: must be text in its encoding" unless text.valid_encoding?
           return text if text.bytesize.between?(1, LABEL_MAX_BYTES)
 
-          raise ArgumentError, "label: must be from 1 to #{LABEL_MAX_BYTES} bytes (got #{text.bytesize})"
+          raise ArgumentError,
+                "label: must be from 1 to #{LABEL_MAX_BYTES} bytes (got #{text.bytesize})"
         rescue EncodingError
           raise ArgumentError, "label: must be text that UTF-8 has characters for"
         end
@@ -117,10 +128,12 @@ module Plock
           number = value.to_f if value.is_a?(Numeric) && value.real?
           return number if number && number >= least && number <= SPAN_MAX
 
-          raise ArgumentError, "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
+          raise ArgumentError,
+                "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
         end
 
-        # Thread#raise meets whichever fiber runs at the moment: under a scheduler that is not the holder, or the reactor itself.
+        # Thread#raise meets whichever fiber runs at the moment: under a scheduler that is not the
+        # holder, or the reactor itself.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
           return if Fiber.current.blocking? && Fiber.scheduler.nil?

@@ -9,8 +9,8 @@ module Plock
     #
     # @api private
     class Bunch
-      # Seconds that the way out may take a caller whose patience is over: to ask who has the key, and to give back the others. What is not
-      # given back by then is given back in the background.
+      # Seconds that the way out may take a caller whose patience is over: to ask who has the key,
+      # and to give back the others. What is not given back by then is given back in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -18,10 +18,12 @@ module Plock
       # @return [Array<Lease>] in the order in which their keys were named
       attr_reader :leases
 
-      # @return [Array<String>] of the leases' keys in the store, in the order in which they are taken
+      # @return [Array<String>] of the leases' keys in the store, in the order in which they are
+      #   taken
       attr_reader :names
 
-      # What the store has granted to those that {#asks_for} named. From then on {#finish} gives it back, whatever interrupts.
+      # What the store has granted to those that {#asks_for} named. From then on {#finish} gives it
+      # back, whatever interrupts.
       attr_writer :granted
 
       # @param leases [Hash{String => Lease}] by the names of their keys in the store
@@ -84,7 +86,8 @@ module Plock
       end
 
       # @param answer [Array, Integer, nil] the store's
-      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have; `:apart`: the store cannot take them at once
+      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
+      #   `:apart`: the store cannot take them at once
       def answered(answer)
         @heard = true
         return answer.nil? ? :apart : answer unless answer.is_a?(Array)
@@ -121,13 +124,17 @@ module Plock
       def finish
         @terms.used ? release : give_back
       rescue Error => e
-        Log.warn(@terms.logger, "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} could not be released " \
-                                "(#{e.class}: #{e.message}): they free themselves within #{@terms.ttl} s")
+        Log.warn(
+          @terms.logger,
+          "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} could not be released " \
+            "(#{e.class}: #{e.message}): they free themselves within #{@terms.ttl} s"
+        )
       end
 
       private
 
-      # What was granted may have come to some of the leases only, where this was interrupted: then it goes over all of them again.
+      # What was granted may have come to some of the leases only, where this was interrupted: then
+      # it goes over all of them again.
       def settle
         return unless @granted
 
@@ -145,7 +152,8 @@ module Plock
       end
 
       def release
-        @leases.each { |lease| lease.finish if lease.lost_on_the_way? } # there is no hold of it to release with the others
+        # there is no hold of it to release with the others
+        @leases.each { |lease| lease.finish if lease.lost_on_the_way? }
         leases = @leases.reject(&:over?)
         return if leases.empty?
 

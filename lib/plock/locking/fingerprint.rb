@@ -30,13 +30,21 @@ module Plock
       # @return [String] the note of this process, to be kept in a store
       def self.note(value)
         host = Plock.__send__(:host_name).scrub("?").gsub(/\s/, "?")[0, HOST_MAX]
-        [VERSION, value, Process.clock_gettime(Process::CLOCK_REALTIME, :second), host.empty? ? "?" : host, Process.pid].join(" ")
+        [
+          VERSION, value, Process.clock_gettime(Process::CLOCK_REALTIME, :second),
+          host.empty? ? "?" : host, Process.pid
+        ].join(" ")
       end
 
       # @param note [String] as a store keeps it
       # @return [Fingerprint, nil] nil: no version of plock that is known here has written it
       def self.read(note)
-        NOTE.match(note)&.captures&.then { |value, since, host, pid| new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10)) }
+        NOTE
+          .match(note)
+          &.captures
+          &.then do |value, since, host, pid|
+            new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10))
+          end
       end
 
       # @return [String]

@@ -4,7 +4,8 @@ module Plock
   module Locking
     # What a store says about itself.
     module Identity
-      # @return [Boolean] is what answers trusted without having been verified, as TLS with `verify: :none` does?
+      # @return [Boolean] is what answers trusted without having been verified, as TLS with
+      #   `verify: :none` does?
       def unverified?
         false
       end

@@ -2,7 +2,8 @@
 
 module Plock
   module Locking
-    # What a key is locked as. Each kind has names of its own in the store, so that locks of one key and different kinds do not meet.
+    # What a key is locked as. Each kind has names of its own in the store, so that locks of one key
+    # and different kinds do not meet.
     #
     # @api private
     class Kind

@@ -2,14 +2,14 @@
 
 module Plock
   module Locking
-    # The leases that one fiber holds for a block it runs, or for a {Monitor} it is inside of: while it waits, nothing else can release
-    # them. A lease that is over does not count, and neither does a parent's. Nor does one that was returned: another thread may release
-    # it.
+    # The leases that one fiber holds for a block it runs, or for a {Monitor} it is inside of: while
+    # it waits, nothing else can release them. A lease that is over does not count, and neither does
+    # a parent's. Nor does one that was returned: another thread may release it.
     #
     # @api private
     class OwnHolds
-      # One of a list: a store, what was taken there, and the next one further out. An Array is what Ruby makes fastest, and each block that
-      # runs with a lease needs one.
+      # One of a list: a store, what was taken there, and the next one further out. An Array is what
+      # Ruby makes fastest, and each block that runs with a lease needs one.
       STORE, TAKEN, OUTER = 0, 1, 2
       private_constant :STORE, :TAKEN, :OUTER
 
@@ -49,10 +49,13 @@ module Plock
         !limit.nil? && count(store, store_key) >= limit
       end
 
-      # @return [Array<Array(Locking, Lease)>] innermost first; also those that were lost, of which somebody is to be told
+      # @return [Array<Array(Locking, Lease)>] innermost first; also those that were lost, of which
+      #   somebody is to be told
       def leases
         leases = []
-        each { |store, taken| taken.each_lease { |lease| leases << [store, lease] unless lease.over? } }
+        each do |store, taken|
+          taken.each_lease { |lease| leases << [store, lease] unless lease.over? }
+        end
         leases
       end
 

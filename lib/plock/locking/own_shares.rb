@@ -2,11 +2,12 @@
 
 module Plock
   module Locking
-    # The leases of read-write locks that one fiber has, so that it need not wait for itself. One that is over does not count, nor does
-    # a parent's.
+    # The leases of read-write locks that one fiber has, so that it need not wait for itself. One
+    # that is over does not count, nor does a parent's.
     #
-    # They are known weakly: a lease that nobody has any more is to be collected. A WeakMap can then have another object in its place, after
-    # GC.compact on Ruby 3.1, as the torture test has seen, even one with the same object_id. So a lease knows its place, too.
+    # They are known weakly: a lease that nobody has any more is to be collected. A WeakMap can then
+    # have another object in its place, after GC.compact on Ruby 3.1, as the torture test has seen,
+    # even one with the same object_id. So a lease knows its place, too.
     #
     # @api private
     class OwnShares

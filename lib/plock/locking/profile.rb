@@ -52,7 +52,10 @@ module Plock
       end
 
       # @raise [ConfigurationError]
-      def initialize(namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, logger: nil)
+      def initialize(
+        namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL,
+        wait: DEFAULT_WAIT, logger: nil
+      )
         @namespace = namespace && check_namespace(namespace).to_s.dup.freeze
         @prefix = namespace ? "#{PREFIX}#{@namespace}:" : PREFIX
         @secret = check_secret(secret || from_environment)
@@ -74,7 +77,8 @@ module Plock
         Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
       end
 
-      # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix may be another's.
+      # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix
+      #   may be another's.
       def own?(store_key)
         store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
@@ -118,7 +122,8 @@ module Plock
       def check_namespace(value)
         return value if (value.is_a?(String) || value.is_a?(Symbol)) && NAMESPACE.match?(value)
 
-        raise ArgumentError, "namespace must be 1 to 32 of the characters A-Z a-z 0-9 _ . - (got #{value.inspect})"
+        raise ArgumentError,
+              "namespace must be 1 to 32 of the characters A-Z a-z 0-9 _ . - (got #{value.inspect})"
       end
 
       # Tells nothing of the value.

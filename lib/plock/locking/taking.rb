@@ -7,28 +7,32 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # From the terms to the lease, and back. What is taken is in the lease before anything can interrupt, so that one place gives
-    # it back.
+    # From the terms to the lease, and back. What is taken is in the lease before anything can
+    # interrupt, so that one place gives it back.
     #
-    # A store hands out its hold by yielding it as soon as it is granted, and then returns it, too: what a method returns is lost where
-    # an interrupt comes as it returns, also from one in C.
+    # A store hands out its hold by yielding it as soon as it is granted, and then returns it, too:
+    # what a method returns is lost where an interrupt comes as it returns, also from one in C.
     #
     # @api private
     module Taking
-      # What may interrupt the way out: nothing. Under a Fiber scheduler nothing is masked, for masks belong to threads, and
-      # fibers that take turns would take off one another's.
+      # What may interrupt the way out: nothing. Under a Fiber scheduler nothing is masked, for
+      # masks belong to threads, and fibers that take turns would take off one another's.
       THREAD_MASK = { Object => :never }.freeze
       FIBER_MASK = {}.freeze
 
       # Seconds that a TimeoutError may be held up to learn who has the key.
       EXAMINE_BUDGET = 0.02
 
-      # How a store fails. What else descends from {Error} may be another lease's loss, on its way to a block further out.
-      STORE_FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError].freeze
+      # How a store fails. What else descends from {Error} may be another lease's loss, on its way
+      # to a block further out.
+      STORE_FAILURES = [
+        UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError
+      ].freeze
 
       private_constant :THREAD_MASK, :FIBER_MASK, :EXAMINE_BUDGET
 
-      # @return [Hash] for Thread.handle_interrupt. To be asked for before the way out begins: looking for it can be interrupted.
+      # @return [Hash] for Thread.handle_interrupt. To be asked for before the way out begins:
+      #   looking for it can be interrupted.
       def self.mask
         Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
       end
@@ -40,16 +44,30 @@ module Plock
       # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, terms, block, lease: nil)
-        refuse_to_wait_for_itself(key.inspect, terms) if terms.wait.positive? && OwnHolds.here.in_the_way?(self, store_key, terms.share)
-        asking(key, store_key, terms, block, lease) { |own| raise_timeout(key.inspect, key, store_key, terms.wait, own) }
+        if terms.wait.positive? && OwnHolds.here.in_the_way?(self, store_key, terms.share)
+          refuse_to_wait_for_itself(key.inspect, terms)
+        end
+        asking(key, store_key, terms, block, lease) do |own|
+          raise_timeout(key.inspect, key, store_key, terms.wait, own)
+        end
       end
 
       # @raise [UnsupportedError]
       def refuse_to_wait_for_itself(what, terms)
         permits = terms.share&.limit
         held = permits && permits > 1 ? "all #{permits} permits of #{what}" : what
-        advice = terms.share ? "release one of its leases first" : "use a Plock::Monitor, which can be entered again, or the lease that it has"
-        raise UnsupportedError.new("this fiber holds #{held} already, and would wait for itself: #{advice}", code: :unsupported)
+        advice =
+          (
+            if terms.share
+              "release one of its leases first"
+            else
+              "use a Plock::Monitor, which can be entered again, or the lease that it has"
+            end
+          )
+        raise UnsupportedError.new(
+          "this fiber holds #{held} already, and would wait for itself: #{advice}",
+                code: :unsupported
+        )
       end
 
       # @return [Object, Lease, nil] nil: others held it until patience ended
@@ -57,7 +75,8 @@ module Plock
         asking(key, store_key, terms, block, lease) { nil }
       end
 
-      # @yieldparam token [String, nil] that it waited with, where others held it until patience ended; the block's value is the answer
+      # @yieldparam token [String, nil] that it waited with, where others held it until patience
+      #   ended; the block's value is the answer
       def asking(key, store_key, terms, block, lease = nil)
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if terms.raises?
@@ -70,19 +89,23 @@ module Plock
         end
       end
 
-      # @param asking [Float] seconds that the caller has been asking, for several keys, one after the other
+      # @param asking [Float] seconds that the caller has been asking, for several keys, one after
+      #   the other
       # @return [Object, nil] the hold that the lease has been given
       def fill(lease, store_key, terms, patience, asking = 0.0)
-        taken = take(store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.share, asking) do |hold|
-          lease.hold = hold
-        end
+        taken =
+          take(
+            store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?,
+            terms.share, asking
+          ) { |hold| lease.hold = hold }
         return lease.hold = taken unless taken.is_a?(String)
 
         lease.waited_with = taken
         nil
       end
 
-      # The store's part in it, for stores that are written in Ruby; and for front doors that keep what they have taken.
+      # The store's part in it, for stores that are written in Ruby; and for front doors that keep
+      # what they have taken.
       #
       # @param given [#call, nil] is handed what was taken
       # @param undo [#call] gives back what may have been taken, on every way out but with it
@@ -99,7 +122,8 @@ module Plock
           end
           taken
         ensure
-          Thread.handle_interrupt(mask) { undo.call unless handed_out } # Ruby interrupts at a branch, too: the mask comes before it
+          # Ruby interrupts at a branch, too: the mask comes before it
+          Thread.handle_interrupt(mask) { undo.call unless handed_out }
         end
       end
       module_function :handing_out
@@ -110,16 +134,22 @@ module Plock
       # @param given [Object] what the caller gets of them
       # @yield to take them
       def taking(taken, given, terms, alarm, block, &take)
-        if block.nil? then keep(taken, given, terms, &take)
-        elsif alarm then alarm.around { use(taken, given, terms, -> (given) { alarm.hearing { block.call(given) } }, &take) }
-        else use(taken, given, terms, block, &take)
+        if block.nil?
+          keep(taken, given, terms, &take)
+        elsif alarm
+          alarm.around do
+            use(taken, given, terms, ->(given) { alarm.hearing { block.call(given) } }, &take)
+          end
+        else
+          use(taken, given, terms, block, &take)
         end
       end
 
       def use(taken, given, terms, block)
         mask = Taking.mask
         begin
-          (own = OwnHolds.here).add(self, taken) # here, and removed behind the release: in between somebody waits for each microsecond
+          # here, and removed behind the release: in between somebody waits for each microsecond
+          (own = OwnHolds.here).add(self, taken)
           yield
           taken.watch if terms.watch?
           taken.given if terms.at_least.positive?
@@ -153,7 +183,9 @@ module Plock
       def tell_of_asking(lease, store_key, terms, waited)
         hold = lease.hold
         details = terms.share&.name ? { mode: terms.share.name } : {}
-        Events.tell(:contended, waited, store_key, terms.label, **details) if hold.nil? || hold.contended?
+        if hold.nil? || hold.contended?
+          Events.tell(:contended, waited, store_key, terms.label, **details)
+        end
         if hold then lease.tell(:acquire, waited, ttl: hold.ttl)
         else Events.tell(:timeout, waited, store_key, terms.label, wait: terms.wait, **details)
         end
@@ -163,17 +195,24 @@ module Plock
       def raise_timeout(what, key, store_key, patience, own)
         status = who_holds(key, store_key, own)
         message = "could not acquire #{what} within #{patience} s"
-        raise TimeoutError.new(status&.held? ? "#{message}: #{status}" : message, code: :timed_out, status: status)
+        raise TimeoutError.new(
+          status&.held? ? "#{message}: #{status}" : message,
+                code: :timed_out,
+                status: status
+        )
       end
 
-      # As `examine`, without the place in line of this token. In most stores a caller has left its place by then.
+      # As `examine`, without the place in line of this token. In most stores a caller has left its
+      # place by then.
       def examine_others(_own, store_key, shared, budget)
         examine(store_key, shared, budget)
       end
 
       # What is missing in a message is no reason for another error.
       def who_holds(key, store_key, own)
-        Status.new(key, store_key, examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET))
+        Status.new(
+          key, store_key, examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET)
+        )
       rescue *STORE_FAILURES
         nil
       end

@@ -7,8 +7,9 @@ module Plock
   module Locking
     # Several keys for one caller, all or none.
     #
-    # They are taken in the order of their names in the store. Whoever waits holds none that comes after the one that it waits for,
-    # so that no two wait for each other; and it waits for one at a time, so that it stands in nobody's way elsewhere.
+    # They are taken in the order of their names in the store. Whoever waits holds none that comes
+    # after the one that it waits for, so that no two wait for each other; and it waits for one at a
+    # time, so that it stands in nobody's way elsewhere.
     #
     # @api private
     module TakingAll
@@ -17,13 +18,15 @@ module Plock
       # What of a lease's time may be over when its block begins.
       FRESH = 0.1
 
-      # How an attempt fails that patience has cut short: it was waiting for the store's answer, or for a connection to ask on.
+      # How an attempt fails that patience has cut short: it was waiting for the store's answer, or
+      # for a connection to ask on.
       CUT_SHORT = %i[silent saturated].freeze
       private_constant :CUT_SHORT
 
       private
 
-      # @yieldparam lease [Lease] on what others held until patience ended; the block's value is the answer
+      # @yieldparam lease [Lease] on what others held until patience ended; the block's value is the
+      #   answer
       # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many were asked for
       # @param waits [Boolean] does it raise where others have one of them?
@@ -46,20 +49,25 @@ module Plock
       # @raise [UnsupportedError]
       def check_own_holds(bunch, terms)
         own = OwnHolds.here
-        name = bunch.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or return
+        name = bunch.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or
+          return
 
         refuse_to_wait_for_itself("#{bunch[name].key.inspect}, one of #{bunch.size} keys,", terms)
       end
 
-      # @return [Hash{String => Lease}] by names in the store; a key that is named again is the one named first
+      # @return [Hash{String => Lease}] by names in the store; a key that is named again is the one
+      #   named first
       def leases_on(keys, terms, alarm)
-        raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})" unless keys.is_a?(Enumerable)
+        unless keys.is_a?(Enumerable)
+          raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})"
+        end
 
         leases = {}
         keys.each { |key| leases[profile.store_key(key).freeze] ||= Lease.new(key, terms, alarm) }
         return leases if leases.size.between?(1, KEYS_MAX)
 
-        raise ArgumentError, "keys must be from 1 to #{KEYS_MAX} different ones (got #{leases.size})"
+        raise ArgumentError,
+              "keys must be from 1 to #{KEYS_MAX} different ones (got #{leases.size})"
       end
 
       # @return [String, nil] the name of one that could not be had
@@ -74,7 +82,8 @@ module Plock
         outcome
       end
 
-      # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name of one that could not be had
+      # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name
+      #   of one that could not be had
       def fill_in_order(bunch, terms, deadline)
         names = bunch.names
         while names.any?
@@ -96,21 +105,28 @@ module Plock
         :late
       end
 
-      # One attempt. Where the store fails, it may do better a moment later: the attempt counts as refused as long as there is patience.
+      # One attempt. Where the store fails, it may do better a moment later: the attempt counts as
+      # refused as long as there is patience.
       #
       # @param names [Array<String>] in the store, in order
-      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have; `:apart`: the store cannot take them at once
+      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
+      #   `:apart`: the store cannot take them at once
       def fill_together(names, bunch, terms, deadline)
         bunch.asks_for(names)
-        bunch.answered(take_all(names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?,
-                                spent(terms, deadline), left_until(deadline)) { |holds| bunch.granted = holds })
+        bunch.answered(
+          take_all(
+            names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?,
+            spent(terms, deadline), left_until(deadline)
+          ) { |holds| bunch.granted = holds }
+        )
       rescue *Taking::STORE_FAILURES => e
         raise unless left_until(deadline).positive? || cut_short?(e, bunch)
 
         0
       end
 
-      # Did patience end a last, short attempt, on a store that has answered this call before? Then it was refused, as far as is known.
+      # Did patience end a last, short attempt, on a store that has answered this call before? Then
+      # it was refused, as far as is known.
       def cut_short?(error, bunch)
         bunch.heard? && CUT_SHORT.include?(error.code)
       end
@@ -120,7 +136,8 @@ module Plock
         names.find { |name| !fill_one(name, bunch, terms, deadline) }
       end
 
-      # @return [String, nil] the name of one that is not ours any more, or of which that is not known
+      # @return [String, nil] the name of one that is not ours any more, or of which that is not
+      #   known
       def refresh(bunch, terms, deadline)
         lost = lost_meanwhile(bunch, terms)
         lost.first unless lost.empty? || fill_together(lost, bunch, terms, deadline).nil?
@@ -130,13 +147,19 @@ module Plock
         bunch.names.first
       end
 
-      # Leases that are old already, or were there before another one had to be waited for, get their full time again.
+      # Leases that are old already, or were there before another one had to be waited for, get
+      # their full time again.
       #
       # @return [Array<String>] the names of those that are not ours any more
       def lost_meanwhile(bunch, terms)
         holds = bunch.leases.map(&:hold)
-        since = [Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)].max
-        lost = bunch.names.reject { |name| (hold = bunch[name].hold).acquired_at >= since || hold.extend(terms.ttl) }
+        since = [
+          Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)
+        ].max
+        lost =
+          bunch.names.reject do |name|
+            (hold = bunch[name].hold).acquired_at >= since || hold.extend(terms.ttl)
+          end
         lost.each { |name| bunch[name].hold = nil }
       end
 
@@ -162,7 +185,9 @@ module Plock
       end
 
       def tell_of_asking_for_all(bunch, missing, terms, waited)
-        (missing ? [missing] : bunch.names).each { |name| tell_of_asking(bunch[name], name, terms, waited) }
+        (missing ? [missing] : bunch.names).each do |name|
+          tell_of_asking(bunch[name], name, terms, waited)
+        end
       end
     end
   end

@@ -13,7 +13,8 @@ module Plock
       attr_reader :ttl, :wait, :at_least
       # @return [Float, nil] seconds
       attr_reader :max_hold
-      # @return [Boolean, Symbol] `:automatic`: the caller has not asked for it, so it must cost nothing while the block is short
+      # @return [Boolean, Symbol] `:automatic`: the caller has not asked for it, so it must cost
+      #   nothing while the block is short
       attr_reader :renew
       # @return [#call, :raise, nil]
       attr_reader :on_lost
@@ -22,7 +23,8 @@ module Plock
       # @return [Share, nil] nil: the caller wants the key for itself
       attr_reader :share
 
-      # @return [Boolean] has anybody been given what was asked for? Before that, `at_least:` does not count.
+      # @return [Boolean] has anybody been given what was asked for? Before that, `at_least:` does
+      #   not count.
       attr_accessor :used
 
       # @param profile [Profile] what counts where a call says nothing
@@ -35,14 +37,17 @@ module Plock
         @used = false
       end
 
-      # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each acquire.
+      # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each
+      # acquire.
       #
       # @param ttl_given [Boolean] did the call itself say how long the lease lasts?
       # @return [self]
       # @raise [ArgumentError] also for a keyword that is not one of these
       # @raise [UnsupportedError]
-      def with(ttl: (usual = @profile.ttl), ttl_given: usual.nil?, wait: @profile.wait, renew: nil, max_hold: nil, at_least: 0,
-               on_lost: nil, label: nil)
+      def with(
+        ttl: (usual = @profile.ttl), ttl_given: usual.nil?, wait: @profile.wait, renew: nil,
+        max_hold: nil, at_least: 0, on_lost: nil, label: nil
+      )
         @renew = Arguments.renew(renew, automatic: @block && !ttl_given, watched: !on_lost.nil?)
         @max_hold = max_hold.nil? ? nil : Arguments.max_hold(max_hold, @renew)
         @at_least = at_least.equal?(0) ? 0.0 : Arguments.span("at_least:", at_least)

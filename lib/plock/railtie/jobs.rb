@@ -23,7 +23,8 @@ module Plock
         private
 
         def old_sidekiq?
-          defined?(::Sidekiq::VERSION) && Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST_SIDEKIQ)
+          defined?(::Sidekiq::VERSION) &&
+            Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST_SIDEKIQ)
         end
       end
     end

@@ -4,13 +4,15 @@ require "active_support/log_subscriber"
 
 module Plock
   class Railtie
-    # What happens to leases, in the application's log. A lease is called by its `label:`; one that has none, by the beginning of the
-    # digest that stands for its key in the store, since events do not know more.
+    # What happens to leases, in the application's log. A lease is called by its `label:`; one that
+    # has none, by the beginning of the digest that stands for its key in the store, since events do
+    # not know more.
     #
     #     Plock acquired import:42 in 0.4 ms, fence 1763761234567890
     #     Plock released import:42 after 1204.1 ms, fence 1763761234567890
     #
-    # The daily round is said at the level `debug`, somebody's waiting in vain at `info`, a loss at `error`.
+    # The daily round is said at the level `debug`, somebody's waiting in vain at `info`, a loss at
+    # `error`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber

@@ -4,8 +4,9 @@ require_relative "../settings"
 
 module Plock
   class Railtie
-    # What an application says of the default store, in `config/plock.yml` for each environment and in `config.plock`, which goes
-    # before the file. Both have the names that {Configuration} has; what is nil is as good as absent.
+    # What an application says of the default store, in `config/plock.yml` for each environment and
+    # in `config.plock`, which goes before the file. Both have the names that {Configuration} has;
+    # what is nil is as good as absent.
     #
     # @example config/plock.yml
     #   shared:
@@ -59,9 +60,15 @@ module Plock
       end
 
       def from_file
-        path = @app.paths["config"].existent.map { |folder| File.join(folder, FILE) }.find { |file| File.exist?(file) } or return {}
+        path =
+          @app.paths["config"]
+            .existent
+            .map { |folder| File.join(folder, FILE) }
+            .find { |file| File.exist?(file) } or return {}
         settings = @app.config_for(Pathname(path)) || {}
-        Plock::Settings.fail_with("#{path} must have names and values for #{::Rails.env}") unless settings.is_a?(Hash)
+        unless settings.is_a?(Hash)
+          Plock::Settings.fail_with("#{path} must have names and values for #{::Rails.env}")
+        end
         Plock::Settings.check(settings.to_h, path)
       end
     end

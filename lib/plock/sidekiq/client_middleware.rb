@@ -7,10 +7,12 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Gives a job that is guarded in its queue its key, when it is first pushed. The poller's pushes of scheduled jobs and of retries,
-    # which come through here as well, leave such a job as it is; but one that was put off for a conflict tries again.
+    # Gives a job that is guarded in its queue its key, when it is first pushed. The poller's pushes
+    # of scheduled jobs and of retries, which come through here as well, leave such a job as it is;
+    # but one that was put off for a conflict tries again.
     #
-    # Where the job does not go to Redis, nothing is taken: in Sidekiq::Testing, and for `perform_inline`.
+    # Where the job does not go to Redis, nothing is taken: in Sidekiq::Testing, and for
+    # `perform_inline`.
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
 

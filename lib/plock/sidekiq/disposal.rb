@@ -6,9 +6,10 @@ require_relative "payload"
 
 module Plock
   module Sidekiq
-    # Gives back what jobs hold that will not be run: those that die, and those that somebody deletes through Sidekiq's own classes or
-    # its web pages. It needs no more than their tickets, so the classes of the jobs may be gone; what such a job holds is then looked
-    # for in the default store.
+    # Gives back what jobs hold that will not be run: those that die, and those that somebody
+    # deletes through Sidekiq's own classes or its web pages. It needs no more than their tickets,
+    # so the classes of the jobs may be gone; what such a job holds is then looked for in the
+    # default store.
     #
     # @api private
     module Disposal
@@ -20,7 +21,8 @@ module Plock
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, of which the second has a `delete` of its own.
+      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, of which the second has a `delete`
+      # of its own.
       module Deleted
         def delete
           super.tap { |deleted| Disposal.of(item) if deleted && deleted != 0 }
@@ -34,7 +36,8 @@ module Plock
         end
       end
 
-      # In front of Sidekiq::Queue. Jobs that a worker has fetched meanwhile are the worker's: what is cleared is set aside first.
+      # In front of Sidekiq::Queue. Jobs that a worker has fetched meanwhile are the worker's: what
+      # is cleared is set aside first.
       module Cleared
         def clear
           Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }

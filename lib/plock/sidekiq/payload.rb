@@ -4,15 +4,18 @@ require_relative "../guard/ticket"
 
 module Plock
   module Sidekiq
-    # The tickets in what Sidekiq keeps of a job: of a job of its own, and of an ActiveJob in its wrapper.
+    # The tickets in what Sidekiq keeps of a job: of a job of its own, and of an ActiveJob in its
+    # wrapper.
     #
     # @api private
     module Payload
       NAME = Guard::Ticket::NAME
 
-      # Sidekiq gives a job that has failed to its error handlers, and the first one of its own logs it whole: before them all, the
-      # ticket is taken out. What is tried again is not this copy.
-      SCRUB = ->(_error, context, _config) { Payload.scrub(context[:job]) if context[:job].is_a?(Hash) }
+      # Sidekiq gives a job that has failed to its error handlers, and the first one of its own logs
+      # it whole: before them all, the ticket is taken out. What is tried again is not this copy.
+      SCRUB = ->(_error, context, _config) do
+        Payload.scrub(context[:job]) if context[:job].is_a?(Hash)
+      end
 
       # How a ticket shows in the text of a job, for a first look without parsing it.
       MARK = "\"#{NAME}\":{"

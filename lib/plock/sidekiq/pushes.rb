@@ -4,8 +4,9 @@ require_relative "../guard/held"
 
 module Plock
   module Sidekiq
-    # What one call of Sidekiq::Client has taken for the jobs that it pushes. A job that does not reach Redis — another middleware
-    # stops it, its arguments are no JSON, Redis is away — gives back what it has.
+    # What one call of Sidekiq::Client has taken for the jobs that it pushes. A job that does not
+    # reach Redis — another middleware stops it, its arguments are no JSON, Redis is away — gives
+    # back what it has.
     #
     # @api private
     class Pushes

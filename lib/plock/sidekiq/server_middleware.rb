@@ -5,8 +5,9 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Runs guarded jobs as {Guard::Run} says. A job that is put off is pushed into the schedule, under its id, before this one is
-    # done with it; a job that fails is Sidekiq's to retry, with the ticket that it was fetched with.
+    # Runs guarded jobs as {Guard::Run} says. A job that is put off is pushed into the schedule,
+    # under its id, before this one is done with it; a job that fails is Sidekiq's to retry, with
+    # the ticket that it was fetched with.
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
@@ -19,7 +20,9 @@ module Plock
         return yield unless guard || item.key?(Guard::Ticket::NAME)
 
         # The name of the class is what it has now, not what it had when the job was pushed.
-        Guard::Run.new(Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))).call(&perform)
+        Guard::Run.new(
+          Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))
+        ).call(&perform)
       end
 
       private

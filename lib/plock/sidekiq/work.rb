@@ -69,7 +69,9 @@ module Plock
 
       # @return [void]
       def log(severity, message)
-        ::Sidekiq::Context.with(class: name, jid: id) { ::Sidekiq.logger.public_send(severity, "plock: #{message}") }
+        ::Sidekiq::Context.with(class: name, jid: id) do
+          ::Sidekiq.logger.public_send(severity, "plock: #{message}")
+        end
       end
     end
   end

@@ -4,8 +4,8 @@ require_relative "../status"
 
 module Plock
   class Status
-    # A status as a table, where pp shows it; so irb does. In the console of Rails it is there, elsewhere
-    # `require "plock/status/table"` makes it so.
+    # A status as a table, where pp shows it; so irb does. In the console of Rails it is there,
+    # elsewhere `require "plock/status/table"` makes it so.
     #
     #     "import:42": held
     #              host   pid   thread  label  since                    fence             left
@@ -40,7 +40,12 @@ module Plock
         rows = people.map { |role, who| [role, *columns.map { |column| table_cell(who, column) }] }
         rows.unshift(["", *columns.map { |column| TITLES.fetch(column, column.to_s) }])
         widths = rows.transpose.map { |cells| cells.map(&:length).max }
-        [table_title, *rows.map { |cells| cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip }]
+        [
+          table_title,
+          *rows.map do |cells|
+            cells.zip(widths).map { |cell, width| cell.ljust(width) }.join("  ").rstrip
+          end
+        ]
       end
 
       def table_title

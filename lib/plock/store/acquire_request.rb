@@ -5,21 +5,22 @@ require_relative "backoff"
 
 module Plock
   class Store
-    # One request for a key of a store that is written in Ruby, from the first attempt to the lease, or
-    # to the end of the caller's patience. All such stores wait here; each adds
+    # One request for a key of a store that is written in Ruby, from the first attempt to the lease,
+    # or to the end of the caller's patience. All such stores wait here; each adds
     #
-    # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps a place
-    #   in the wait queue, `:called` follows a call, `:look` a pause. It returns an {Answer}, or nil;
+    # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps a
+    #   place in the wait queue, `:called` follows a call, `:look` a pause. It returns an {Answer},
+    #   or nil;
     # - `line_up(request)`, what the request waits on: a {Place}, or what answers to the same;
-    # - `take_back(grant, seconds, doubt:)`, which undoes whatever the server may have of the grant's token, once more
-    #   later if a request may still arrive, and `take_back_later(grant)`;
+    # - `take_back(grant, seconds, doubt:)`, which undoes whatever the server may have of the
+    #   grant's token, once more later if a request may still arrive, and `take_back_later(grant)`;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
     #
     # @api private
     class AcquireRequest
-      # What came of an attempt. With a fence it was granted, and `asked_at` dates the lease. Otherwise
-      # `left` says for how many seconds the key is still held, and `first` whether this request is
-      # the next one; both can be nil.
+      # What came of an attempt. With a fence it was granted, and `asked_at` dates the lease.
+      # Otherwise `left` says for how many seconds the key is still held, and `first` whether this
+      # request is the next one; both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
       # What a request waits on where nobody calls it, and the server lets it in.
@@ -56,7 +57,8 @@ module Plock
       # The last attempt of a request that waits has this long, though its patience ends. Seconds.
       GRACE_S = 0.05
 
-      # How long a caller waits until nothing is left of its request; after that it is taken back in the background. Seconds.
+      # How long a caller waits until nothing is left of its request; after that it is taken back in
+      # the background. Seconds.
       AT_ONCE_S = 0.1
 
       # A request looks so much later than the lease of the holder ends.
@@ -102,13 +104,16 @@ module Plock
         end
       end
 
-      # The request came to nothing, or nobody took its lease: the server is to have nothing of it. The caller waits for that a moment
-      # only, and not at all when the store did not answer.
+      # The request came to nothing, or nobody took its lease: the server is to have nothing of it.
+      # The caller waits for that a moment only, and not at all when the store did not answer.
       def leave
         @place&.leave
-        if @grant.fence && @grant.ended.nil? then @grant.release(0.0)
-        elsif @failed then @store.take_back_later(@grant)
-        elsif @doubt || @queued || @grant.pending? then @store.take_back(@grant, AT_ONCE_S, doubt: @doubt)
+        if @grant.fence && @grant.ended.nil?
+          @grant.release(0.0)
+        elsif @failed
+          @store.take_back_later(@grant)
+        elsif @doubt || @queued || @grant.pending?
+          @store.take_back(@grant, AT_ONCE_S, doubt: @doubt)
         end
       rescue *Locking::Taking::STORE_FAILURES, ConfigurationError
         @store.take_back_later(@grant)
@@ -127,7 +132,8 @@ module Plock
         true
       end
 
-      # Nothing interrupts between the place in line and the request that has it: one that nobody leaves would hold up the others.
+      # Nothing interrupts between the place in line and the request that has it: one that nobody
+      # leaves would hold up the others.
       def line_up
         Thread.handle_interrupt(Object => :never) { @place ||= @store.line_up(self) }
         @place.ready
@@ -160,8 +166,12 @@ module Plock
         @doubt = true
         @queued = true unless how == :once
         asked_at = Clock.now
-        limit = asked_at + @store.attempt_timeout # a server that is silent does not use up a long patience
-        answer = @store.ask(self, how, how == :once ? limit : [[@patience, asked_at + GRACE_S].max, limit].min)
+        # a server that is silent does not use up a long patience
+        limit = asked_at + @store.attempt_timeout
+        answer =
+          @store.ask(
+            self, how, how == :once ? limit : [[@patience, asked_at + GRACE_S].max, limit].min
+          )
         @store.reach&.answered
         if answer&.fence
           @grant.given(answer.fence, answer.asked_at, @ttl)

@@ -13,20 +13,24 @@ require_relative "advisory/postgresql_locks"
 
 module Plock
   class Store
-    # Locks that a database has without a table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and MariaDB. The database holds
-    # them as long as a connection lives, so that the lock of a process that dies is free at once; and it makes others wait, in the
-    # order in which they came. `require "plock/store/advisory"`.
+    # Locks that a database has without a table: PostgreSQL's advisory locks, and GET_LOCK of MySQL
+    # and MariaDB. The database holds them as long as a connection lives, so that the lock of a
+    # process that dies is free at once; and it makes others wait, in the order in which they came.
+    # `require "plock/store/advisory"`.
     #
-    # Each lease has a connection of its own, and so has each one who waits: not more than `pool_size` in a process. They are made as
-    # those of the class that is given, and never are in a transaction of yours. What ends a lease when its time is over is a thread in
-    # the process that has it. Fences are the database's clock: they grow as long as that does, which is what is not said of others'.
-    # Leases cannot be handed over, nor keys be listed; what one sees of other processes' is what the database knows of their
-    # connections. {Locking#break} cuts the holder's connection.
+    # Each lease has a connection of its own, and so has each one who waits: not more than
+    # `pool_size` in a process. They are made as those of the class that is given, and never are in
+    # a transaction of yours. What ends a lease when its time is over is a thread in the process
+    # that has it. Fences are the database's clock: they grow as long as that does, which is what is
+    # not said of others'. Leases cannot be handed over, nor keys be listed; what one sees of other
+    # processes' is what the database knows of their connections. {Locking#break} cuts the holder's
+    # connection.
     #
-    # `scope: :connection` holds a lock as long as the connection. A pooler between here and PostgreSQL that lends a server's
-    # connection to each transaction would leave such locks behind with whoever comes next: where it is found out,
-    # {UnsupportedError} says so. `scope: :transaction` (PostgreSQL) keeps a transaction of the lease's own open instead, and works
-    # through those too.
+    # `scope: :connection` holds a lock as long as the connection. A pooler between here and
+    # PostgreSQL that lends a server's connection to each transaction would leave such locks behind
+    # with whoever comes next: where it is found out, {UnsupportedError} says so.
+    # `scope: :transaction` (PostgreSQL) keeps a transaction of the lease's own open instead, and
+    # works through those too.
     #
     # PostgreSQL has read-write locks, MySQL has not.
     #
@@ -49,25 +53,35 @@ module Plock
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
       # @param pool_size [Integer] connections at most: leases, and those who wait
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt without patience may take
-      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt without patience
+      #   may take
+      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
+      #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
-      #   the database at all, however long its patience
-      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
+      #   that cannot reach the database at all, however long its patience
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
+      #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
       # @raise [UnsupportedError] another database, or a scope that it does not have
-      def initialize(model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
-                     unavailable_timeout: 1.0, **options)
+      def initialize(
+        model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0,
+        connect_timeout: 2.0, unavailable_timeout: 1.0, **options
+      )
         set_up(profile_of(options), attempt_timeout)
         @reach = reach_within(unavailable_timeout)
-        misconfigured("scope must be :connection or :transaction (got #{scope.inspect})") unless SCOPES.include?(scope)
+        unless SCOPES.include?(scope)
+          misconfigured("scope must be :connection or :transaction (got #{scope.inspect})")
+        end
         @origin = Database::Origin.new(model)
         @locks = locks_of(@origin, scope)
         @release_timeout = check_seconds("release_timeout", release_timeout)
-        @pool = Database::Connections.new(@origin, check_size("pool_size", pool_size, Pool::SIZES),
-                                          check_seconds("connect_timeout", connect_timeout))
+        @pool =
+          Database::Connections.new(
+            @origin, check_size("pool_size", pool_size, Pool::SIZES),
+            check_seconds("connect_timeout", connect_timeout)
+          )
         @here = PerProcess.new { {} }
       end
 
@@ -99,11 +113,15 @@ module Plock
         end
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
         deadline = Clock.now + seconds + grace if seconds.positive? # the database waits
-        asked_at, server_id, fence = @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
+        asked_at, server_id, fence =
+          @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
         return unless fence
 
         check(grant, server_id, deadline)
-        raise UnavailableError.new("the connection that has the lock was lost", code: :io) unless grant.connection.lives? # while the answer came
+        # while the answer came
+        unless grant.connection.lives?
+          raise UnavailableError.new("the connection that has the lock was lost", code: :io)
+        end
 
         grant.note(server_id)
         AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
@@ -163,7 +181,10 @@ module Plock
 
       # Another number than the connection began with: there is a pooler in between.
       def check(grant, server_id, deadline)
-        return if grant.connection.server_id == server_id || !@locks.astray?(grant.connection, server_id, @pool, deadline)
+        if grant.connection.server_id == server_id ||
+           !@locks.astray?(grant.connection, server_id, @pool, deadline)
+          return
+        end
 
         raise UnsupportedError, @locks.class::ADVICE
       end
@@ -214,11 +235,15 @@ module Plock
 
       def examine(key, shared, budget = nil)
         deadline = Clock.now + (budget || @release_timeout)
-        holders, waiters = @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
+        holders, waiters =
+          @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
         return if holders.empty? && waiters.empty?
 
         here = known
-        [holders.map { |id, host, mode| holder(here[id], host, mode) }, waiters.map { |id, host, mode| waiter(here[id], host, mode) }]
+        [
+          holders.map { |id, host, mode| holder(here[id], host, mode) },
+          waiters.map { |id, host, mode| waiter(here[id], host, mode) }
+        ]
       end
 
       def holder(grant, host, mode)
@@ -238,10 +263,13 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        before = known # who has let go since then has not lost it, nor has who was lent his connection for another key
+        # who has let go since then has not lost it, nor has who was lent his connection for another
+        # key
+        before = known
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
         grants = known.merge(before)
-        here, there = ids.partition { |id| grants[id]&.fence } # a request that does not know yet that it has the key uses its connection
+        # a request that does not know yet that it has the key uses its connection
+        here, there = ids.partition { |id| grants[id]&.fence }
         broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?
         broken.positive? || there.any?
@@ -251,7 +279,9 @@ module Plock
       def cut(key, ids, deadline)
         @pool.with(deadline) do |connection|
           ids.each { |id| @locks.cut(connection, id, deadline) }
-          sleep(GONE_S) while (@locks.holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+          while (@locks.holders(connection, key, deadline) & ids).any? && Clock.now < deadline
+            sleep(GONE_S)
+          end
         end
       end
     end

@@ -5,9 +5,9 @@ require_relative "turn"
 
 module Plock
   class Store
-    # Runs what might take too long on a thread of its own: the caller can give it up there, even one
-    # that nothing may interrupt; and a fiber can wait for what its scheduler does not know. While the
-    # process ends, it runs on the caller's thread, for there is no other.
+    # Runs what might take too long on a thread of its own: the caller can give it up there, even
+    # one that nothing may interrupt; and a fiber can wait for what its scheduler does not know.
+    # While the process ends, it runs on the caller's thread, for there is no other.
     #
     # @api private
     module Aside
@@ -34,7 +34,8 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # However long it takes. A caller that is interrupted goes on when the other thread has ended.
+        # However long it takes. A caller that is interrupted goes on when the other thread has
+        # ended.
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }

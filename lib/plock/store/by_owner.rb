@@ -5,7 +5,8 @@ require_relative "grant"
 
 module Plock
   class Store
-    # For front doors that know a key in the store and a name for who holds it, and keep no lease. Such a store has `check_name`.
+    # For front doors that know a key in the store and a name for who holds it, and keep no lease.
+    # Such a store has `check_name`.
     #
     # @api private
     module ByOwner

@@ -8,9 +8,9 @@ module Plock
     # The thread that notices when a server ends a connection on which a lock depends. It waits for
     # all such connections of the process at once.
     #
-    # What is watched answers to `watched_io`, the IO of its socket or nil, and to `notice_end`, which
-    # looks at the connection and returns `:live`, `:busy` when another thread uses it at the moment,
-    # or `:ended` after it has told whom it concerns.
+    # What is watched answers to `watched_io`, the IO of its socket or nil, and to `notice_end`,
+    # which looks at the connection and returns `:live`, `:busy` when another thread uses it at the
+    # moment, or `:ended` after it has told whom it concerns.
     #
     # @api private
     class ConnectionWatch
@@ -61,7 +61,9 @@ module Plock
           ios = watched.reject { |one, io| io.nil? || resting[one] }.invert
           readable, = IO.select([@hears, *ios.keys], nil, nil, pause(watched, resting))
           @hears.read_nonblock(64, exception: false) if readable&.include?(@hears)
-          due = (readable || []).filter_map { |io| ios[io] } + resting.keys + watched.reject { |_one, io| io }.keys
+          due =
+            (readable || []).filter_map { |io| ios[io] } + resting.keys +
+            watched.reject { |_one, io| io }.keys
           resting.clear
           due.uniq.each { |one| look(one, resting) }
         end

@@ -11,27 +11,34 @@ require_relative "database/place"
 
 module Plock
   class Store
-    # Locks in a database that the application has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through Active Record. Leases, fences,
-    # strict order among those who wait, status and everything else are as on Redis; times are the database's.
+    # Locks in a database that the application has anyway: PostgreSQL, MySQL, MariaDB or SQLite,
+    # through Active Record. Leases, fences, strict order among those who wait, status and
+    # everything else are as on Redis; times are the database's.
     #
-    # It needs two tables, which `rails generate plock:database` makes a migration for, and `require "plock/store/database"`.
+    # It needs two tables, which `rails generate plock:database` makes a migration for, and
+    # `require "plock/store/database"`.
     #
-    # It has connections of its own, made as those of the class that it is given: a lease has to be seen by others at once, so nothing
-    # of it is ever part of a transaction of yours, and no pool of yours can be empty when a lock is to be released. What it sends is
-    # told to subscribers of `sql.active_record`.
+    # It has connections of its own, made as those of the class that it is given: a lease has to be
+    # seen by others at once, so nothing of it is ever part of a transaction of yours, and no pool
+    # of yours can be empty when a lock is to be released. What it sends is told to subscribers of
+    # `sql.active_record`.
     #
-    # A key that is free is taken in one statement, and released in another. On PostgreSQL who waits is called by NOTIFY, which one
-    # more connection in each process listens to, as long as somebody waits or has a lease with `renew:` or `on_lost:`. Elsewhere who
-    # waits looks again, after 4 ms at first and then less and less often, down to four times a second; only those in the process of
-    # the one who releases are called. There a lease learns that it was broken at its next renewal, after a third of its ttl.
+    # A key that is free is taken in one statement, and released in another. On PostgreSQL who waits
+    # is called by NOTIFY, which one more connection in each process listens to, as long as somebody
+    # waits or has a lease with `renew:` or `on_lost:`. Elsewhere who waits looks again, after 4 ms
+    # at first and then less and less often, down to four times a second; only those in the process
+    # of the one who releases are called. There a lease learns that it was broken at its next
+    # renewal, after a third of its ttl.
     #
-    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken when it is committed, and not where it
-    # is rolled back; released when it has ended. As long as it is open, others who ask for such a key wait for its end, and get
-    # an {UnavailableError} where that takes too long. What needs others to see it at once is refused there: patience, `renew:`,
-    # `on_lost:`, several keys, and what is shared. Outside of a transaction nothing changes.
+    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken
+    # when it is committed, and not where it is rolled back; released when it has ended. As long as
+    # it is open, others who ask for such a key wait for its end, and get an {UnavailableError}
+    # where that takes too long. What needs others to see it at once is refused there: patience,
+    # `renew:`, `on_lost:`, several keys, and what is shared. Outside of a transaction nothing
+    # changes.
     #
-    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a ttl, they end. Give them a ttl that
-    # is longer than that.
+    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a
+    # ttl, they end. Give them a ttl that is longer than that.
     #
     # @example
     #   require "plock/store/database"
@@ -46,36 +53,49 @@ module Plock
 
       NAME = /\A[^\0]{1,128}\z/.freeze
 
-      # Seconds that a place in the queue lasts without a sign of life: of a process that the server can call, and of others.
+      # Seconds that a place in the queue lasts without a sign of life: of a process that the server
+      # can call, and of others.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
       private_constant :NAME, :PLACE_S, :PLACE_OF_UNHEARD_S
 
-      # @param model [Class] an Active Record class; its database is the store, and the prefix of its tables' names counts
-      # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is open?
-      # @param pool_size [Integer] connections at most, besides the one that listens and up to two that releases and renewals have for
-      #   themselves while all are in use; none is in use while somebody waits or holds
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call always has, however short its patience,
-      #   and that no attempt takes longer than
-      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single call, may take
+      # @param model [Class] an Active Record class; its database is the store, and the prefix of
+      #   its tables' names counts
+      # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is
+      #   open?
+      # @param pool_size [Integer] connections at most, besides the one that listens and up to two
+      #   that releases and renewals have for themselves while all are in use; none is in use while
+      #   somebody waits or holds
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call
+      #   always has, however short its patience, and that no attempt takes longer than
+      # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
+      #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
-      #   the database at all, however long its patience
-      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
+      #   that cannot reach the database at all, however long its patience
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
+      #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
       # @raise [UnsupportedError] another database, or one in memory
-      def initialize(model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0, connect_timeout: 2.0,
-                     unavailable_timeout: 1.0, **options)
+      def initialize(
+        model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0,
+        connect_timeout: 2.0, unavailable_timeout: 1.0, **options
+      )
         set_up(profile_of(options), attempt_timeout)
         @reach = reach_within(unavailable_timeout)
-        misconfigured("inside must be true or false (got #{inside.inspect})") unless inside == true || inside == false
+        unless inside == true || inside == false
+          misconfigured("inside must be true or false (got #{inside.inspect})")
+        end
         @inside = inside
         @origin = Origin.new(model)
-        @site = Site.new(@origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
-                                                      release_timeout: check_seconds("release_timeout", release_timeout),
-                                                      connect_timeout: check_seconds("connect_timeout", connect_timeout))
+        @site =
+          Site.new(
+            @origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
+            release_timeout: check_seconds("release_timeout", release_timeout),
+            connect_timeout: check_seconds("connect_timeout", connect_timeout)
+          )
       end
 
       # @return [String] without user and password
@@ -104,8 +124,11 @@ module Plock
         single = grant.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, grant.key, grant.token, by: deadline)
-          kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2)) # longer: the clock was set back
-          return AcquireRequest::Answer.new(nil, nil, seconds(left), first) if kept && !(first && left <= 0)
+          # longer: the clock was set back
+          kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
+          if kept && !(first && left <= 0)
+            return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
+          end
         end
         if single && tables.respond_to?(:claim) && how != :place
           answer = granted(:claim, grant.key, grant.token, micros(request.ttl), by: deadline)
@@ -115,7 +138,8 @@ module Plock
 
       def line_up(request) = Place.new(@site, request)
 
-      # At once, so that the next caller finds nothing of it; and once more, if a request may be carried out late.
+      # At once, so that the next caller finds nothing of it; and once more, if a request may be
+      # carried out late.
       def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
         settled = true
@@ -128,9 +152,14 @@ module Plock
       end
 
       def prolong(grant, span)
-        return prolong_inside(grant, span, deadline_for(grant)) if grant.transaction && inside_with?(grant)
+        if grant.transaction && inside_with?(grant)
+          return prolong_inside(grant, span, deadline_for(grant))
+        end
 
-        @site.ask(:prolong, grant.key, grant.token, micros(span), !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL)
+        @site.ask(
+          :prolong, grant.key, grant.token, micros(span), !grant.share.nil?,
+          by: deadline_for(grant), reserve: Pool::RENEWAL
+        )
       end
 
       # In one statement. Of those that it does not reach, each is asked about by itself.
@@ -140,7 +169,10 @@ module Plock
 
         deadline = Clock.now + [@site.release_timeout, span / Grant::RENEWALS_PER_TTL].min
         names = single.to_h { |grant| [grant.token, grant.key] }
-        known = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL).to_h { |token| [token, true] }
+        known =
+          @site
+            .ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
+            .to_h { |token| [token, true] }
         done, others = single.partition { |grant| known[grant.token] }
         done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
       rescue UnavailableError
@@ -148,17 +180,25 @@ module Plock
       end
 
       def still?(grant)
-        !@site.ask(:left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant), reserve: Pool::RENEWAL).nil?
+        !@site.ask(
+          :left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant),
+          reserve: Pool::RENEWAL
+        ).nil?
       end
 
       def give_back(grant, keep, deadline = nil)
         deadline ||= soon
-        inside_with?(grant) ? give_back_inside(grant, keep, deadline) : @site.release(grant, keep, deadline)
+        if inside_with?(grant)
+          give_back_inside(grant, keep, deadline)
+        else
+          @site.release(grant, keep, deadline)
+        end
       end
 
       def downgrade(grant)
         deadline = soon
-        held, holder, token = @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Pool::RELEASE)
+        held, holder, token =
+          @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Pool::RELEASE)
         @site.call(holder, token, deadline)
         held == 1
       end
@@ -167,7 +207,8 @@ module Plock
 
       def disconnect = @site.close
 
-      # Inside a transaction of the caller's it only looks: others would wait for the row until that transaction ends.
+      # Inside a transaction of the caller's it only looks: others would wait for the row until that
+      # transaction ends.
       def keep_note(name, note, replace)
         deadline = soon
         return @origin.inside { |inside| tables.note(inside, name, deadline) } if inside?
@@ -185,7 +226,9 @@ module Plock
 
       # @raise [ArgumentError]
       def check_name(key)
-        return key if key.is_a?(String) && NAME.match?(key.dup.force_encoding(Encoding::UTF_8).scrub("\0"))
+        if key.is_a?(String) && NAME.match?(key.dup.force_encoding(Encoding::UTF_8).scrub("\0"))
+          return key
+        end
 
         raise ArgumentError, "a key in a database is 1 to 128 characters of UTF-8, without NUL"
       end
@@ -203,13 +246,18 @@ module Plock
         [soon, [grant.valid_until, Clock.now].max].min
       end
 
-      # Seconds that a place lasts without a sign of life: longer if the server knows which process waits.
+      # Seconds that a place lasts without a sign of life: longer if the server knows which process
+      # waits.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
       def attempt_at_once(grant, ttl, deadline)
         return stand_in_queue(grant, ttl, false, deadline) if grant.share
 
-        answer = granted(:acquire, grant.key, grant.token, micros(ttl), @site.record(grant.label, grant.token), by: deadline)
+        answer =
+          granted(
+            :acquire, grant.key, grant.token, micros(ttl), @site.record(grant.label, grant.token),
+            by: deadline
+          )
         return answer if answer || @site.ask(:held_for, grant.key, by: deadline).positive?
 
         stand_in_queue(grant, ttl, false, deadline) # those who seem to wait may all be gone
@@ -232,10 +280,20 @@ module Plock
       def stand_in_queue(grant, ttl, keep, deadline)
         holder = @site.record(grant.label, grant.token)
         (fence, left, before, next_holder, next_token), asked_at =
-          timed(:ask, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder, keep, by: deadline)
-        raise UnavailableError.new("the database has lost the row of a key that it had locked", code: :io) unless before
+          timed(
+            :ask, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder,
+            keep, by: deadline
+          )
+        unless before
+          raise UnavailableError.new(
+            "the database has lost the row of a key that it had locked",
+                  code: :io
+          )
+        end
 
-        return AcquireRequest::Answer.new(nil, nil, left && seconds(left), before.zero?) unless fence
+        unless fence
+          return AcquireRequest::Answer.new(nil, nil, left && seconds(left), before.zero?)
+        end
 
         @site.call(next_holder, next_token, deadline) if grant.share && next_token
         AcquireRequest::Answer.new(fence, asked_at)
@@ -243,7 +301,12 @@ module Plock
 
       def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         refuse_inside("taking of several keys": true) if inside?
-        grants = keys.map { |key| grant_for(key, label: label, renew: renew, max_hold: max_hold, watch: watch).tap { |one| one.ttl = ttl } }
+        grants =
+          keys.map do |key|
+            grant_for(
+              key, label: label, renew: renew, max_hold: max_hold, watch: watch
+            ).tap { |one| one.ttl = ttl }
+          end
         refused = nil
         undo = nil
         Dispatcher.start
@@ -262,8 +325,10 @@ module Plock
 
       # @return [Integer, nil] nil: they are given; else of one that is held or waited for
       def take_together(grants, ttl)
-        wanted = grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
-        fences, asked_at = timed(:acquire_all, wanted, micros(ttl), by: Clock.now + @attempt_timeout)
+        wanted =
+          grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
+        fences, asked_at =
+          timed(:acquire_all, wanted, micros(ttl), by: Clock.now + @attempt_timeout)
         refused = grants.index { |grant| !fences.key?(grant.key) }
         grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
         refused
@@ -319,7 +384,9 @@ module Plock
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
         ensure # also when the caller breaks its own lease, and has heard of it
-          Thread.handle_interrupt(mask) { waiting.each { |holder, token| @site.call(holder, token, deadline) } }
+          Thread.handle_interrupt(mask) do
+            waiting.each { |holder, token| @site.call(holder, token, deadline) }
+          end
         end
         true
       end

@@ -16,25 +16,38 @@ module Plock
       # A lease is renewed after a third of its ttl.
       RENEWALS_PER_TTL = 3
 
-      # Seconds for which a lease that is renewed automatically is left alone: most blocks are shorter, and such a lease costs nothing.
+      # Seconds for which a lease that is renewed automatically is left alone: most blocks are
+      # shorter, and such a lease costs nothing.
       LATER_S = 0.25
 
       # How often it is tried again to renew it, until its end.
       RETRIES_PER_TTL = 20
 
-      # The clocks of two machines may run so differently, as a part of the time, and so many seconds may be lost otherwise.
+      # The clocks of two machines may run so differently, as a part of the time, and so many
+      # seconds may be lost otherwise.
       DRIFT = 0.01
       SLACK_S = 0.002
 
       NEVER = { Object => :never }.freeze
       private_constant :NEVER
 
-      attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid, :watch
+      attr_reader :key,
+                  :token,
+                  :share,
+                  :label,
+                  :fence,
+                  :ttl,
+                  :acquired_at,
+                  :valid_until,
+                  :pid,
+                  :watch
 
-      # Before it is given: for how many seconds it is asked for, and under which name, which is another one each time.
+      # Before it is given: for how many seconds it is asked for, and under which name, which is
+      # another one each time.
       attr_writer :ttl, :token
 
-      # @return [Object, nil] of which transaction of the caller's it is a part; nil: none, or that has ended
+      # @return [Object, nil] of which transaction of the caller's it is a part; nil: none, or that
+      #   has ended
       attr_accessor :transaction
 
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
@@ -75,7 +88,10 @@ module Plock
       # @raise [UnavailableError] its time is over by now
       def given(fence, asked_at, ttl, left = ttl)
         if Clock.now >= end_of(asked_at, ttl, left)
-          raise UnavailableError.new("the store took longer to answer than the lease lasts", code: :timed_out)
+          raise UnavailableError.new(
+            "the store took longer to answer than the lease lasts",
+                  code: :timed_out
+          )
         end
 
         @fence = fence
@@ -93,7 +109,8 @@ module Plock
         @label = label
       end
 
-      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are not
+      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are
+      #   not
       def id = -object_id
 
       def inherited? = @pid != Process.pid
@@ -108,11 +125,13 @@ module Plock
       end
 
       # @param ttl [Float] seconds
-      # @return [Boolean, nil] is it ours? Nil: it had been released, or left, before it was asked for
+      # @return [Boolean, nil] is it ours? Nil: it had been released, or left, before it was asked
+      #   for
       def extend(ttl)
         asking do
           asked_at = Clock.now
-          @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min # whatever comes of the request
+          # whatever comes of the request
+          @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
       end
@@ -129,7 +148,8 @@ module Plock
           ours
         ensure
           Thread.handle_interrupt(NEVER) do
-            @store.give_back_later(self, keep) unless answered || @valid_until.nil? # or its owner may ask again, by its own name
+            # or its owner may ask again, by its own name
+            @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
       end
@@ -210,8 +230,8 @@ module Plock
 
       # What the scheduler is to ask about it now.
       #
-      # @return [Float, Symbol, nil] for how many seconds it is to be renewed; `:check`: whether it is
-      #   still there; nil: nothing
+      # @return [Float, Symbol, nil] for how many seconds it is to be renewed; `:check`: whether it
+      #   is still there; nil: nothing
       def plan(now)
         @due_at = nil
         return if @ended
@@ -227,12 +247,15 @@ module Plock
 
       # Another moment is in the schedule, or it has ended, whatever came of what was asked.
       def look_again
-        schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min) if @due_at.nil? && @ended.nil?
+        if @due_at.nil? && @ended.nil?
+          schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
+        end
       end
 
       # @param answer [Boolean, nil] was it ours? Nil: the store could not say
       def renewed(asked_at, span, answer)
-        return @store.give_back_later(self, 0.0) if answer && @ended == :lost # the answer came too late
+        # the answer came too late
+        return @store.give_back_later(self, 0.0) if answer && @ended == :lost
         return if answer.nil? || @ended
         return lose unless answer
 
@@ -251,7 +274,8 @@ module Plock
 
       private
 
-      # The last thing that is asked. A mutex is not fair: threads that go on asking would keep this one from its turn.
+      # The last thing that is asked. A mutex is not fair: threads that go on asking would keep this
+      # one from its turn.
       def ending(&block)
         @ending = true
         asking(true, &block)
@@ -269,8 +293,8 @@ module Plock
         end
       end
 
-      # An extension whose answer does not come may have been carried out, or may be yet, at any time. Until another one is answered, no more
-      # is relied on than its span.
+      # An extension whose answer does not come may have been carried out, or may be yet, at any
+      # time. Until another one is answered, no more is relied on than its span.
       def doubting(ttl)
         answered = false
         ours = yield
@@ -286,7 +310,9 @@ module Plock
         return unless @due_at
 
         now = Clock.now
-        schedule([@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min)
+        schedule(
+          [@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min
+        )
       end
 
       def schedule(at)
@@ -318,9 +344,12 @@ module Plock
         @ttl = ttl
         @valid_until = end_of(asked_at, ttl, left)
         @renew_at = with_others(asked_at + renewed_after(left), renewed_after(left))
-        if @watch || @renew then schedule([@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min)
-        elsif @guarded then schedule(@valid_until)
-        else @due_at = nil
+        if @watch || @renew
+          schedule([@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min)
+        elsif @guarded
+          schedule(@valid_until)
+        else
+          @due_at = nil
         end
       end
 

@@ -6,7 +6,8 @@ require_relative "../locking/share"
 
 module Plock
   class Store
-    # What stores that are written in Ruby hand out for a lease: a {Grant}, as long as somebody has it.
+    # What stores that are written in Ruby hand out for a lease: a {Grant}, as long as somebody has
+    # it.
     #
     # @api private
     class GrantHold
@@ -19,8 +20,9 @@ module Plock
 
       private_constant :DUMP
 
-      # For a hold that is collected without having been released: the key is given back, and that is warned of. It must not know
-      # the hold, and takes no mutex itself: whoever it interrupts may have it.
+      # For a hold that is collected without having been released: the key is given back, and that
+      # is warned of. It must not know the hold, and takes no mutex itself: whoever it interrupts
+      # may have it.
       def self.finalizer(grant)
         proc { Dispatcher.post(-> { abandon(grant) }) if grant.ended.nil? && !grant.inherited? }
       end
@@ -34,13 +36,17 @@ module Plock
       end
       private_class_method :abandon
 
-      # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how it shares the key, if it does
+      # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how it
+      #   shares the key, if it does
       # @raise [ArgumentError] not what {#dump} wrote
       def self.read(dump, kind)
         name, token, fence, ttl, key, share = DUMP.match(dump)&.captures
         raise ArgumentError, "not the dump of a lease of a #{kind} store" unless name == kind
 
-        [text(key), text(token), (Integer(fence, 10) unless fence.empty?), Float(ttl), read_share(share)]
+        [
+          text(key), text(token), (Integer(fence, 10) unless fence.empty?), Float(ttl),
+          read_share(share)
+        ]
       end
 
       def self.text(encoded) = encoded.unpack1("m0").force_encoding(Encoding::UTF_8)
@@ -62,7 +68,19 @@ module Plock
       # @return [Float] seconds from the request to the grant
       attr_reader :waited
 
-      def_delegators :@grant, :id, :key, :token, :fence, :ttl, :acquired_at, :valid_until, :inherited?, :valid?, :lost?, :extend, :release,
+      def_delegators :@grant,
+                     :id,
+                     :key,
+                     :token,
+                     :fence,
+                     :ttl,
+                     :acquired_at,
+                     :valid_until,
+                     :inherited?,
+                     :valid?,
+                     :lost?,
+                     :extend,
+                     :release,
                      :downgrade
 
       def initialize(grant, kind, waited, contended)

@@ -13,11 +13,12 @@ require_relative "../record"
 
 module Plock
   class Store
-    # What stores that are written in Ruby have in common: how a lease gets from whoever asked for it into the hands of the caller, and
-    # what its {Grant} calls. Besides what {AcquireRequest} and {Locking} ask for, such a store has
-    # `disconnect`; `prolong`, `still?`, `give_back` and `downgrade`, which return whether the
-    # lease was still the grant's; and `take_over(grant, token, ttl, granted)`, which moves the
-    # lease of that token to the grant, and returns the fence and the seconds left, or nil.
+    # What stores that are written in Ruby have in common: how a lease gets from whoever asked for
+    # it into the hands of the caller, and what its {Grant} calls. Besides what {AcquireRequest} and
+    # {Locking} ask for, such a store has `disconnect`; `prolong`, `still?`, `give_back` and
+    # `downgrade`, which return whether the lease was still the grant's; and
+    # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant, and
+    # returns the fence and the seconds left, or nil.
     #
     # @api private
     module InRuby
@@ -26,7 +27,8 @@ module Plock
       # Seconds.
       SPANS = (0.001..3600.0).freeze
 
-      # Closes the connections that nobody uses at the moment. A store that is used after that opens again.
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens
+      # again.
       #
       # @return [nil]
       def close
@@ -104,7 +106,8 @@ module Plock
       def reach_within(seconds) = Reach.new(check_seconds("unavailable_timeout", seconds))
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
-        grant = grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
+        grant =
+          grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
         request = request_for(grant, ttl)
         started = Clock.now
         Dispatcher.start # it reports a lease that is collected
@@ -116,7 +119,10 @@ module Plock
       def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
 
       # The token that is to be taken back, whatever becomes of the grant.
-      def stand_in_for(grant) = Grant.new(self, grant.key, grant.token, share: grant.share).tap { |one| one.ttl = grant.ttl }
+      def stand_in_for(grant) =
+        Grant
+          .new(self, grant.key, grant.token, share: grant.share)
+          .tap { |one| one.ttl = grant.ttl }
 
       # One after the other, where nothing takes several at once.
       def take_all(*)
@@ -127,7 +133,8 @@ module Plock
         Grant.new(self, key, Plock.token, **options)
       end
 
-      # One that cannot be released keeps none of the others from it. With a budget, it is seen to later.
+      # One that cannot be released keeps none of the others from it. With a budget, it is seen to
+      # later.
       #
       # @param budget [Float, nil] seconds for all of them
       def release_all(holds, keep, budget)
@@ -191,13 +198,17 @@ module Plock
         number = value.to_f if value.is_a?(Numeric) && value.real?
         return number if number && SPANS.cover?(number)
 
-        misconfigured("#{name} must be from #{SPANS.begin} to #{SPANS.end} seconds (got #{value.inspect})")
+        misconfigured(
+          "#{name} must be from #{SPANS.begin} to #{SPANS.end} seconds (got #{value.inspect})"
+        )
       end
 
       def check_size(name, value, sizes)
         return value if value.is_a?(Integer) && sizes.cover?(value)
 
-        misconfigured("#{name} must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})")
+        misconfigured(
+          "#{name} must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})"
+        )
       end
 
       def misconfigured(message)

@@ -15,7 +15,8 @@ module Plock
       # A request that waits, and what {Status} tells of it.
       Waiter = Struct.new(:turn, :told)
 
-      # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others are called when they are first.
+      # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others
+      # are called when they are first.
       class Place < AcquireRequest::Place
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)

@@ -5,12 +5,15 @@ require_relative "lines"
 
 module Plock
   class Store
-    # Stores of which nobody tells who waits, and what is free: each process serves its own in order, and looks at growing intervals for the
-    # first of them only. A key has one holder there. Besides what {InRuby} asks for, such a store has
+    # Stores of which nobody tells who waits, and what is free: each process serves its own in
+    # order, and looks at growing intervals for the first of them only. A key has one holder there.
+    # Besides what {InRuby} asks for, such a store has
     #
     # - `add(grant, ttl, deadline)`, one attempt, which returns the fence, or nil;
-    # - `undo(grant, within)`, which gives back what the token has of the key: could the store be asked?
-    # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be shared.
+    # - `undo(grant, within)`, which gives back what the token has of the key: could the store be
+    #   asked?
+    # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be
+    #   shared.
     #
     # @api private
     module Looking
@@ -31,8 +34,8 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Takes back what may have been granted, now and once more, for the request may arrive after that: and again while the store cannot
-      # be asked, as long as the lease would have lasted.
+      # Takes back what may have been granted, now and once more, for the request may arrive after
+      # that: and again while the store cannot be asked, as long as the lease would have lasted.
       def take_back(grant, within = attempt_timeout, **)
         key_and_token = stand_in_for(grant)
         over_at = Clock.now + grant.ttl

@@ -9,18 +9,22 @@ require_relative "reach"
 
 module Plock
   class Store
-    # Locks in memcached, through Dalli: for those who have it, and nothing better. `require "plock/store/memcached"`.
+    # Locks in memcached, through Dalli: for those who have it, and nothing better.
+    # `require "plock/store/memcached"`.
     #
-    # What memcached keeps, it may lose at any time: under pressure it evicts locks, and a restart forgets all of them. A lease that
-    # was lost so is noticed when it is extended, renewed or released, as any other. Fences count up from the clock of whoever took the
-    # key first, so that they grow through a restart too as long as that goes right.
+    # What memcached keeps, it may lose at any time: under pressure it evicts locks, and a restart
+    # forgets all of them. A lease that was lost so is noticed when it is extended, renewed or
+    # released, as any other. Fences count up from the clock of whoever took the key first, so that
+    # they grow through a restart too as long as that goes right.
     #
-    # Nobody knows who waits: each process serves its own in order, and looks at the server after 4 ms at first, and then less and less
-    # often, down to four times a second, for the first of them only. There is no order among processes, and {Status#waiters} are those
-    # of this one. Time is told in seconds there, so that a key that nobody releases is free up to two seconds after its lease has
-    # ended. Keys cannot be listed, and nothing can be shared: {UnsupportedError}.
+    # Nobody knows who waits: each process serves its own in order, and looks at the server after 4
+    # ms at first, and then less and less often, down to four times a second, for the first of them
+    # only. There is no order among processes, and {Status#waiters} are those of this one. Time is
+    # told in seconds there, so that a key that nobody releases is free up to two seconds after its
+    # lease has ended. Keys cannot be listed, and nothing can be shared: {UnsupportedError}.
     #
-    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a ttl, they end.
+    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a
+    # ttl, they end.
     #
     # @example
     #   require "plock/store/memcached"
@@ -30,29 +34,46 @@ module Plock
       include Looking
       include ByOwner
 
-      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade list busy_renewal].freeze
+      UNABLE = %i[
+        order
+        lasting_fences
+        prompt_expiry
+        semaphores
+        read_write_locks
+        downgrade
+        list
+        busy_renewal
+      ].freeze
 
       ONE_HOLDER = "memcached cannot share a key"
       POOL_SIZES = (1..1024).freeze
       DAY_S = 86_400
       private_constant :POOL_SIZES, :DAY_S
 
-      # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or a client, or a pool of such, whose
-      #   servers and options are taken over. Where a server is down, its keys are not looked for on another.
+      # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
+      #   a client, or a pool of such, whose servers and options are taken over. Where a server is
+      #   down, its keys are not looked for on another.
       # @param pool_size [Integer] connections at most, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up that cannot reach
-      #   memcached at all, however long its patience
-      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and `:logger` as for {Store.open}
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
+      #   that cannot reach memcached at all, however long its patience
+      # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
+      #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
-      def initialize(source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil, **options)
+      def initialize(
+        source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil,
+        **options
+      )
         own_profile = profile_of(options)
         servers, settings = Client.address_of(source)
         @servers = servers
         set_up(profile || own_profile, attempt_timeout)
         @reach = reach_within(unavailable_timeout)
-        @pool = Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) { Client.new(servers, settings, @attempt_timeout) }
+        @pool =
+          Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) do
+            Client.new(servers, settings, @attempt_timeout)
+          end
       end
 
       # @return [String] without user and password
@@ -77,7 +98,9 @@ module Plock
       end
 
       def prolong(grant, span)
-        change(grant, nil, Pool::RENEWAL) { |client, cas| client.replace(grant.key, value(grant, span), seconds(span), cas) }
+        change(grant, nil, Pool::RENEWAL) do |client, cas|
+          client.replace(grant.key, value(grant, span), seconds(span), cas)
+        end
       end
 
       def still?(grant)
@@ -120,7 +143,8 @@ module Plock
           noted = holder(found, nil)
           grant.relabel(noted.label)
           left = ttl || noted.remaining
-          left = granted unless left.positive? && left <= (ttl || granted) # somebody has set the clock
+          # somebody has set the clock
+          left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
 
           [next_fence(client, grant.key), left]
@@ -128,7 +152,9 @@ module Plock
       end
 
       def next_fence(client, key)
-        client.count(fence_key(key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S)
+        client.count(
+          fence_key(key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S
+        )
       end
 
       def each_key(_prefix)
@@ -195,7 +221,8 @@ module Plock
         @lines.call_first(key)
       end
 
-      # Whoever has it loses it, also where he renews it meanwhile, and nobody who takes it after him.
+      # Whoever has it loses it, also where he renews it meanwhile, and nobody who takes it after
+      # him.
       #
       # @return [String, nil] the value that was removed
       def remove(client, key)
@@ -210,9 +237,12 @@ module Plock
 
       # @raise [ArgumentError]
       def check_name(key)
-        return key if key.is_a?(String) && key.bytesize.between?(1, 250) && !key.b.match?(/[\x00-\x20\x7F]/n)
+        if key.is_a?(String) && key.bytesize.between?(1, 250) && !key.b.match?(/[\x00-\x20\x7F]/n)
+          return key
+        end
 
-        raise ArgumentError, "a key in memcached is 1 to 250 bytes, without blanks and control characters"
+        raise ArgumentError,
+              "a key in memcached is 1 to 250 bytes, without blanks and control characters"
       end
     end
   end

@@ -4,7 +4,8 @@ require_relative "../afresh_in_child"
 
 module Plock
   class Store
-    # What one process knows, for one thread at a time. A forked child begins with nothing of its parent's.
+    # What one process knows, for one thread at a time. A forked child begins with nothing of its
+    # parent's.
     #
     # @api private
     class PerProcess

@@ -6,30 +6,34 @@ require_relative "../errors"
 
 module Plock
   class Store
-    # The connections of one store that is written in Ruby. They are opened when they are needed, and lent to one at a time. Calls
-    # that must not wait behind others can have more than the pool's size: a release one more, a renewal two.
+    # The connections of one store that is written in Ruby. They are opened when they are needed,
+    # and lent to one at a time. Calls that must not wait behind others can have more than the
+    # pool's size: a release one more, a renewal two.
     #
-    # What is lent is in its loan before anything can interrupt, so that one place takes it back. A forked child has none of its
-    # parent's: they are forgotten there without a word to the server, those that are lent too.
+    # What is lent is in its loan before anything can interrupt, so that one place takes it back. A
+    # forked child has none of its parent's: they are forgotten there without a word to the server,
+    # those that are lent too.
     #
     # A connection answers to `usable?`, `close` and `discard`.
     #
     # @api private
     class Pool
-      # A connection in somebody's hands, or the room for one, for which another thread may be connecting.
+      # A connection in somebody's hands, or the room for one, for which another thread may be
+      # connecting.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       SIZES = (1..1024).freeze
 
-      # How many connections beyond the pool's size a call can have: a release does not wait for those who ask, nor a renewal for
-      # either.
+      # How many connections beyond the pool's size a call can have: a release does not wait for
+      # those who ask, nor a renewal for either.
       RELEASE = 1
       RENEWAL = 2
 
       NEVER = { Object => :never }.freeze
 
-      # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that goes on to the next waiter while
-      # other fibers run, and one that gives up meanwhile is memory that was freed (seen on Ruby 3.1).
+      # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that
+      # goes on to the next waiter while other fibers run, and one that gives up meanwhile is memory
+      # that was freed (seen on Ruby 3.1).
       LOOK_S = 0.005
 
       private_constant :Loan, :NEVER, :LOOK_S
@@ -60,12 +64,19 @@ module Plock
       def fill(loan, deadline, reserve = 0)
         discard_all
         @closed = false if reserve.zero?
-        await_room(deadline, reserve) until Thread.handle_interrupt(NEVER) { @lock.synchronize { reserve(loan, reserve) } }
+        until Thread.handle_interrupt(NEVER) { @lock.synchronize { reserve(loan, reserve) } }
+          await_room(deadline, reserve)
+        end
         return if loan.connection&.usable?
 
         drop(loan.connection) if loan.connection
         loan.connection = nil
-        raise UnavailableError.new("the process is ending: no connection is made any more", code: :closed) if @made && Background.over?
+        if @made && Background.over?
+          raise UnavailableError.new(
+            "the process is ending: no connection is made any more",
+                  code: :closed
+          )
+        end
 
         connect(loan, deadline)
       end
@@ -88,7 +99,8 @@ module Plock
         connect(loan, deadline)
         loan.connection
       ensure
-        Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } } # what comes later is closed
+        # what comes later is closed
+        Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } }
       end
 
       def drop(connection)
@@ -96,7 +108,8 @@ module Plock
         connection.close if ours
       end
 
-      # Closes those that nobody uses at the moment, and others when they are given back, until somebody asks for one again.
+      # Closes those that nobody uses at the moment, and others when they are given back, until
+      # somebody asks for one again.
       def close
         idle = @lock.synchronize do
           @closed = true
@@ -153,7 +166,8 @@ module Plock
 
       # @return [Boolean] is there a connection, or room for one?
       def reserve(loan, more)
-        return false if full?(more) || (@idle.empty? && Background.over? && @all.any?) # nothing would end a new one
+        # nothing would end a new one
+        return false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
         loan.connection = @idle.pop
         @count += 1 unless loan.connection
@@ -166,7 +180,12 @@ module Plock
 
       def await_room(deadline, more)
         left = deadline - Clock.now
-        raise UnavailableError.new("all #{@size} connections of the store are in use", code: :saturated) unless left.positive?
+        unless left.positive?
+          raise UnavailableError.new(
+            "all #{@size} connections of the store are in use",
+                  code: :saturated
+          )
+        end
 
         if Fiber.current_scheduler then sleep([left, LOOK_S].min)
         else @lock.synchronize { @returned.wait(@lock, left) if full?(more) }

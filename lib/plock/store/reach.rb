@@ -4,12 +4,13 @@ require_relative "../clock"
 
 module Plock
   class Store
-    # Since when a server could not be reached, as far as the calls of this process know. A call gives up as soon as that has lasted
-    # for as long as it endures.
+    # Since when a server could not be reached, as far as the calls of this process know. A call
+    # gives up as soon as that has lasted for as long as it endures.
     #
     # @api private
     class Reach
-      # The process has no connection to spare: that says nothing about the server. While it is dark, connections may all be waited for.
+      # The process has no connection to spare: that says nothing about the server. While it is
+      # dark, connections may all be waited for.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 

@@ -62,9 +62,9 @@ module Plock
 
       private_constant :Entry
 
-      # @param together [Proc, nil] is given the tasks that are due and answer to `together?`, instead
-      #   of each one's `run` being called. They have a `valid_until`. Each task has an `expire`, which
-      #   ends it without waiting where its time is over, and says whether it did.
+      # @param together [Proc, nil] is given the tasks that are due and answer to `together?`,
+      #   instead of each one's `run` being called. They have a `valid_until`. Each task has an
+      #   `expire`, which ends it without waiting where its time is over, and says whether it did.
       def initialize(together = nil)
         @renewing = Worker.new("plock renewals", TOGETHER, &together)
         @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
@@ -78,8 +78,13 @@ module Plock
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if ours?
-          @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 && @schedule.size > 4 * @entries.size # most are void
-          @schedule.insert(@schedule.bsearch_index { |entry| entry.at > at } || -1, @entries[task] = Entry.new(at, task))
+          # most are void
+          @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 &&
+                                                       @schedule.size > 4 * @entries.size
+          @schedule.insert(
+            @schedule.bsearch_index { |entry| entry.at > at } || -1,
+            @entries[task] = Entry.new(at, task)
+          )
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
           elsif at < @wakes_at then @moved.signal # waking it costs more than most leases do
           end
@@ -154,7 +159,8 @@ module Plock
             return due if due.any? || now >= @next_end
 
             moment = [@schedule.first&.at, @next_end].compact.min
-            return [] if @schedule.empty? && @next_end.finite? && now >= idle_until # it may be answered
+            # it may be answered
+            return [] if @schedule.empty? && @next_end.finite? && now >= idle_until
             return @thread = nil if moment == Float::INFINITY && now >= idle_until
 
             @wakes_at = @schedule.empty? ? [moment, idle_until].min : moment

@@ -40,19 +40,22 @@ module Plock
 
       # @param own [String, nil] the token of one who gave up, and may be in the queue still
       def examine_others(own, key, shared, budget)
-        holders, waiters = shared ? examine_shared(key, budget, own) : examine_single(key, budget, own)
+        holders, waiters =
+          shared ? examine_shared(key, budget, own) : examine_single(key, budget, own)
         [holders, waiters] unless holders.empty? && waiters.empty?
       end
 
       def examine_single(key, budget, own = nil)
         value, left, note, count, *told = ask_status(key, 0, budget)
-        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count && !told.empty? && budget.nil?
+        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count &&
+                                                                  !told.empty? && budget.nil?
         waiters = told.each_slice(2).reject { |_ticket, record| own?(record, own) }
         waiters.map! { |ticket, record| waiter(ticket, record) }
         [value.empty? ? [] : [only_holder(value, left, note)], waiters]
       end
 
-      # Who came and went between two pieces may be told twice, or not at all, but not as something else.
+      # Who came and went between two pieces may be told twice, or not at all, but not as something
+      # else.
       def examine_shared(key, budget, own = nil)
         holders, waiters, told = [], [], 0
         loop do
@@ -61,7 +64,9 @@ module Plock
           holding = [inside - told, 0].max
           holders.concat(items.first(holding).map { |left, note| holder(left, note) })
           others = items.drop(holding).reject { |_ticket, text| own?(text, own) }
-          waiters.concat(others.map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) })
+          waiters.concat(
+            others.map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) }
+          )
           told += items.size
           next unless budget || items.empty? || told >= inside + waiting
 

@@ -2,7 +2,8 @@
 
 module Plock
   module Testing
-    # One lease as its {World} keeps it. Changed only under the world's mutex; times are the world's.
+    # One lease as its {World} keeps it. Changed only under the world's mutex; times are the
+    # world's.
     #
     # @api private
     class Grant
@@ -17,7 +18,10 @@ module Plock
       # @return [Locking::Share, nil]
       attr_accessor :share
 
-      def initialize(owner, token, fence, ttl, now, share: nil, renew: false, max_hold: nil, watch: false, expires_at: now + ttl)
+      def initialize(
+        owner, token, fence, ttl, now, share: nil, renew: false, max_hold: nil, watch: false,
+        expires_at: now + ttl
+      )
         @owner = owner
         @token = token
         @fence = fence
@@ -31,7 +35,8 @@ module Plock
         schedule(now)
       end
 
-      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are not
+      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are
+      #   not
       def id
         -object_id
       end

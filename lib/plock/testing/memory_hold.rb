@@ -8,10 +8,15 @@ module Plock
     class MemoryHold
       FORMAT = "memory"
 
-      # For a hold that is collected without having been released: the key is given back, and that is warned of. It must not know
-      # the hold, and takes no mutex itself: whoever it interrupts may have it.
+      # For a hold that is collected without having been released: the key is given back, and that
+      # is warned of. It must not know the hold, and takes no mutex itself: whoever it interrupts
+      # may have it.
       def self.finalizer(world, key, grant)
-        proc { Dispatcher.post(-> { abandon(world, key, grant) }) if grant.ended.nil? && grant.owner.here? }
+        proc do
+          if grant.ended.nil? && grant.owner.here?
+            Dispatcher.post(-> { abandon(world, key, grant) })
+          end
+        end
       end
 
       def self.abandon(world, key, grant)
@@ -29,7 +34,9 @@ module Plock
       # @raise [ArgumentError]
       def self.read(dump)
         format, token, key = dump.split(" ", 3)
-        raise ArgumentError, "not the dump of a lease of a store in memory" unless format == FORMAT && key
+        unless format == FORMAT && key
+          raise ArgumentError, "not the dump of a lease of a store in memory"
+        end
 
         [key, token]
       end
@@ -71,7 +78,8 @@ module Plock
 
       def lost? = look { @grant.ended == :lost && !inherited? }
 
-      # @return [Boolean, nil] is it ours? Nil: it had been released, or handed over. So do the others.
+      # @return [Boolean, nil] is it ours? Nil: it had been released, or handed over. So do the
+      #   others.
       def extend(ttl)
         mine { |_lock, now| @grant.extend_to(now, ttl) }
       end
@@ -114,7 +122,9 @@ module Plock
       # @return [Boolean, nil]
       def mine
         @world.with(@key) do |lock, now|
-          next (@grant.ended == :lost ? false : nil) unless lock.holders.include?(@grant) && @grant.ended.nil? && !inherited?
+          unless lock.holders.include?(@grant) && @grant.ended.nil? && !inherited?
+            next(@grant.ended == :lost ? false : nil)
+          end
 
           yield lock, now
           true

@@ -4,10 +4,11 @@ module Plock
   module Testing
     # One key: who holds it, and those who wait, in order. Only under its world's mutex.
     #
-    # It is held by one, or by several who share it in the same mode. Nobody is admitted past one who waits before him.
+    # It is held by one, or by several who share it in the same mode. Nobody is admitted past one
+    # who waits before him.
     #
-    # What time brings is caught up with, event by event, whenever the lock is looked at; whether anybody looks in time is
-    # {#alarm_at}'s to say.
+    # What time brings is caught up with, event by event, whenever the lock is looked at; whether
+    # anybody looks in time is {#alarm_at}'s to say.
     #
     # @api private
     class MemoryLock
@@ -28,13 +29,16 @@ module Plock
       # @return [Float, nil] when somebody is to hear of something, if nobody calls before
       def alarm_at
         renewal = @holders.filter_map(&:renew_at).min if Events.renewals
-        expiry = @holders.filter_map { |grant| grant.expires_at if grant.watch || @waiters.any? }.min
+        expiry =
+          @holders.filter_map { |grant| grant.expires_at if grant.watch || @waiters.any? }.min
         [renewal, expiry, first_deadline].compact.min
       end
 
       # @return [Float, nil] when anything changes by itself
       def next_event
-        [@holders.filter_map(&:renew_at).min, @holders.map(&:expires_at).min, first_deadline].compact.min
+        [
+          @holders.filter_map(&:renew_at).min, @holders.map(&:expires_at).min, first_deadline
+        ].compact.min
       end
 
       # Grants the key, refuses it, or lets the claim wait.
@@ -103,15 +107,19 @@ module Plock
         @waiters.each(&:answer).clear
       end
 
-      # Everything that was due until now: renewals, the end of a lease, the end of patience. They happened when they were due,
-      # whenever they are seen; only a lease begins when it is given, for nobody could have used it before.
+      # Everything that was due until now: renewals, the end of a lease, the end of patience. They
+      # happened when they were due, whenever they are seen; only a lease begins when it is given,
+      # for nobody could have used it before.
       #
       # @return [void]
       def catch_up(now)
         while (due = next_event) && due <= now
-          if (grant = @holders.find { |holder| holder.renew_at == due }) then renew(grant)
-          elsif (grant = @holders.find { |holder| holder.expires_at == due }) then expire(grant, now)
-          else give_up(due, now)
+          if (grant = @holders.find { |holder| holder.renew_at == due })
+            renew(grant)
+          elsif (grant = @holders.find { |holder| holder.expires_at == due })
+            expire(grant, now)
+          else
+            give_up(due, now)
           end
         end
       end

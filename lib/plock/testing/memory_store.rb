@@ -6,8 +6,9 @@ require_relative "world"
 
 module Plock
   module Testing
-    # A store in this process's memory, and what `memory:` opens: among threads and fibers the same in every respect as one that is
-    # shared, without a server, and with a clock that tests can move. A forked child has a copy of its own.
+    # A store in this process's memory, and what `memory:` opens: among threads and fibers the same
+    # in every respect as one that is shared, without a server, and with a clock that tests can
+    # move. A forked child has a copy of its own.
     #
     # @example
     #   store = Plock::Store.open("memory:")
@@ -19,7 +20,8 @@ module Plock
     class MemoryStore
       include Locking
 
-      # @param name [String] stores of a name share their locks, as `memory:NAME` does; an empty one has locks of its own
+      # @param name [String] stores of a name share their locks, as `memory:NAME` does; an empty one
+      #   has locks of its own
       # @param profile [Locking::Profile]
       def initialize(name = "", profile = Locking::Profile.new)
         @name = name
@@ -28,8 +30,8 @@ module Plock
         @closed = false
       end
 
-      # Moves the clock. What is due on the way — renewals, the ends of leases and of others' patience — happens in its order,
-      # and has been told when this returns.
+      # Moves the clock. What is due on the way — renewals, the ends of leases and of others'
+      # patience — happens in its order, and has been told when this returns.
       #
       # @param seconds [Numeric] 0 or more
       # @return [nil]
@@ -39,8 +41,8 @@ module Plock
         nil
       end
 
-      # Takes the key away from whoever holds it, as if it had been broken by somebody else. The holders have been told when this
-      # returns, where they want to be.
+      # Takes the key away from whoever holds it, as if it had been broken by somebody else. The
+      # holders have been told when this returns, where they want to be.
       #
       # @param key [String, Symbol, Status]
       # @return [Boolean] did anybody hold it?
@@ -94,27 +96,40 @@ module Plock
       end
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
-        claim = Claim.new(key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        claim =
+          Claim.new(
+            key, Owner.new(label), ttl, share: share, renew: renew, max_hold: max_hold, watch: watch
+          )
         started = Clock.now
         Dispatcher.start # whose hold is collected must find it there
         handing_out(given, -> { give_back(claim) }) do
           @world.with(key) { |lock, now| lock.ask(claim, now, wait) }
           claim.await
-          MemoryHold.new(@world, key, claim.grant, Clock.now - started, claim.contended?) if claim.grant
+          if claim.grant
+            MemoryHold.new(@world, key, claim.grant, Clock.now - started, claim.contended?)
+          end
         end
       end
 
       def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
         owner = Owner.new(label)
-        claims = keys.map { |key| Claim.new(key, owner, ttl, renew: renew, max_hold: max_hold, watch: watch) }
+        claims =
+          keys.map do |key|
+            Claim.new(key, owner, ttl, renew: renew, max_hold: max_hold, watch: watch)
+          end
         refused = nil
         started = Clock.now
         Dispatcher.start
         holds = handing_out(given, -> { claims.each { |claim| give_back(claim) } }) do
           refused = @world.with_all(keys) do |locks, now|
-            locks.index { |lock| !lock.idle? } || locks.zip(claims) { |lock, claim| lock.ask(claim, now, 0.0) }
+            locks.index { |lock| !lock.idle? } ||
+              locks.zip(claims) { |lock, claim| lock.ask(claim, now, 0.0) }
           end
-          claims.map { |claim| MemoryHold.new(@world, claim.key, claim.grant, Clock.now - started, false) } unless refused
+          unless refused
+            claims.map do |claim|
+              MemoryHold.new(@world, claim.key, claim.grant, Clock.now - started, false)
+            end
+          end
         end
         holds || refused
       end
@@ -139,8 +154,12 @@ module Plock
           next if given.nil? || given.ended == :released
 
           given.ended = :given
-          grant = Grant.new(Owner.new(given.owner.label), next_token, @world.next_fence(now), ttl || given.ttl, now, share: given.share,
-                            renew: renew, max_hold: max_hold, watch: watch, expires_at: ttl ? now + ttl : given.expires_at)
+          grant =
+            Grant.new(
+              Owner.new(given.owner.label), next_token, @world.next_fence(now), ttl || given.ttl,
+              now, share: given.share, renew: renew, max_hold: max_hold, watch: watch,
+              expires_at: ttl ? now + ttl : given.expires_at
+            )
           lock.replace(given, grant)
           MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
         end

@@ -4,8 +4,8 @@ require_relative "../background"
 
 module Plock
   module Testing
-    # The thread that has a {World} catch up with the time when nobody calls. It is there as long as there is something to wait
-    # for, and a moment longer.
+    # The thread that has a {World} catch up with the time when nobody calls. It is there as long as
+    # there is something to wait for, and a moment longer.
     #
     # @api private
     class Timekeeper

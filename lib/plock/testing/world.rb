@@ -11,7 +11,8 @@ require_relative "timekeeper"
 
 module Plock
   module Testing
-    # The locks of one store in memory, under one mutex and one clock. A forked child has a copy of its own.
+    # The locks of one store in memory, under one mutex and one clock. A forked child has a copy of
+    # its own.
     #
     # @api private
     class World
@@ -59,7 +60,8 @@ module Plock
         @known = !Events.here? # what is in another Ractor ends with it
       end
 
-      # Forgets everything, and that its clock was moved. Leases are lost, of which nobody is told; those who wait go without.
+      # Forgets everything, and that its clock was moved. Leases are lost, of which nobody is told;
+      # those who wait go without.
       #
       # @return [void]
       def clear
@@ -97,7 +99,8 @@ module Plock
         end
       end
 
-      # The same, with one lock that is up to date. It is forgotten when there is nothing to remember.
+      # The same, with one lock that is up to date. It is forgotten when there is nothing to
+      # remember.
       #
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
@@ -169,7 +172,8 @@ module Plock
       end
 
       # @param time [Float] on this world's clock
-      # @return [Float] seconds since 1970, as somebody would read it who does not know that the clock was moved
+      # @return [Float] seconds since 1970, as somebody would read it who does not know that the
+      #   clock was moved
       def since_epoch(time)
         Process.clock_gettime(Process::CLOCK_REALTIME) - (now - time)
       end
@@ -195,7 +199,8 @@ module Plock
         @locks.each_value.filter_map(&:next_event).min
       end
 
-      # Those who waited in the parent are not in the child; what the parent holds, it holds here too, until its time is over.
+      # Those who waited in the parent are not in the child; what the parent holds, it holds here
+      # too, until its time is over.
       def start_afresh
         @timekeeper = Timekeeper.new(self, @lock)
         @locks.each_value do |lock|

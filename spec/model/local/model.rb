@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks what the processes of a local store do to each other by its file: that it keeps its promises in every scenario, whoever dies at
-# whatever step, and that each of its rules is needed.
+# Checks what the processes of a local store do to each other by its file: that it keeps its
+# promises in every scenario, whoever dies at whatever step, and that each of its rules is needed.
 #
 #   ruby spec/model/local/model.rb
 #   ruby spec/model/local/model.rb --without RULE   tells what happens without that rule (--rules lists them)
@@ -12,11 +12,19 @@ module LocalModel
   PROMISES = [
     Scenario.new(title: "three processes", processes: 3),
     Scenario.new(title: "three, of which two die", processes: 3, deaths: 2),
-    Scenario.new(title: "three, one dies, one loses patience", processes: 3, deaths: 1, quitters: 1),
-    Scenario.new(title: "two, and the lock is broken, by one who may die", processes: 2, breaks: 1, deaths: 1),
-    Scenario.new(title: "two, again and again, and the file is renamed", processes: 2, rounds: 2, moves: 1),
+    Scenario.new(
+      title: "three, one dies, one loses patience", processes: 3, deaths: 1, quitters: 1
+    ),
+    Scenario.new(
+      title: "two, and the lock is broken, by one who may die", processes: 2, breaks: 1, deaths: 1
+    ),
+    Scenario.new(
+      title: "two, again and again, and the file is renamed", processes: 2, rounds: 2, moves: 1
+    ),
     Scenario.new(title: "three, the file is renamed, one dies", processes: 3, moves: 1, deaths: 1),
-    Scenario.new(title: "three, one is stopped, another one dies", processes: 3, stops: 1, deaths: 1),
+    Scenario.new(
+      title: "three, one is stopped, another one dies", processes: 3, stops: 1, deaths: 1
+    ),
     Scenario.new(title: "three, two are stopped", processes: 3, stops: 2)
   ].freeze
 
@@ -35,7 +43,8 @@ module LocalModel
     pass_over: [:kept_back, 6]
   }.freeze
 
-  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is found in the fewest steps.
+  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is
+  # found in the fewest steps.
   class Search
     attr_reader :states
 
@@ -99,9 +108,12 @@ module LocalModel
     end
 
     def without(rule)
-      _, number = BROKEN.fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
+      _, number =
+        BROKEN.fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
       puts "Without the rule: #{RULES[rule]}", "Scenario: #{PROMISES[number].title}", ""
-      (Search.new(PROMISES[number], rules(rule)).run&.last || ["Nothing is broken."]).each_with_index { |line, i| puts format("%4d  %s", i + 1, line) }
+      (
+        Search.new(PROMISES[number], rules(rule)).run&.last || ["Nothing is broken."]
+      ).each_with_index { |line, i| puts format("%4d  %s", i + 1, line) }
     end
 
     private
@@ -109,7 +121,12 @@ module LocalModel
     def promise(scenario)
       search = Search.new(scenario, rules)
       violation, story = search.run
-      puts format("%-50s %8d states  %s", scenario.title, search.states, violation ? "BROKEN" : "holds")
+      puts format(
+        "%-50s %8d states  %s",
+             scenario.title,
+             search.states,
+             violation ? "BROKEN" : "holds"
+      )
       puts story if violation
       violation.nil?
     end
@@ -117,7 +134,13 @@ module LocalModel
     def need(rule, property, scenario)
       search = Search.new(scenario, rules(rule))
       found, story = search.run
-      puts format("%-88s %-10s in %3d lines, %6d states", RULES[rule], found&.first || "nothing", story&.size || 0, search.states)
+      puts format(
+        "%-88s %-10s in %3d lines, %6d states",
+             RULES[rule],
+             found&.first || "nothing",
+             story&.size || 0,
+             search.states
+      )
       puts "expected #{property}" if found&.first != property
       found&.first == property
     end

@@ -10,15 +10,16 @@ module LocalModel
     watch_before: "and each of the others of the one who waits before him",
     look_at_once: "who begins to watch a process that is dead by then looks at once",
     check_place: "nobody enters a file that is not in its place any more",
-    attend_place: "whoever waits or holds is told within half a second that his file is not there any more",
+    attend_place:
+      "whoever waits or holds is told within half a second that his file is not there any more",
     wait_anew: "who waits in such a file asks again in the one that is there",
     hand_over: "a process has a second to take what another one hands over to it",
     pass_over: "a waiter whose process has been stopped for a second is passed over"
   }.freeze
 
-  # Who takes part, and what goes wrong. breaks: how often somebody breaks the lock from outside, by a process of his own.
-  # rounds: how often each process takes the lock. stops: how often one that waits is stopped; it
-  # may go on at any time.
+  # Who takes part, and what goes wrong. breaks: how often somebody breaks the lock from outside, by
+  # a process of his own. rounds: how often each process takes the lock. stops: how often one that
+  # waits is stopped; it may go on at any time.
   Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, :stops,
                         keyword_init: true) do
     def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0,
@@ -32,9 +33,10 @@ module LocalModel
   # inside: the process in the section, dead or alive.
   Store = Struct.new(:claims, :inside)
 
-  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: what it enters for, :ask, :look, :release, :quit, :break.
-  # plan: what it still does in the section, and then outside of it. file: the number of the one that it has mapped.
-  # rung: its bell. awake: it has to look. watches: the processes whose end it hears of. checked: it has looked at the file's place in this
+  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: what it enters for,
+  # :ask, :look, :release, :quit, :break. plan: what it still does in the section, and then outside
+  # of it. file: the number of the one that it has mapped. rung: its bell. awake: it has to look.
+  # watches: the processes whose end it hears of. checked: it has looked at the file's place in this
   # half second. rounds: how often it will begin yet. stopped: nil, :lately, or :silent when it was
   # for a second.
   Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
@@ -51,7 +53,13 @@ module LocalModel
       @files = [Store.new([], nil)]
       @place = 0 # which of them the path names; nil: none
       count = scenario.processes + scenario.breaks
-      @processes = Array.new(count) { |n| Process.new(:idle, nil, [], [], nil, false, false, [], false, scenario.rounds, n >= scenario.processes) }
+      @processes =
+        Array.new(count) do |n|
+          Process.new(
+            :idle, nil, [], [], nil, false, false, [], false, scenario.rounds,
+            n >= scenario.processes
+          )
+        end
       @moved = false # in this half second
       @deaths = scenario.deaths
       @moves = scenario.moves
@@ -63,7 +71,12 @@ module LocalModel
 
     def initialize_copy(_)
       @files = @files.map { |file| Store.new(file.claims.map(&:dup), file.inside) }
-      @processes = @processes.map { |process| process.dup.tap { |copy| %i[plan after watches].each { |part| copy[part] = process[part].dup } } }
+      @processes =
+        @processes.map do |process|
+          process.dup.tap do |copy|
+            %i[plan after watches].each { |part| copy[part] = process[part].dup }
+          end
+        end
     end
 
     def key
@@ -158,7 +171,9 @@ module LocalModel
       @processes[n].phase = :dead
       @processes[n].plan.clear
       @processes[n].after.clear
-      @processes.each { |other| other.awake = true if other.phase != :dead && other.watches.include?(n) }
+      @processes.each do |other|
+        other.awake = true if other.phase != :dead && other.watches.include?(n)
+      end
     end
 
     def stop(n)
@@ -201,7 +216,10 @@ module LocalModel
       @moved = false
       @processes.each_with_index do |process, n|
         process.checked = false
-        next unless @rules[:attend_place] && %i[waiting holding].include?(process.phase) && process.file != @place
+        unless @rules[:attend_place] && %i[waiting holding].include?(process.phase) &&
+               process.file != @place
+          next
+        end
 
         process.phase == :holding ? lose(n) : process.awake = true
       end
@@ -214,7 +232,9 @@ module LocalModel
     def check
       holders = @processes.each_index.select { |n| @processes[n].phase == :holding }
       holders.group_by { |n| @processes[n].file }.each_value do |together|
-        violate(:exclusion, "#{together.map { |n| name(n) }.join(" and ")} both hold the lock") if together.size > 1
+        if together.size > 1
+          violate(:exclusion, "#{together.map { |n| name(n) }.join(" and ")} both hold the lock")
+        end
       end
     end
 
@@ -251,7 +271,8 @@ module LocalModel
       end
     end
 
-    def claim_of(n) = @processes[n].file && @files[@processes[n].file].claims.find { |claim| claim.process == n }
+    def claim_of(n) =
+      @processes[n].file && @files[@processes[n].file].claims.find { |claim| claim.process == n }
 
     def urgent_steps
       @processes.each_index.filter_map do |n|
@@ -282,7 +303,10 @@ module LocalModel
       end
       steps << [:move, nil] if @moves.positive? && @place
       steps << [:second, nil] if quiet && kept_back?
-      steps << [:tick, nil] if quiet && @scenario.moves.positive? && @processes.any? { |process| process.checked || (process.file && process.file != @place) }
+      if quiet && @scenario.moves.positive? &&
+         @processes.any? { |process| process.checked || (process.file && process.file != @place) }
+        steps << [:tick, nil]
+      end
       steps
     end
 
@@ -356,7 +380,8 @@ module LocalModel
       held(file).select { |holder| over.include?(holder) || !alive?(holder) }
     end
 
-    def line(file) = file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
+    def line(file) =
+      file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
 
     # Dead holders go, and the first in line is let in where nobody is left.
     def tidy(file, own)
@@ -387,7 +412,8 @@ module LocalModel
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
 
-    # Whoever is first hears of this one's end, so he is called afterwards, where that holds up nobody.
+    # Whoever is first hears of this one's end, so he is called afterwards, where that holds up
+    # nobody.
     def release(n, file)
       return [] unless held(file).include?(n)
 
@@ -471,7 +497,8 @@ module LocalModel
       before = line(file).take_while { |other| other != n }.reverse.find { |other| heard?(other) }
       process.watches =
         before ? heeded([before], :watch_before) : heeded(held(file), :watch_holders)
-      process.awake = true if @rules[:look_at_once] && process.watches.any? { |other| !alive?(other) }
+      process.awake = true if @rules[:look_at_once] &&
+                              process.watches.any? { |other| !alive?(other) }
     end
 
     def heeded(others, rule) = @rules[rule] ? others : []
@@ -479,7 +506,9 @@ module LocalModel
     def hold(n)
       violate(:order, "#{name(n)} has the lock without a claim") unless claim_of(n)&.state == :held
       tell { "#{name(n)} holds the lock" }
-      violate(:split, "its file is not there any more, and was not before this half second") if @processes[n].file != @place && !@moved
+      if @processes[n].file != @place && !@moved
+        violate(:split, "its file is not there any more, and was not before this half second")
+      end
       @processes[n].phase = :holding
       @processes[n].watches.clear
     end
@@ -495,10 +524,16 @@ module LocalModel
       violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
       waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
         next if file != @place # they hear of it in half a second
-        next if @processes.each_index.any? { |n| @processes[n].phase == :holding && @processes[n].file == file }
+        if @processes.each_index.any? { |n|
+             @processes[n].phase == :holding && @processes[n].file == file
+           }
+          next
+        end
         next if @processes.any? { |other| stopped?(other) && other.file == file } # for a second
 
-        violate(:swallowed, "nobody holds the lock, and #{waiters.map { |n| name(n) }.join(" and ")} wait")
+        violate(
+          :swallowed, "nobody holds the lock, and #{waiters.map { |n| name(n) }.join(" and ")} wait"
+        )
       end
     end
   end

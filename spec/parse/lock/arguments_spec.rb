@@ -13,13 +13,15 @@ RSpec.describe Parse::Lock::Arguments do
     end
 
     it "refuses 1025 bytes" do
-      expect { described_class.check("k" * 1025, :warn, :auto) }
-        .to raise_error(ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1025\)\. /)
+      expect { described_class.check("k" * 1025, :warn, :auto) }.to raise_error(
+        ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1025\)\. /
+      )
     end
 
     it "counts bytes" do
-      expect { described_class.check("é" * 513, :warn, :auto) }
-        .to raise_error(ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1026\)\. .*digest/)
+      expect { described_class.check("é" * 513, :warn, :auto) }.to raise_error(
+        ArgumentError, /\AParse::Lock\.acquire: key exceeds 1024 bytes \(got 1026\)\. .*digest/
+      )
     end
 
     ["k", "k" * 1024, "é" * 512, "\xFF\0".b, "a\0b", Class.new(String).new("k"), " "].each do |key|
@@ -55,8 +57,10 @@ RSpec.describe Parse::Lock::Arguments do
 
     [:none, "", 7, false, ["a long enough secret"]].each do |secret|
       it "refuses #{secret.inspect}" do
-        expect { described_class.check("k", :warn, secret) }
-          .to raise_error(ArgumentError, /\AParse::Lock\.acquire: secret must be :auto .*nil .*or a non-empty String/)
+        expect { described_class.check("k", :warn, secret) }.to raise_error(
+          ArgumentError,
+          /\AParse::Lock\.acquire: secret must be :auto .*nil .*or a non-empty String/
+        )
       end
     end
 
@@ -67,20 +71,26 @@ RSpec.describe Parse::Lock::Arguments do
     end
 
     it "shows nothing of a secret of the wrong kind" do
-      expect { described_class.check("k", :warn, ["sesame"]) }.to raise_error(ArgumentError, /\A(?!.*sesame)/)
+      expect { described_class.check("k", :warn, ["sesame"]) }.to raise_error(
+        ArgumentError, /\A(?!.*sesame)/
+      )
     end
   end
 
   describe ".ttl" do
-    { 1 => 1, 3 => 3, 30 => 30, "5" => 5, 2.9 => 2, -4 => 1, 0 => 1, 31 => 30, 10**30 => 30, 0.5 => 1, 7r => 7 }
-      .each do |value, ttl|
-        it "makes #{ttl} of #{value.inspect}" do
-          expect(described_class.ttl(value)).to be(ttl)
-        end
+    {
+      1 => 1, 3 => 3, 30 => 30, "5" => 5, 2.9 => 2, -4 => 1, 0 => 1, 31 => 30, 10**30 => 30,
+      0.5 => 1, 7r => 7
+    }.each do |value, ttl|
+      it "makes #{ttl} of #{value.inspect}" do
+        expect(described_class.ttl(value)).to be(ttl)
       end
+    end
 
-    { nil => TypeError, Float::INFINITY => FloatDomainError, Float::NAN => FloatDomainError, "soon" => ArgumentError,
-      "" => ArgumentError, [] => TypeError }.each do |value, error|
+    {
+      nil => TypeError, Float::INFINITY => FloatDomainError, Float::NAN => FloatDomainError,
+      "soon" => ArgumentError, "" => ArgumentError, [] => TypeError
+    }.each do |value, error|
       it "raises #{error} for #{value.inspect}" do
         expect { described_class.ttl(value) }.to raise_error(error)
       end
@@ -88,15 +98,19 @@ RSpec.describe Parse::Lock::Arguments do
   end
 
   describe ".wait" do
-    { 2.0 => 2.0, 0 => 0.0, -1 => 0.0, -0.0 => 0.0, "0.5" => 0.5, 30 => 30.0, 30.1 => 30, 1e300 => 30, 10**30 => 30, Float::INFINITY => 30,
-      -Float::INFINITY => 0.0, 1r / 2 => 0.5 }.each do |value, wait|
+    {
+      2.0 => 2.0, 0 => 0.0, -1 => 0.0, -0.0 => 0.0, "0.5" => 0.5, 30 => 30.0, 30.1 => 30,
+      1e300 => 30, 10**30 => 30, Float::INFINITY => 30, -Float::INFINITY => 0.0, 1r / 2 => 0.5
+    }.each do |value, wait|
       it "makes #{wait.inspect} of #{value.inspect}" do
         expect(described_class.wait(value)).to eql(wait)
         expect(described_class.wait(value).to_s).to eq(wait.to_s)
       end
     end
 
-    { nil => TypeError, Float::NAN => ArgumentError, "soon" => ArgumentError, [] => TypeError }.each do |value, error|
+    {
+      nil => TypeError, Float::NAN => ArgumentError, "soon" => ArgumentError, [] => TypeError
+    }.each do |value, error|
       it "raises #{error} for #{value.inspect}" do
         expect { described_class.wait(value) }.to raise_error(error)
       end

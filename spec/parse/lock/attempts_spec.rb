@@ -6,7 +6,8 @@ require_relative "../parse_context"
 RSpec.describe Parse::Lock::Attempts do
   include_context "with Parse"
 
-  # A store of the application's that knows how to lock, and can be told to fail. It notes what it is asked.
+  # A store of the application's that knows how to lock, and can be told to fail. It notes what it
+  # is asked.
   let(:native_class) do
     Class.new do
       attr_reader :owners, :asked
@@ -75,7 +76,8 @@ RSpec.describe Parse::Lock::Attempts do
     end
 
     it "is not called by a child that was forked inside the block" do
-      Parse.synchronize_create_store = Moneta.new(:Redis, path: shared_redis.unix_path, compress: true)
+      Parse.synchronize_create_store =
+        Moneta.new(:Redis, path: shared_redis.unix_path, compress: true)
       suite = Process.pid
       values = acquire do
         pid = Process.fork
@@ -101,7 +103,9 @@ RSpec.describe Parse::Lock::Attempts do
 
     it "is called as it is" do
       token = acquire(ttl: 7) { |owner| owner }
-      expect(moneta.asked).to eq([[:key?, store_key], [:create, store_key, token, 7], [:[], store_key], [:delete, store_key]])
+      expect(moneta.asked).to eq(
+        [[:key?, store_key], [:create, store_key, token, 7], [:[], store_key], [:delete, store_key]]
+      )
     end
 
     it "deletes nothing of somebody else's" do
@@ -110,13 +114,17 @@ RSpec.describe Parse::Lock::Attempts do
     end
 
     it "works with Moneta over files" do
-      Parse.synchronize_create_store = Moneta.new(:File, dir: File.join(Support::Supervisor.folder, "moneta"))
-      expect(acquire { expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError) }).to be_truthy
+      Parse.synchronize_create_store =
+        Moneta.new(:File, dir: File.join(Support::Supervisor.folder, "moneta"))
+      expect(
+        acquire { expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError) }
+      ).to be_truthy
       expect(acquire { :again }).to be(:again)
     end
 
     it "works with Moneta over Redis that compresses values" do
-      Parse.synchronize_create_store = store = Moneta.new(:Redis, path: shared_redis.unix_path, compress: true)
+      Parse.synchronize_create_store =
+        store = Moneta.new(:Redis, path: shared_redis.unix_path, compress: true)
       token, stored = acquire { |owner| [owner, store[store_key]] }
       expect(stored).to eq(token)
       expect(held?).to be(false)
@@ -128,8 +136,10 @@ RSpec.describe Parse::Lock::Attempts do
 
     it "asks exactly once with wait: 0" do
       native.owners[store_key] = "another"
-      expect { acquire(wait: 0) { :never } }
-        .to raise_error(Parse::Lock::TimeoutError, "Parse::Lock.acquire: could not acquire #{key.inspect} within 0.0s")
+      expect { acquire(wait: 0) { :never } }.to raise_error(
+        Parse::Lock::TimeoutError,
+        "Parse::Lock.acquire: could not acquire #{key.inspect} within 0.0s"
+      )
       expect(native.asked.map(&:first)).to eq(%i[acquire])
     end
 
@@ -147,7 +157,9 @@ RSpec.describe Parse::Lock::Attempts do
 
     it "ends when patience does" do
       native.owners[store_key] = "another"
-      for_as_long_as(0.2) { expect { acquire(wait: 0.2) { :never } }.to raise_error(Parse::Lock::TimeoutError) }
+      for_as_long_as(0.2) do
+        expect { acquire(wait: 0.2) { :never } }.to raise_error(Parse::Lock::TimeoutError)
+      end
     end
 
     it "ends when the lock is free" do
@@ -168,7 +180,9 @@ RSpec.describe Parse::Lock::Attempts do
   describe "a block that runs longer than its ttl" do
     it "is warned of", :timing do
       Parse.synchronize_create_store = native
-      expect(warnings { acquire(ttl: 1) { sleep 1.1 } }).to contain_exactly(/ran 1\.\d+s, exceeding ttl: 1s/)
+      expect(warnings { acquire(ttl: 1) { sleep 1.1 } }).to contain_exactly(
+        /ran 1\.\d+s, exceeding ttl: 1s/
+      )
       expect(native.owners).to be_empty
     end
   end
@@ -180,13 +194,21 @@ RSpec.describe Parse::Lock::Attempts do
     end
 
     it "never enters the block" do
-      heard = warnings { expect { acquire(wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError) }
+      heard =
+        warnings do
+          expect { acquire(wait: 0) { raise "entered" } }.to raise_error(Parse::Lock::TimeoutError)
+        end
       expect(heard.first).to eq("[Parse::LockBackend] acquire error (IOError): gone\n")
     end
 
     it "is warned of at each attempt" do
-      heard = warnings { expect { acquire(wait: 0.2) { :never } }.to raise_error(Parse::Lock::TimeoutError) }
-      expect(heard.grep(/acquire error/).size).to be(native.asked.count { |question| question.first == :acquire })
+      heard =
+        warnings do
+          expect { acquire(wait: 0.2) { :never } }.to raise_error(Parse::Lock::TimeoutError)
+        end
+      expect(heard.grep(/acquire error/).size).to be(
+        native.asked.count { |question| question.first == :acquire }
+      )
     end
 
     it "serves again when it can" do
@@ -201,7 +223,10 @@ RSpec.describe Parse::Lock::Attempts do
 
     it "on release does not keep the block's value back" do
       native.trouble = nil
-      heard = warnings { expect(acquire { (native.trouble = IOError.new("gone")) && :value }).to be(:value) }
+      heard =
+        warnings do
+          expect(acquire { (native.trouble = IOError.new("gone")) && :value }).to be(:value)
+        end
       expect(heard).to eq(["[Parse::LockBackend] release error (IOError): gone\n"])
     end
 

@@ -5,11 +5,13 @@ require_relative "../parse_context"
 RSpec.describe Parse::Lock::Degraded do
   include_context "with Parse"
 
-  def announce(mode, error = nil) = described_class.announce(mode, "prefix:0123456789abcdef", "Me", error)
+  def announce(mode, error = nil) =
+    described_class.announce(mode, "prefix:0123456789abcdef", "Me", error)
 
   it "raises the error that it is given" do
-    expect { announce(:raise, KeyError) }
-      .to raise_error(KeyError, "Me: cross-process lock store unavailable; current store is process-local")
+    expect { announce(:raise, KeyError) }.to raise_error(
+      KeyError, "Me: cross-process lock store unavailable; current store is process-local"
+    )
   end
 
   it "raises Parse::Error where it is given none" do
@@ -21,12 +23,15 @@ RSpec.describe Parse::Lock::Degraded do
   end
 
   it "says the end of the key with :warn, and with any mode that it does not know" do
-    text = "[Me] Lock store is process-local; cross-process locking disabled. key_digest=456789abcdef\n"
+    text =
+      "[Me] Lock store is process-local; cross-process locking disabled. key_digest=456789abcdef\n"
     expect(warnings { announce(:warn) && announce(:other) || announce(:other) }).to eq([text, text])
   end
 
   it "prints a key that is no String as it is" do
-    expect(warnings { described_class.announce(:warn, :key, "Me", nil) }).to contain_exactly(/key_digest=:key$/)
+    expect(warnings { described_class.announce(:warn, :key, "Me", nil) }).to contain_exactly(
+      /key_digest=:key$/
+    )
   end
 
   it "says it once in sixty seconds with :warn_throttled" do

@@ -47,7 +47,10 @@ RSpec.describe Parse::Lock, "interrupted" do
       def interrupt_everywhere(way, work, at_least: 10)
         held_after = []
         after = ->(_number, place) { yield || held_after << place }
-        points = Support::FaultPoints.each(folder, work, after: after) { |thread| way.call(thread, interruption) }
+        points =
+          Support::FaultPoints.each(folder, work, after: after) do |thread|
+            way.call(thread, interruption)
+          end
         expect(held_after).to be_empty
         expect(points).to be >= at_least
       end
@@ -58,19 +61,23 @@ RSpec.describe Parse::Lock, "interrupted" do
 
       it "anywhere in a wait for a lock without a store" do
         holder = nil
-        work = lambda do
+        work = -> do
           inside, leave = Queue.new, Queue.new
-          holder = Thread.new { mutexes.hold(store_key, 0, Object.new) { inside.push(true) && leave.pop } }
+          holder =
+            Thread.new { mutexes.hold(store_key, 0, Object.new) { inside.push(true) && leave.pop } }
           inside.pop
           waiter = Thread.current
-          Thread.new { eventually { waiter.stop? } && leave.push(true) } # it waits for the lock, or stands at the point
+          # it waits for the lock, or stands at the point
+          Thread.new { eventually { waiter.stop? } && leave.push(true) }
           within_process(wait: 20)
         end
         interrupt_everywhere(way, work, at_least: 30) { holder.nil? || (holder.join && free?) }
       end
 
       it "anywhere in synchronize_process_mutex" do
-        interrupt_everywhere(way, -> { Parse::LockBackend.synchronize_process_mutex("key") { :inside } }) { free?("key") }
+        interrupt_everywhere(
+          way, -> { Parse::LockBackend.synchronize_process_mutex("key") { :inside } }
+        ) { free?("key") }
       end
 
       it "anywhere in a section that uses a process_mutex" do
@@ -80,7 +87,9 @@ RSpec.describe Parse::Lock, "interrupted" do
 
       it "anywhere in a lock of the application's own store" do
         Parse.synchronize_create_store = store
-        interrupt_everywhere(way, -> { acquire(wait: 0) { :inside } }, at_least: 30) { store.owners.empty? || store.owners.clear && false }
+        interrupt_everywhere(way, -> { acquire(wait: 0) { :inside } }, at_least: 30) do
+          store.owners.empty? || store.owners.clear && false
+        end
       end
     end
   end
@@ -125,7 +134,12 @@ RSpec.describe Parse::Lock, "interrupted" do
   it "many times at moments that nobody chose" do
     expect(200.times.count do |round|
       entered = Queue.new
-      thread = background { loop { [Thread.pass, acquire(on_degraded: :proceed) { entered.push(true) && Thread.pass }] } }
+      thread =
+        background do
+          loop do
+            [Thread.pass, acquire(on_degraded: :proceed) { entered.push(true) && Thread.pass }]
+          end
+        end
       entered.pop
       (round % 7).times { Thread.pass }
       round.even? ? thread.kill : thread.raise(interruption)

@@ -51,7 +51,9 @@ RSpec.describe Parse::Lock::ProcessMutexes do
 
   it "never forgets one that somebody is about to take" do
     mutex = mutexes["a"]
-    allow_any_instance_of(Parse::Lock::ClaimedMutex).to receive(:take).and_wrap_original do |original, *arguments| # rubocop:disable RSpec/AnyInstance
+    allow_any_instance_of(Parse::Lock::ClaimedMutex).to receive(
+      :take
+    ).and_wrap_original do |original, *arguments| # rubocop:disable RSpec/AnyInstance
       %w[b c d e].each { |key| mutexes[key] } # what others do in that moment
       original.call(*arguments)
     end
@@ -93,7 +95,9 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     end
 
     it "refuses a second time in the same fiber" do
-      expect { mutexes.synchronize("a") { mutexes.synchronize("a") { :never } } }.to raise_error(ThreadError)
+      expect { mutexes.synchronize("a") { mutexes.synchronize("a") { :never } } }.to raise_error(
+        ThreadError
+      )
     end
   end
 

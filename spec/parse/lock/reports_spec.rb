@@ -15,7 +15,8 @@ RSpec.describe Parse::Lock::Reports do
   it "tells of an overrun with two decimals, and what it means" do
     heard = warnings { described_class.call(:overrun, "a \"key\"", 3.14159, 3.0) }
     expect(heard.size).to be(1)
-    expect(heard.first).to start_with('[Parse::Lock] critical section for "a \\"key\\"" ran 3.14s, exceeding ttl: 3s')
-      .and include("Mutual exclusion was NOT guaranteed", "Raise ttl:")
+    expect(heard.first).to start_with(
+      '[Parse::Lock] critical section for "a \\"key\\"" ran 3.14s, exceeding ttl: 3s'
+    ).and include("Mutual exclusion was NOT guaranteed", "Raise ttl:")
   end
 end

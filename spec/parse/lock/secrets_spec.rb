@@ -26,7 +26,9 @@ RSpec.describe Parse::Lock::Secrets do
   describe ".for" do
     it "is the configured one, of any length, for every store" do
       ENV["PARSE_STACK_LOCK_SECRET"] = "x"
-      expect([described_class.for("Me") { true }, described_class.for("Me") { false }]).to eq(%w[x x])
+      expect([described_class.for("Me") { true }, described_class.for("Me") { false }]).to eq(
+        %w[x x]
+      )
     end
 
     context "where none is configured" do
@@ -52,8 +54,11 @@ RSpec.describe Parse::Lock::Secrets do
 
       it "names both risks and the three remedies" do
         text = warnings { described_class.for("Me") { false } }.first
-        expect(text).to match(/enumerate/).and match(/pin/).and match(/set PARSE_STACK_LOCK_SECRET/)
-          .and match(/Parse\.synchronize_create_secret/).and match(/Parse\.synchronize_create_store/)
+        expect(text).to match(/enumerate/).and match(/pin/).and match(
+          /set PARSE_STACK_LOCK_SECRET/
+        ).and match(/Parse\.synchronize_create_secret/).and match(
+          /Parse\.synchronize_create_store/
+        )
       end
 
       it "warns once even if many threads ask together" do

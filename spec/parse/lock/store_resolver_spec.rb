@@ -25,19 +25,32 @@ RSpec.describe Parse::Lock::StoreResolver do
     {
       "a redis client" => -> { Redis.new(host: "127.0.0.1", port: 7001, db: 2) },
       "a redis-client" => -> { RedisClient.new(host: "127.0.0.1", port: 7001, db: 2) },
-      "a pool of redis-client's" => -> { RedisClient.config(host: "127.0.0.1", port: 7001, db: 2).new_pool },
-      "a ConnectionPool" => -> { ConnectionPool.new { Redis.new(host: "127.0.0.1", port: 7001, db: 2) } },
-      "a wrapped ConnectionPool" => -> { ConnectionPool.wrap(size: 1) { Redis.new(host: "127.0.0.1", port: 7001, db: 2) } },
+      "a pool of redis-client's" => -> do
+        RedisClient.config(host: "127.0.0.1", port: 7001, db: 2).new_pool
+      end,
+      "a ConnectionPool" => -> do
+        ConnectionPool.new { Redis.new(host: "127.0.0.1", port: 7001, db: 2) }
+      end,
+      "a wrapped ConnectionPool" => -> do
+        ConnectionPool.wrap(size: 1) { Redis.new(host: "127.0.0.1", port: 7001, db: 2) }
+      end,
       "Moneta over Redis" => -> { Moneta.new(:Redis, host: "127.0.0.1", port: 7001, db: 2) }
     }.each do |what, make|
       it what do
-        expect(resolve(make.call)).to be_a(Plock::Store).and have_attributes(url: "redis://127.0.0.1:7001/2")
+        expect(resolve(make.call)).to be_a(Plock::Store).and have_attributes(
+          url: "redis://127.0.0.1:7001/2"
+        )
       end
     end
 
     it "Parse::Cache::Redis, although it knows how to lock" do
-      cache = stub_const("Parse::Cache::Redis", Class.new(native) { def url = "redis://127.0.0.1:7001/2" }).new
-      expect(resolve(cache)).to be_a(Plock::Store).and have_attributes(url: "redis://127.0.0.1:7001/2")
+      cache =
+        stub_const(
+          "Parse::Cache::Redis", Class.new(native) { def url = "redis://127.0.0.1:7001/2" }
+        ).new
+      expect(resolve(cache)).to be_a(Plock::Store).and have_attributes(
+        url: "redis://127.0.0.1:7001/2"
+      )
     end
   end
 
@@ -48,7 +61,8 @@ RSpec.describe Parse::Lock::StoreResolver do
     end
 
     it "knows how to create" do
-      store = Class.new { %i[key? create [] delete].each { |name| define_method(name) { |*| nil } } }.new
+      store =
+        Class.new { %i[key? create [] delete].each { |name| define_method(name) { |*| nil } } }.new
       expect(resolve(store)).to be(store)
     end
 
@@ -81,7 +95,9 @@ RSpec.describe Parse::Lock::StoreResolver do
     end
 
     it "plock's store in memory, and its URL" do
-      expect([resolve(Plock::Store.open("memory:")), resolve("memory:"), resolve("memory:name")]).to eq [nil, nil, nil]
+      expect(
+        [resolve(Plock::Store.open("memory:")), resolve("memory:"), resolve("memory:name")]
+      ).to eq [nil, nil, nil]
     end
 
     it "a store that knows how to lock, over an adapter in memory" do
@@ -104,15 +120,22 @@ RSpec.describe Parse::Lock::StoreResolver do
 
   describe "what it remembers" do
     it "is one store for all clients of one server" do
-      clients = [Redis.new(host: "127.0.0.1", port: 7001), RedisClient.new(host: "127.0.0.1", port: 7001),
-                 Moneta.new(:Redis, host: "127.0.0.1", port: 7001, value_serializer: nil)]
-      expect([*clients, "redis://127.0.0.1:7001"].map { |client| resolve(client) }.uniq.size).to be(1)
+      clients = [
+        Redis.new(host: "127.0.0.1", port: 7001), RedisClient.new(host: "127.0.0.1", port: 7001),
+        Moneta.new(:Redis, host: "127.0.0.1", port: 7001, value_serializer: nil)
+      ]
+      expect([*clients, "redis://127.0.0.1:7001"].map { |client| resolve(client) }.uniq.size).to be(
+        1
+      )
     end
 
     it "is not one store for different databases, users or encodings" do
-      clients = [Redis.new(host: "127.0.0.1", port: 7001), Redis.new(host: "127.0.0.1", port: 7001, db: 1),
-                 Redis.new(host: "127.0.0.1", port: 7001, password: "x"), Redis.new(host: "127.0.0.1", port: 7001, ssl: true),
-                 Moneta.new(:Redis, host: "127.0.0.1", port: 7001)]
+      clients = [
+        Redis.new(host: "127.0.0.1", port: 7001), Redis.new(host: "127.0.0.1", port: 7001, db: 1),
+        Redis.new(host: "127.0.0.1", port: 7001, password: "x"),
+        Redis.new(host: "127.0.0.1", port: 7001, ssl: true),
+        Moneta.new(:Redis, host: "127.0.0.1", port: 7001)
+      ]
       expect(clients.map { |client| resolve(client) }.uniq.size).to be(clients.size)
     end
 

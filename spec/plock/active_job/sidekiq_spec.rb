@@ -38,7 +38,9 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
     end
   RUBY
 
-  define_method(:run_on_sidekiq) { |program| run_jobs(:sidekiq, setup + program, url: jobs_redis.unix_url) }
+  define_method(:run_on_sidekiq) do |program|
+    run_jobs(:sidekiq, setup + program, url: jobs_redis.unix_url)
+  end
 
   it "have their keys from the push until they are done" do
     run_on_sidekiq(<<~'RUBY')

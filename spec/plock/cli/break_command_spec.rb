@@ -27,9 +27,13 @@ RSpec.describe "plock break", needs: "redis-server" do
 
   it "says it in JSON" do
     lease = hold
-    expect(JSON.parse(plock("break", "-y", "--json", key).first))
-      .to include("key" => key, "broken" => true, "fence" => lease.fence, "owner" => a_hash_including("label" => "import"))
-    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include("key" => key, "broken" => false, "owner" => nil)
+    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include(
+      "key" => key, "broken" => true, "fence" => lease.fence,
+      "owner" => a_hash_including("label" => "import")
+    )
+    expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include(
+      "key" => key, "broken" => false, "owner" => nil
+    )
   end
 
   it "takes a lock of another kind away from all of its holders" do

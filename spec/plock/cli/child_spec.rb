@@ -8,7 +8,9 @@ RSpec.describe Plock::CLI::Child do
   include Support::CommandLine
 
   def child_process(*command, **environment)
-    described_class.new(command, environment.transform_keys(&:to_s)).tap { |made| discard(-> { bury(made) }, :call) }
+    described_class
+      .new(command, environment.transform_keys(&:to_s))
+      .tap { |made| discard(-> { bury(made) }, :call) }
   end
 
   def bury(made)

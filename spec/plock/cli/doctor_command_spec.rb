@@ -43,7 +43,9 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect([errors, status.exitstatus]).to eq ["", 1]
     expect(output.lines.first).to eq "#{server.unix_url}\n"
     expect(output).to match(/^  ok       version: /)
-    expect(output).to match(/^  DANGER   persistence: .*restart.*\n           .*CONFIG SET appendonly yes/)
+    expect(output).to match(
+      /^  DANGER   persistence: .*restart.*\n           .*CONFIG SET appendonly yes/
+    )
     expect(output).to match(/^  advice   secret: .*\n           set PLOCK_SECRET/)
     expect(output).not_to include "\e"
   end
@@ -51,8 +53,20 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   it "accepts what is known" do
     server.call("CONFIG", "SET", "appendonly", "no")
     findings, status = examine(server.unix_url, "--accept", "persistence,replication")
-    expect([findings["persistence"].slice("level", "accepted"), status]).to eq [{ "level" => "danger", "accepted" => true }, 0]
-    expect(plock("doctor", "--accept", "persistance", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 64
+    expect([findings["persistence"].slice("level", "accepted"), status]).to eq [
+      { "level" => "danger", "accepted" => true },
+      0
+    ]
+    expect(
+      plock(
+        "doctor",
+        "--accept",
+        "persistance",
+        env: {
+          "PLOCK_URL" => server.unix_url
+        }
+      ).last.exitstatus
+    ).to eq 64
   end
 
   memory = { "maxmemory" => "64mb" }
@@ -76,7 +90,9 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     it "sees #{what}" do
       server.call("CONFIG", "SET", *settings.flatten)
       finding = examine(server.unix_url).first.fetch(check)
-      expect(finding).to match(a_hash_including("level" => level, "message" => message, "remedy" => remedy))
+      expect(finding).to match(
+        a_hash_including("level" => level, "message" => message, "remedy" => remedy)
+      )
     end
   end
 
@@ -84,13 +100,17 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     redis_server(config: { "replicaof" => ["127.0.0.1", server.port.to_s] })
     eventually(10) { server.call("INFO", "replication").include?("connected_slaves:1") }
     findings, status = examine(server.unix_url)
-    expect(findings["replication"]).to match(a_hash_including("level" => "danger", "message" => /1 replica,.*may not know/))
+    expect(findings["replication"]).to match(
+      a_hash_including("level" => "danger", "message" => /1 replica,.*may not know/)
+    )
     expect(status).to eq 1
   end
 
   it "sees that it is a replica itself, and what that means" do
     findings, status = examine(redis_server(:replica).unix_url)
-    expect(findings["role"]).to match(a_hash_including("level" => "danger", "remedy" => /name the primary, 127\.0\.0\.1:1/))
+    expect(findings["role"]).to match(
+      a_hash_including("level" => "danger", "remedy" => /name the primary, 127\.0\.0\.1:1/)
+    )
     expect([level(findings, "trial"), status]).to eq ["danger", 1]
   end
 
@@ -104,14 +124,20 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     facts = { "server_mode" => "standalone", "role" => "master" }
     server = instance_double(Plock::CLI::Doctor::Server)
     allow(server).to receive(:info) { |_section, name| facts[name] }
-    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(level: :fine, message: "a primary that stands alone")
+    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(
+      level: :fine, message: "a primary that stands alone"
+    )
     facts.delete("server_mode")
-    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(level: :unknown, message: /mode/)
+    expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(
+      level: :unknown, message: /mode/
+    )
   end
 
   it "sees TLS, and whether it is worth anything" do
     certified = redis_server(:tls, cert: Support::Certificates.server, config: safe)
-    expect(examine(certified.url("ca_file=#{Support::Certificates.ca.cert_file}")).first["tls"]).to include("level" => "fine")
+    expect(
+      examine(certified.url("ca_file=#{Support::Certificates.ca.cert_file}")).first["tls"]
+    ).to include("level" => "fine")
     expect(examine(certified.url("verify=none")).first["tls"]).to include("level" => "danger")
   end
 
@@ -120,8 +146,10 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     server.call("ACL", "SETUSER", "locks", "on", ">correct horse", *rules)
     findings, status = examine(server.url(user: "locks", password: "correct horse"))
     expect(status).to eq 0
-    expect(findings.transform_values { |finding| finding["level"] })
-      .to include("trial" => "fine", "rights" => "fine", "clock" => "fine", "eviction" => "unknown", "persistence" => "unknown")
+    expect(findings.transform_values { |finding| finding["level"] }).to include(
+      "trial" => "fine", "rights" => "fine", "clock" => "fine", "eviction" => "unknown",
+      "persistence" => "unknown"
+    )
     expect(findings["eviction"]["remedy"]).to match(/a user that may/)
   end
 
@@ -130,8 +158,13 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   end
 
   it "sees a right that is missing, by name" do
-    { "+publish" => /publish/i, "+subscribe" => /SUBSCRIBE/i, "+set" => /set/i }.each do |right, message|
-      server.call("ACL", "SETUSER", "locks", "reset", "on", ">correct horse", *(Plock::CLI::Doctor::Rights::SMALLEST - [right]))
+    {
+      "+publish" => /publish/i, "+subscribe" => /SUBSCRIBE/i, "+set" => /set/i
+    }.each do |right, message|
+      server.call(
+        "ACL", "SETUSER", "locks", "reset", "on", ">correct horse",
+        *(Plock::CLI::Doctor::Rights::SMALLEST - [right])
+      )
       findings, status = examine(server.url(user: "locks", password: "correct horse"))
       expect([right, findings["trial"]["level"], status]).to eq [right, "danger", 1]
       expect(findings["trial"]["message"]).to match(message)
@@ -141,7 +174,9 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   it "sees rights that are not needed" do
     finding = examine(server.unix_url).first["rights"]
     expect(finding["level"]).to eq "advice"
-    expect(finding["message"]).to match(/default may, without a password, use all commands and all keys/)
+    expect(finding["message"]).to match(
+      /default may, without a password, use all commands and all keys/
+    )
   end
 
   it "sees that there is no secret" do
@@ -157,7 +192,14 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   it "is 69 where the store cannot be asked" do
     expect(plock("doctor", env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 69
-    expect(plock("doctor", env: { "PLOCK_URL" => redis_server(:password).url(password: "wrong") }).last.exitstatus).to eq 69
+    expect(
+      plock(
+        "doctor",
+        env: {
+          "PLOCK_URL" => redis_server(:password).url(password: "wrong")
+        }
+      ).last.exitstatus
+    ).to eq 69
     server.stop_process
     expect(plock("doctor", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 69
     server.continue_process

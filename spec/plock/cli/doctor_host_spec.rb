@@ -13,7 +13,10 @@ RSpec.describe "What plock doctor says of this host" do
 
     around do |example|
       before = ENV.to_h
-      ENV.update("XDG_RUNTIME_DIR" => "/run/user/1", "TMPDIR" => "/var/tmp", "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil)
+      ENV.update(
+        "XDG_RUNTIME_DIR" => "/run/user/1", "TMPDIR" => "/var/tmp", "RAILS_ENV" => nil,
+        "RACK_ENV" => nil, "APP_ENV" => nil
+      )
       example.run
     ensure
       ENV.replace(before)
@@ -24,13 +27,23 @@ RSpec.describe "What plock doctor says of this host" do
     end
 
     it "may be another one elsewhere where the environment says it, and who may see that is said" do
-      expect(said("/run/user/1/plock/locks")).to match ["advice", /XDG_RUNTIME_DIR names: .* cron and services/]
-      ["/var/tmp", "/tmp"].each { |folder| expect(said("#{folder}/plock-#{Process.euid}/locks")).to match ["advice", /PrivateTmp= and in a container/] }
+      expect(said("/run/user/1/plock/locks")).to match [
+        "advice",
+        /XDG_RUNTIME_DIR names: .* cron and services/
+      ]
+      %w[/var/tmp /tmp].each do |folder|
+        expect(said("#{folder}/plock-#{Process.euid}/locks")).to match [
+          "advice",
+          /PrivateTmp= and in a container/
+        ]
+      end
     end
   end
 
   describe "the file system" do
-    around { |example| Dir.mktmpdir("plock-doctor") { |folder| (@folder = File.realpath(folder)) && example.run } }
+    around do |example|
+      Dir.mktmpdir("plock-doctor") { |folder| (@folder = File.realpath(folder)) && example.run }
+    end
 
     let(:mounts) { "#{@folder}/mounts" }
 

@@ -25,7 +25,8 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   end
 
   # It takes its name a moment after it was started.
-  def watchdog_of(job) = eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
+  def watchdog_of(job) =
+    eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
 
   def name_of(pid)
     File.read("/proc/#{pid}/comm")
@@ -36,7 +37,10 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   describe "signals" do
     %w[HUP INT QUIT TERM USR1 USR2].each do |name|
       it "passes #{name} on to the command" do
-        job = start("trap 'echo heard >&3; exit 7' #{name}; echo ready >&3; while :; do sleep 0.01; done")
+        job =
+          start(
+            "trap 'echo heard >&3; exit 7' #{name}; echo ready >&3; while :; do sleep 0.01; done"
+          )
         job.line
         job.signal(name)
         expect(job.line).to eq "heard"
@@ -55,7 +59,11 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
 
     it "stays alive as long as the command does, and holds the key" do
-      job = start("trap 'echo heard >&3' TERM; echo ready >&3; until read line; do :; done; exit 3", input: true)
+      job =
+        start(
+          "trap 'echo heard >&3' TERM; echo ready >&3; until read line; do :; done; exit 3",
+          input: true
+        )
       job.line
       2.times do
         job.signal(:TERM)
@@ -67,9 +75,15 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
 
     it "leaves those ignored that were ignored, as under nohup" do
       program = "trap '' HUP; exec \"$@\""
-      arguments = [*Support::CommandLine::PROGRAM, "run", key, "--", *shell("echo $$ >&3; kill -HUP $$; read line; exit 4")]
+      arguments = [
+        *Support::CommandLine::PROGRAM, "run", key, "--",
+        *shell("echo $$ >&3; kill -HUP $$; read line; exit 4")
+      ]
       command = ["sh", "-c", program, "sh", *arguments]
-      job = discard(Support::CommandLine::Running.new(command, plock_environment({}), {}, input: true), :close)
+      job =
+        discard(
+          Support::CommandLine::Running.new(command, plock_environment({}), {}, input: true), :close
+        )
       job.line
       job.signal(:HUP)
       job.tell
@@ -86,7 +100,10 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
 
     it "ends the command when it was itself stopped for longer than the lease lasts" do
-      job = start_plock("run", key, "--ttl", "0.3", "--grace", "5", "--", *shell("echo $$ >&3; exec sleep 60"))
+      job =
+        start_plock(
+          "run", key, "--ttl", "0.3", "--grace", "5", "--", *shell("echo $$ >&3; exec sleep 60")
+        )
       pid = job.line
       job.signal(:STOP)
       eventually { !store.status(key).held? }
@@ -188,9 +205,14 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
 
   describe "poor surroundings" do
     it "runs under env -i, as cron does, without HOME, TERM and a terminal" do
-      env = ENV.keys.to_h { |name| [name, nil] }.merge("PLOCK_URL" => shared_redis.unix_url, "PATH" => "/usr/bin:/bin")
+      env =
+        ENV
+          .keys
+          .to_h { |name| [name, nil] }
+          .merge("PLOCK_URL" => shared_redis.unix_url, "PATH" => "/usr/bin:/bin")
       command = shell("echo $PLOCK_KEY; env | grep -c '^HOME='")
-      output, errors, status = plock("run", "--label", "Übernacht", key, "--", *command, env: env, unsetenv_others: true)
+      output, errors, status =
+        plock("run", "--label", "Übernacht", key, "--", *command, env: env, unsetenv_others: true)
       expect([output, errors, status.exitstatus]).to eq ["#{key}\n0\n", "", 1]
     end
 

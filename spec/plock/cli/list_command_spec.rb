@@ -13,9 +13,11 @@ RSpec.describe "plock list", needs: "redis-server" do
 
   def list(*arguments) = plock("list", *arguments, env: env)
 
-  def hold(key, label = nil, from: store) = discard(from.acquire(key, ttl: 60, label: label), :release)
+  def hold(key, label = nil, from: store) =
+    discard(from.acquire(key, ttl: 60, label: label), :release)
 
-  def listed(*arguments) = JSON.parse(list("--json", *arguments).first).map { |lock| lock["store_key"] }
+  def listed(*arguments) =
+    JSON.parse(list("--json", *arguments).first).map { |lock| lock["store_key"] }
 
   it "is silent where nothing is held" do
     output, errors, status = list
@@ -28,7 +30,9 @@ RSpec.describe "plock list", needs: "redis-server" do
     output, errors, status = list
     expect([errors, status.exitstatus]).to eq ["", 0]
     head, *rows = output.lines
-    expect(head.split(/ {2,}/)).to start_with("STORE KEY", "KIND", "HOLDERS", "LABEL", "HOST", "PID")
+    expect(head.split(/ {2,}/)).to start_with(
+      "STORE KEY", "KIND", "HOLDERS", "LABEL", "HOST", "PID"
+    )
     expect(rows.sort).to match(leases.sort_by(&:store_key).map do |lease|
       /\A#{lease.store_key}  lock  1        #{lease.label ? '"nightly import"' : "-"} .*  #{Process.pid}  .* UTC  \d+\.\d s  0\n/
     end)
@@ -36,9 +40,12 @@ RSpec.describe "plock list", needs: "redis-server" do
 
   it "shows in JSON what status does" do
     lease = hold("a", "nightly import")
-    expect(JSON.parse(list("--json").first))
-      .to match [a_hash_including("key" => nil, "store_key" => lease.store_key, "held" => true, "fence" => lease.fence,
-                                  "owner" => a_hash_including("label" => "nightly import"))]
+    expect(JSON.parse(list("--json").first)).to match [
+      a_hash_including(
+        "key" => nil, "store_key" => lease.store_key, "held" => true, "fence" => lease.fence,
+        "owner" => a_hash_including("label" => "nightly import")
+      )
+    ]
   end
 
   it "finds by label, host, store key, and by the name of a key" do
@@ -72,7 +79,8 @@ RSpec.describe "plock list", needs: "redis-server" do
   end
 
   it "ends quietly where nobody reads on" do
-    patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") } # a busy machine is not what this is about
+    # a busy machine is not what this is about
+    patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") }
     600.times { |i| server.call("SET", "plock:v1:#{Plock.digest(i.to_s)}", "token", "PX", 60_000) }
     [[], ["--json"]].each do |options|
       running = start_plock("list", *options, env: patient)

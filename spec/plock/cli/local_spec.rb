@@ -9,33 +9,52 @@ require "support/command_line"
 RSpec.describe "plock without a server" do
   include Support::CommandLine
 
-  let(:folder) { File.join(Support::Supervisor.folder, "local-#{SecureRandom.hex(6)}").tap { |path| Dir.mkdir(path, 0o700) } }
+  let(:folder) do
+    File
+      .join(Support::Supervisor.folder, "local-#{SecureRandom.hex(6)}")
+      .tap { |path| Dir.mkdir(path, 0o700) }
+  end
   let(:key) { lock_name }
   let(:store) { open_store("local:#{folder}/plock/locks") }
 
   def plock_environment(env)
-    Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => nil, "XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => "production").merge(env)
+    Support::CommandLine::ENVIRONMENT.merge(
+      "PLOCK_URL" => nil, "XDG_RUNTIME_DIR" => folder, "RAILS_ENV" => "production"
+    ).merge(env)
   end
 
   def shell(script) = ["sh", "-c", script]
 
   it "locks on this host where no store is named, and does not warn of that" do
-    job = start_plock("run", key, "--label", "nightly", "--", *shell("echo $PLOCK_FENCE >&3; read line"), input: true)
+    job =
+      start_plock(
+        "run", key, "--label", "nightly", "--", *shell("echo $PLOCK_FENCE >&3; read line"),
+        input: true
+      )
     expect(Integer(job.line)).to eq store.status(key).fence
-    expect(plock("run", key, "--", "true")[1..].then { |errors, status| [errors[/held since .* label "nightly"/], status.exitstatus] })
-      .to match [String, 75]
+    expect(
+      plock("run", key, "--", "true")[1..].then do |errors, status|
+        [errors[/held since .* label "nightly"/], status.exitstatus]
+      end
+    ).to match [String, 75]
     expect(plock("status", key).last.exitstatus).to eq 1
     expect(JSON.parse(plock("list", "--json").first)).to match [a_hash_including("held" => true)]
     job.tell
     expect([job.finish.exitstatus, job.said]).to eq [0, ["", ""]]
-    expect(plock("wait", key).then { |output, errors, status| [output, errors, status.exitstatus] }).to eq ["", "", 0]
+    expect(
+      plock("wait", key).then { |output, errors, status| [output, errors, status.exitstatus] }
+    ).to eq ["", "", 0]
   end
 
   it "has the key free again only when all of a killed command is gone, and then at once" do
     skip "here a lock belongs to its process" unless store.__send__(:liveness)
-    job = start_plock("run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait"))
+    job =
+      start_plock(
+        "run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait")
+      )
     family = [job.line, job.line]
-    waiting = background { store.acquire(key, wait: 20) { family.map { |pid| running?(Integer(pid)) } } }
+    waiting =
+      background { store.acquire(key, wait: 20) { family.map { |pid| running?(Integer(pid)) } } }
     eventually { store.status(key).waiters.any? }
     job.signal(:KILL)
     job.finish
@@ -67,7 +86,8 @@ RSpec.describe "plock without a server" do
   end
 
   def watchdog?(file, parent)
-    File.read(file) == "lease-watchdog\n" && File.read(file.sub("comm", "stat"))[/\) \S (\d+)/, 1].to_i == parent
+    File.read(file) == "lease-watchdog\n" &&
+      File.read(file.sub("comm", "stat"))[/\) \S (\d+)/, 1].to_i == parent
   rescue Errno::ENOENT, Errno::ESRCH
     false
   end
@@ -76,9 +96,17 @@ RSpec.describe "plock without a server" do
     odd = "\xFF"
     job = start_plock("run", odd, "--", *shell("echo >&3; exec sleep 60"))
     job.line
-    expect(plock("status", odd).then { |output, errors, status| [output[/"\\xFF": held/], errors, status.exitstatus] }).to eq ['"\xFF": held', "", 1]
+    expect(
+      plock("status", odd).then do |output, errors, status|
+        [output[/"\\xFF": held/], errors, status.exitstatus]
+      end
+    ).to eq ['"\xFF": held', "", 1]
     expect(JSON.parse(plock("status", "--json", odd).first)).to include("held" => true)
-    expect(plock("run", odd, "--", "true")[1..].then { |errors, status| [errors[/"\\xFF" is held/], status.exitstatus] }).to eq ['"\xFF" is held', 75]
+    expect(
+      plock("run", odd, "--", "true")[1..].then do |errors, status|
+        [errors[/"\\xFF" is held/], status.exitstatus]
+      end
+    ).to eq ['"\xFF" is held', 75]
     expect(plock("wait", "--wait", "0.1", odd).last.exitstatus).to eq 75
     expect(plock("break", "-y", odd).last.exitstatus).to eq 0
     expect(job.finish.exitstatus).to eq 76
@@ -90,15 +118,24 @@ RSpec.describe "plock without a server" do
       File.chmod(0o500, folder)
       return command
     end
-    mounting = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', folder]
-    skip "a file system of one's own is not to be had" unless system(*mounting, "true", %i[out err] => File::NULL)
+    mounting = [
+      "unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', folder
+    ]
+    unless system(*mounting, "true", %i[out err] => File::NULL)
+      skip "a file system of one's own is not to be had"
+    end
     [*mounting, *command]
   end
 
   it "is unavailable where its folder can only be read: 69" do
-    command = [*Support::CommandLine::PROGRAM, "run", key, "--store", "local:#{folder}/plock/locks", "--", "true"]
+    command = [
+      *Support::CommandLine::PROGRAM, "run", key, "--store", "local:#{folder}/plock/locks", "--",
+      "true"
+    ]
     _, errors, status = Open3.capture3(plock_environment({}), *read_only(*command))
-    expect([errors[/making its folder: (Read-only file system|Permission denied)/], status.exitstatus]).to match [String, 69]
+    expect(
+      [errors[/making its folder: (Read-only file system|Permission denied)/], status.exitstatus]
+    ).to match [String, 69]
   end
 
   it "ends with 71 where the system refuses it a file that is not the store's, and leaves the key free" do
@@ -137,10 +174,23 @@ RSpec.describe "plock without a server" do
 
   it "is examined by doctor, too" do
     named = { "PLOCK_URL" => "local:#{folder}/plock/locks", "XDG_RUNTIME_DIR" => nil }
-    output, errors, status = plock("doctor", "--json", env: { **named, "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil })
+    output, errors, status =
+      plock(
+        "doctor",
+        "--json",
+        env: {
+          **named, "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil
+        }
+      )
     findings = JSON.parse(output)["findings"]
     expect([errors, status.exitstatus]).to eq ["", 0]
-    expect(findings.map { |finding| finding["check"] }).to eq %w[place file-system trial descriptors secret]
+    expect(findings.map { |finding| finding["check"] }).to eq %w[
+      place
+      file-system
+      trial
+      descriptors
+      secret
+    ]
     expect(findings.map { |finding| finding["level"] }.uniq).to eq %w[fine]
     expect(findings.first["message"]).to include "#{folder}/plock/locks"
     expect(findings[1]["message"]).to match(/\A(\w+,|one) whose memory/)
@@ -150,7 +200,10 @@ RSpec.describe "plock without a server" do
 
   it "is told by doctor where others look elsewhere" do
     own = { "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil }
-    place = JSON.parse(plock("doctor", "--json", env: { **own, "XDG_RUNTIME_DIR" => folder }).first)["findings"].first
+    place =
+      JSON.parse(plock("doctor", "--json", env: { **own, "XDG_RUNTIME_DIR" => folder }).first)[
+        "findings"
+      ].first
     expect(place).to include("level" => "advice", "message" => /XDG_RUNTIME_DIR.*cron/)
   end
 
@@ -158,12 +211,16 @@ RSpec.describe "plock without a server" do
     precious = "#{folder}/precious"
     File.write(precious, "nobody else has this\n")
     %w[status run].each do |command|
-      _, errors, status = plock(command, "--store", "local:#{precious}", key, *(%w[-- true] if command == "run"))
-      expect([errors[/#{precious} cannot be used: it is no file of plock's/], status.exitstatus]).to match [String, 64]
+      _, errors, status =
+        plock(command, "--store", "local:#{precious}", key, *(%w[-- true] if command == "run"))
+      expect(
+        [errors[/#{precious} cannot be used: it is no file of plock's/], status.exitstatus]
+      ).to match [String, 64]
     end
     expect(File.read(precious)).to eq "nobody else has this\n"
     left = Dir.children(folder)
-    beside = store.__send__(:liveness) ? [] : %w[precious.lock] # where locks end with the process, it is locked before a look
+    # where locks end with the process, it is locked before a look
+    beside = store.__send__(:liveness) ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end
 

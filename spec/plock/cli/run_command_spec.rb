@@ -18,7 +18,9 @@ RSpec.describe "plock run", needs: "redis-server" do
     job = start_plock("run", key, "--label", "nightly", "--", *command, input: true)
     told = job.line.split
     status = store.status(key)
-    expect(status).to have_attributes(held?: true, pid: job.pid, label: "nightly", fence: Integer(told.last))
+    expect(status).to have_attributes(
+      held?: true, pid: job.pid, label: "nightly", fence: Integer(told.last)
+    )
     expect(shared_redis.call("GET", status.store_key)).to eq told[-2]
     expect(told[0..-3].join(" ")).to eq key
     job.tell
@@ -38,13 +40,18 @@ RSpec.describe "plock run", needs: "redis-server" do
     output, errors, status = run_plock(%w[no-such-command --store x])
     expect([output, status.exitstatus]).to eq ["", 127]
     expect(errors).to eq "plock: no-such-command: No such file or directory\n"
-    expect(run_plock([__FILE__]).then { |_, said, ended| [said, ended.exitstatus] }).to eq ["plock: #{__FILE__}: Permission denied\n", 126]
+    expect(run_plock([__FILE__]).then { |_, said, ended| [said, ended.exitstatus] }).to eq [
+      "plock: #{__FILE__}: Permission denied\n",
+      126
+    ]
     expect(store.status(key)).not_to be_held
   end
 
   it "leaves the arguments of the command alone, with -- or without" do
     expect(run_plock(["echo", "--ttl", "x", "--", "*", "a b"]).first).to eq "--ttl x -- * a b\n"
-    expect(plock("run", "--wait", "1", key, "--ttl", "5", "echo", "--json", "-x").first).to eq "--json -x\n"
+    expect(
+      plock("run", "--wait", "1", key, "--ttl", "5", "echo", "--json", "-x").first
+    ).to eq "--json -x\n"
     expect(plock("run", key, "--", "echo $HOME").last.exitstatus).to eq 127 # no shell reads it
   end
 
@@ -95,7 +102,8 @@ RSpec.describe "plock run", needs: "redis-server" do
   it "keeps no key with --at-least where the command cannot be run" do
     expect(run_plock("--at-least", "30", %w[no-such-command]).last.exitstatus).to eq 127
     expect(run_plock("--at-least", "30", [__FILE__]).last.exitstatus).to eq 126
-    expect(run_plock("--at-least", "30", shell("exit 127")).last.exitstatus).to eq 127 # which has run
+    # which has run
+    expect(run_plock("--at-least", "30", shell("exit 127")).last.exitstatus).to eq 127
     expect(run_plock(%w[true]).last.exitstatus).to eq 75
   end
 
@@ -125,11 +133,17 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect(job.line).to eq "told"
       expect(job.finish.exitstatus).to eq 76
       expect_gone(grandchild)
-      expect(job.said.last).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
+      expect(
+        job.said.last
+      ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
     end
 
     it "ends by KILL after --grace what does not end by TERM, grandchildren too" do
-      job = start_plock("run", key, "--grace", "0.2", "--", *shell('trap "" TERM; sleep 60 & echo $! >&3; echo $$ >&3; wait; wait'))
+      job =
+        start_plock(
+          "run", key, "--grace", "0.2", "--",
+          *shell('trap "" TERM; sleep 60 & echo $! >&3; echo $$ >&3; wait; wait')
+        )
       family = [job.line, job.line]
       store.break(key)
       expect(job.finish.exitstatus).to eq 76
@@ -149,7 +163,8 @@ RSpec.describe "plock run", needs: "redis-server" do
     it "is 76, too, where nobody could tell before the command had ended" do
       job = start_plock("run", key, "--", *shell("echo >&3; read line"), input: true)
       job.line
-      shared_redis.call("DEL", store.status(key).store_key) # as FLUSHALL does, or an eviction: nobody is told
+      # as FLUSHALL does, or an eviction: nobody is told
+      shared_redis.call("DEL", store.status(key).store_key)
       job.tell
       expect(job.finish.exitstatus).to eq 76
       expect(job.said.last).to match(/lost/)
@@ -157,7 +172,18 @@ RSpec.describe "plock run", needs: "redis-server" do
 
     it "is 76 where the store went away meanwhile and stayed away" do
       server = redis_server
-      job = start_plock("run", key, "--ttl", "0.6", "--", *shell("echo $$ >&3; exec sleep 60"), env: { "PLOCK_URL" => server.unix_url })
+      job =
+        start_plock(
+          "run",
+          key,
+          "--ttl",
+          "0.6",
+          "--",
+          *shell("echo $$ >&3; exec sleep 60"),
+          env: {
+            "PLOCK_URL" => server.unix_url
+          }
+        )
       pid = job.line
       server.kill
       expect(job.finish.exitstatus).to eq 76
@@ -167,7 +193,19 @@ RSpec.describe "plock run", needs: "redis-server" do
     it "goes on where the store went away and came back in time" do
       server = redis_server(config: { "appendonly" => "yes", "appendfsync" => "always" })
       command = shell("echo >&3; read line")
-      job = start_plock("run", key, "--ttl", "20", "--", *command, input: true, env: { "PLOCK_URL" => server.unix_url })
+      job =
+        start_plock(
+          "run",
+          key,
+          "--ttl",
+          "20",
+          "--",
+          *command,
+          input: true,
+          env: {
+            "PLOCK_URL" => server.unix_url
+          }
+        )
       job.line
       server.kill
       server.restart
@@ -179,26 +217,46 @@ RSpec.describe "plock run", needs: "redis-server" do
 
   it "says that it could not give the key back, and keeps the status of the command" do
     server = redis_server
-    job = start_plock("run", key, "--", *shell("echo >&3; read line; exit 5"), input: true, env: { "PLOCK_URL" => server.unix_url })
+    job =
+      start_plock(
+        "run",
+        key,
+        "--",
+        *shell("echo >&3; read line; exit 5"),
+        input: true,
+        env: {
+          "PLOCK_URL" => server.unix_url
+        }
+      )
     job.line
     server.kill
     job.tell
     expect(job.finish.exitstatus).to eq 5
-    expect(job.said.last).to match(/\Aplock: #{Regexp.escape(key.inspect)} could not be released .* free again within 30/)
+    expect(job.said.last).to match(
+      /\Aplock: #{Regexp.escape(key.inspect)} could not be released .* free again within 30/
+    )
   end
 
   it "is 69 where the store cannot be used" do
     Support::Port.claim do |port|
-      output, errors, status = run_plock(shell("echo ran"), env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:#{port}" })
+      output, errors, status =
+        run_plock(shell("echo ran"), env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:#{port}" })
       expect([output, status.exitstatus]).to eq ["", 69]
-      expect(errors).to match(/\Aplock: .*Connection refused/).and(satisfy { |text| !text.include?("sesame") })
+      expect(errors).to match(/\Aplock: .*Connection refused/).and(
+        satisfy { |text| !text.include?("sesame") }
+      )
     end
     server = redis_server(:password)
-    expect(run_plock(%w[true], env: { "PLOCK_URL" => server.url(password: "wrong") }).last.exitstatus).to eq 69
+    expect(
+      run_plock(%w[true], env: { "PLOCK_URL" => server.url(password: "wrong") }).last.exitstatus
+    ).to eq 69
   end
 
-  { "no command" => [], "no number" => %w[--ttl soon true], "out of range" => %w[--ttl 0 true], "no such action" => %w[--on-busy wait true],
-    "no such option" => %w[--tll 3 true], "a label that is too long" => ["--label", "x" * 101, "true"] }.each do |what, arguments|
+  {
+    "no command" => [], "no number" => %w[--ttl soon true], "out of range" => %w[--ttl 0 true],
+    "no such action" => %w[--on-busy wait true], "no such option" => %w[--tll 3 true],
+    "a label that is too long" => ["--label", "x" * 101, "true"]
+  }.each do |what, arguments|
     it "is 64 for #{what}, and says where to look" do
       output, errors, status = plock("run", key, *arguments)
       expect([output, status.exitstatus]).to eq ["", 64]
@@ -207,7 +265,16 @@ RSpec.describe "plock run", needs: "redis-server" do
   end
 
   it "takes the store from --store before PLOCK_URL" do
-    expect(run_plock("--store", shared_redis.url, %w[true], env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 0
+    expect(
+      run_plock(
+        "--store",
+        shared_redis.url,
+        %w[true],
+        env: {
+          "PLOCK_URL" => "redis://127.0.0.1:1"
+        }
+      ).last.exitstatus
+    ).to eq 0
   end
 
   it "locks what an application locks that has the same secret and namespace" do
@@ -215,7 +282,9 @@ RSpec.describe "plock run", needs: "redis-server" do
     other = open_store(secret: "sixteen bytes and more", namespace: namespace)
     other.acquire(key, ttl: 30) do
       arguments = ["run", "--namespace", namespace, key, "--", "true"]
-      expect(plock(*arguments, env: { "PLOCK_SECRET" => "sixteen bytes and more" }).last.exitstatus).to eq 75
+      expect(
+        plock(*arguments, env: { "PLOCK_SECRET" => "sixteen bytes and more" }).last.exitstatus
+      ).to eq 75
       expect(plock(*arguments).last.exitstatus).to eq 64 # it would lock another key
     end
   end

@@ -13,7 +13,10 @@ RSpec.describe "plock secret", needs: "redis-server" do
   let(:key) { lock_name }
   let(:store) { open_store(server.unix_url, secret: old) }
 
-  def plock_environment(env) = Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => server.unix_url, "PLOCK_SECRET" => new).merge(env)
+  def plock_environment(env) =
+    Support::CommandLine::ENVIRONMENT.merge(
+      "PLOCK_URL" => server.unix_url, "PLOCK_SECRET" => new
+    ).merge(env)
 
   def said(*arguments, env: {})
     output, errors, status = plock("secret", *arguments, env: env)
@@ -32,7 +35,10 @@ RSpec.describe "plock secret", needs: "redis-server" do
   it "is 1 where others use another one, and tells both" do
     store.acquire(key) { nil }
     output, _, status = said("--json")
-    expect([JSON.parse(output), status]).to match [a_hash_including("same" => false, "kept" => a_hash_including("pid" => Process.pid)), 1]
+    expect([JSON.parse(output), status]).to match [
+      a_hash_including("same" => false, "kept" => a_hash_including("pid" => Process.pid)),
+      1
+    ]
     output, _, status = said(env: { "PLOCK_SECRET" => nil })
     expect([output[/^here: .*?,/], status]).to eq ["here:  no secret,", 1]
   end
@@ -42,12 +48,19 @@ RSpec.describe "plock secret", needs: "redis-server" do
     expect(said("--replace", "--yes").last).to eq 0
     expect(plock("run", key, "--", "echo", "ran").first).to eq "ran\n"
     _, errors, status = plock("run", key, "--", "echo", "ran", env: { "PLOCK_SECRET" => old })
-    expect([errors[/not the one that others use/], status.exitstatus]).to eq ["not the one that others use", 64]
+    expect([errors[/not the one that others use/], status.exitstatus]).to eq [
+      "not the one that others use",
+      64
+    ]
   end
 
   it "does not replace it while something is held, unless it is forced" do
     lease = store.acquire(key)
-    expect(said("--replace", "--yes")).to match ["", /\Aplock: the namespace .* is in use \(plock:v1:\h{64} is held .*--force replaces it/, 1]
+    expect(said("--replace", "--yes")).to match [
+      "",
+      /\Aplock: the namespace .* is in use \(plock:v1:\h{64} is held .*--force replaces it/,
+      1
+    ]
     expect(said("--replace", "--yes", "--force").last).to eq 0
     expect(lease.release).to be(true)
   end
@@ -69,7 +82,8 @@ RSpec.describe "plock secret", needs: "redis-server" do
   end
 
   {
-    %w[k] => /no key is needed/, %w[--yes] => /--yes is of no use without --replace/, %w[--force] => /--force is of no use/
+    %w[k] => /no key is needed/, %w[--yes] => /--yes is of no use without --replace/,
+    %w[--force] => /--force is of no use/
   }.each do |arguments, message|
     it "is 64 for #{arguments.join(" ")}" do
       expect(said(*arguments)).to match ["", message, 64]

@@ -11,13 +11,22 @@ RSpec.describe "plock's settings", needs: "redis-server" do
 
   secret = "sixteen bytes and more"
 
-  let(:app) { File.join(Support::Supervisor.folder, "app-#{SecureRandom.hex(6)}").tap { |path| FileUtils.mkdir_p("#{path}/config") } }
+  let(:app) do
+    File
+      .join(Support::Supervisor.folder, "app-#{SecureRandom.hex(6)}")
+      .tap { |path| FileUtils.mkdir_p("#{path}/config") }
+  end
   let(:file) { "#{app}/config/plock.yml" }
   let(:key) { lock_name }
   let(:server) { redis_server }
 
   # As cron has it: nothing but a path.
-  def plock_environment(env) = ENV.keys.to_h { |name| [name, nil] }.merge("PATH" => ENV.fetch("PATH"), "XDG_RUNTIME_DIR" => app).merge(env)
+  def plock_environment(env) =
+    ENV
+      .keys
+      .to_h { |name| [name, nil] }
+      .merge("PATH" => ENV.fetch("PATH"), "XDG_RUNTIME_DIR" => app)
+      .merge(env)
 
   def in_app(*arguments, env: {}, chdir: app) = plock(*arguments, env: env, chdir: chdir)
 
@@ -29,7 +38,9 @@ RSpec.describe "plock's settings", needs: "redis-server" do
 
   # What an application does meanwhile that is configured so.
   def hold(namespace: "billing", secret: nil)
-    discard(open_store(server.unix_url, namespace: namespace, secret: secret).acquire(key), :release)
+    discard(
+      open_store(server.unix_url, namespace: namespace, secret: secret).acquire(key), :release
+    )
   end
 
   def write(text) = File.write(file, text)
@@ -37,12 +48,24 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   def production = { "RAILS_ENV" => "production" }
 
   it "are those of the application in whose folder it runs, so that both exclude one another" do
-    write("shared:\n  namespace: billing\ndevelopment:\nproduction:\n  url: #{server.unix_url}\n  secret: <%= \"sixteen bytes\" + \" and more\" %>\n")
+    write(
+      "shared:\n  namespace: billing\ndevelopment:\nproduction:\n  url: #{server.unix_url}\n  secret: <%= \"sixteen bytes\" + \" and more\" %>\n"
+    )
     hold(secret: secret)
     expect(in_app("run", key, "--", "true", env: production).last.exitstatus).to eq 75
     FileUtils.mkdir_p("#{app}/lib/deep")
     expect(in_app("status", key, env: production, chdir: "#{app}/lib/deep").last.exitstatus).to eq 1
-    elsewhere = in_app("status", key, "--config", file, env: { "PLOCK_ENV" => "production", "RAILS_ENV" => "test" }, chdir: "/")
+    elsewhere =
+      in_app(
+        "status",
+        key,
+        "--config",
+        file,
+        env: {
+          "PLOCK_ENV" => "production", "RAILS_ENV" => "test"
+        },
+        chdir: "/"
+      )
     expect(elsewhere.last.exitstatus).to eq 1
   end
 
@@ -50,22 +73,60 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     write("production:\n  url: #{server.unix_url}\n  namespace: billing\n  secret: #{secret}\n")
     from = "#{file} (production)"
     told = settings(env: production)
-    expect(told).to match("url" => server.unix_url, "store" => { "from" => from }, "namespace" => { "name" => "billing", "from" => from },
-                          "secret" => { "fingerprint" => /\A\h{16}\z/, "from" => from })
+    expect(told).to match(
+      "url" => server.unix_url,
+      "store" => {
+        "from" => from
+      },
+      "namespace" => {
+        "name" => "billing", "from" => from
+      },
+      "secret" => {
+        "fingerprint" => /\A\h{16}\z/, "from" => from
+      }
+    )
     output, = in_app("doctor", env: production)
-    expect(output.lines[1]).to eq "  store from #{from}; namespace billing from #{from}; secret from #{from}, " \
-                                  "fingerprint #{told["secret"]["fingerprint"]}\n"
+    expect(
+      output.lines[1]
+    ).to eq "  store from #{from}; namespace billing from #{from}; secret from #{from}, " \
+         "fingerprint #{told["secret"]["fingerprint"]}\n"
   end
 
   it "go by options first, then by the environment, then by the file" do
     write("production:\n  url: redis://127.0.0.1:1\n  namespace: file\n  secret: #{"f" * 16}\n")
-    env = { **production, "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "environment", "PLOCK_SECRET" => secret }
+    env = {
+      **production, "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "environment",
+      "PLOCK_SECRET" => secret
+    }
     told, errors, = in_app("doctor", "--json", env: env)
-    expect(JSON.parse(told)["settings"]).to match("store" => { "from" => "PLOCK_URL" }, "namespace" => { "name" => "environment", "from" => "PLOCK_NAMESPACE" },
-                                                  "secret" => a_hash_including("from" => "PLOCK_SECRET"))
+    expect(JSON.parse(told)["settings"]).to match(
+      "store" => {
+        "from" => "PLOCK_URL"
+      },
+      "namespace" => {
+        "name" => "environment", "from" => "PLOCK_NAMESPACE"
+      },
+      "secret" => a_hash_including("from" => "PLOCK_SECRET")
+    )
     expect(errors).to match(/\Aplock: PLOCK_URL is used, and not the url in .*plock.yml \(production\), by which the application goes/)
-    expect(settings("--store", server.unix_url, "--namespace", "option", env: { **env, "PLOCK_URL" => "redis://127.0.0.1:1" }))
-      .to include("store" => { "from" => "--store" }, "namespace" => { "name" => "option", "from" => "--namespace" })
+    expect(
+      settings(
+        "--store",
+        server.unix_url,
+        "--namespace",
+        "option",
+        env: {
+          **env, "PLOCK_URL" => "redis://127.0.0.1:1"
+        }
+      )
+    ).to include(
+      "store" => {
+        "from" => "--store"
+      },
+      "namespace" => {
+        "name" => "option", "from" => "--namespace"
+      }
+    )
   end
 
   it "warn where PLOCK_NAMESPACE is another one than the file's, by which an application of Rails goes" do
@@ -81,11 +142,36 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   %w[PLOCK_ENV RAILS_ENV RACK_ENV APP_ENV].each do |variable|
     it "are refused with 64 where the file names no store, and #{variable} says production, as its application refuses it" do
       write("production:\n  url: <%= ENV[\"LOCKS\"] %>\n")
-      output, errors, status = in_app("run", key, "--", "echo", "never", env: { variable => "production" })
+      output, errors, status =
+        in_app("run", key, "--", "echo", "never", env: { variable => "production" })
       expect([output, status.exitstatus]).to eq ["", 64]
-      expect(errors).to start_with "plock: #{file} (production) has no url, and #{variable} says production: set PLOCK_URL or pass --store, to redis://"
-      expect(in_app("run", key, "--", "true", env: { variable => "production", "PLOCK_URL" => "local:" }).last.exitstatus).to eq 0
-      expect(in_app("run", "--config", "none", key, "--", "true", env: { variable => "production" }).last.exitstatus).to eq 0
+      expect(
+        errors
+      ).to start_with "plock: #{file} (production) has no url, and #{variable} says production: set PLOCK_URL or pass --store, to redis://"
+      expect(
+        in_app(
+          "run",
+          key,
+          "--",
+          "true",
+          env: {
+            variable => "production", "PLOCK_URL" => "local:"
+          }
+        ).last.exitstatus
+      ).to eq 0
+      expect(
+        in_app(
+          "run",
+          "--config",
+          "none",
+          key,
+          "--",
+          "true",
+          env: {
+            variable => "production"
+          }
+        ).last.exitstatus
+      ).to eq 0
     end
   end
 
@@ -115,7 +201,17 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     write("shared: nonsense\n")
     expect(in_app("status", key).last.exitstatus).to eq 64
     hold(namespace: nil)
-    expect(in_app("status", key, "--config", "none", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 1
+    expect(
+      in_app(
+        "status",
+        key,
+        "--config",
+        "none",
+        env: {
+          "PLOCK_URL" => server.unix_url
+        }
+      ).last.exitstatus
+    ).to eq 1
   end
 
   {
@@ -141,17 +237,26 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   end
 
   it "are refused with 64 where the file cannot be read, or is not there" do
-    expect(in_app("status", key, "--config", "#{app}/none.yml").then { |_, errors, status| [errors[/No such file/], status.exitstatus] })
-      .to eq ["No such file", 64]
+    expect(
+      in_app("status", key, "--config", "#{app}/none.yml").then do |_, errors, status|
+        [errors[/No such file/], status.exitstatus]
+      end
+    ).to eq ["No such file", 64]
     FileUtils.mkdir_p(file)
-    expect(in_app("status", key).then { |_, errors, status| [errors[/Is a directory/], status.exitstatus] }).to eq ["Is a directory", 64]
+    expect(
+      in_app("status", key).then do |_, errors, status|
+        [errors[/Is a directory/], status.exitstatus]
+      end
+    ).to eq ["Is a directory", 64]
   end
 
   it "are not taken from a file that others may have put there, unless it is named" do
     write("shared:\n  url: <%= File.write('#{app}/ran', ''); '#{server.unix_url}' %>\n")
     File.chmod(0o666, file)
     _, errors, status = in_app("status", key)
-    expect([errors[/everybody can write to it/], status.exitstatus, File.exist?("#{app}/ran")]).to eq ["everybody can write to it", 64, false]
+    expect(
+      [errors[/everybody can write to it/], status.exitstatus, File.exist?("#{app}/ran")]
+    ).to eq ["everybody can write to it", 64, false]
     expect(in_app("status", key, "--config", "config/plock.yml").last.exitstatus).to eq 0
     next unless Process.euid.zero?
 
@@ -162,7 +267,8 @@ RSpec.describe "plock's settings", needs: "redis-server" do
 
   %w[PLOCK_URL PLOCK_NAMESPACE PLOCK_SECRET].each do |variable|
     it "are refused with 64 where #{variable} is empty, which may mean anything" do
-      _, errors, status = in_app("run", key, "--", "true", env: { "PLOCK_URL" => server.unix_url, variable => "" })
+      _, errors, status =
+        in_app("run", key, "--", "true", env: { "PLOCK_URL" => server.unix_url, variable => "" })
       expect([errors[/\A.* is empty/], status.exitstatus]).to eq ["plock: #{variable} is empty", 64]
     end
   end
@@ -171,8 +277,20 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     env = { "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", "KEY" => key }
     job = start_plock("run", key, "--", "sh", "-c", "echo >&3; read line", env: env, input: true)
     job.line
-    expect(ruby('require "plock"; p Plock.try_acquire(ENV.fetch("KEY"))', env: env).first).to eq "nil\n"
-    expect(in_app("status", key, "--namespace", "billing", env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 1
+    expect(
+      ruby('require "plock"; p Plock.try_acquire(ENV.fetch("KEY"))', env: env).first
+    ).to eq "nil\n"
+    expect(
+      in_app(
+        "status",
+        key,
+        "--namespace",
+        "billing",
+        env: {
+          "PLOCK_URL" => server.unix_url
+        }
+      ).last.exitstatus
+    ).to eq 1
     job.tell
     job.finish
   end
@@ -180,25 +298,46 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   describe "with another secret" do
     def run_beside(env)
       open_store(server.unix_url, namespace: "billing", secret: "s" * 16).acquire(key) { nil }
-      in_app("run", key, "--", "echo", "ran", env: { "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", **env })
+      in_app(
+        "run",
+        key,
+        "--",
+        "echo",
+        "ran",
+        env: {
+          "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", **env
+        }
+      )
     end
 
-    { "none, as under cron" => {}, "another one" => { "PLOCK_SECRET" => "t" * 16 } }.each do |what, env|
+    {
+      "none, as under cron" => {},
+      "another one" => {
+        "PLOCK_SECRET" => "t" * 16
+      }
+    }.each do |what, env|
       it "refuse to run: #{what}" do
         output, errors, status = run_beside(env)
         expect([output, status.exitstatus]).to eq ["", 64]
-        expect(errors).to match(/\Aplock: .*namespace "billing" of #{Regexp.escape(server.unix_url)}.*`plock secret --replace`.*\n\z/)
+        expect(errors).to match(
+          /\Aplock: .*namespace "billing" of #{Regexp.escape(server.unix_url)}.*`plock secret --replace`.*\n\z/
+        )
         expect(run_beside("PLOCK_SECRET" => "s" * 16).first).to eq "ran\n"
       end
     end
 
     it "is a danger that doctor tells, and does not accept" do
       run_beside({})
-      env = { "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", "PLOCK_SECRET" => "t" * 16 }
-      accepted = Plock::CLI.command("doctor")::ALL.map { |check| check::NAME.tr(" ", "-") }.join(",")
+      env = {
+        "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", "PLOCK_SECRET" => "t" * 16
+      }
+      accepted =
+        Plock::CLI.command("doctor")::ALL.map { |check| check::NAME.tr(" ", "-") }.join(",")
       output, _, status = in_app("doctor", "--json", "--accept", accepted, env: env)
       findings = JSON.parse(output)["findings"].to_h { |finding| [finding["check"], finding] }
-      expect(findings["secret"]).to include("level" => "danger", "accepted" => false, "remedy" => /plock secret --replace/)
+      expect(findings["secret"]).to include(
+        "level" => "danger", "accepted" => false, "remedy" => /plock secret --replace/
+      )
       expect([findings["trial"]["level"], status.exitstatus]).to eq ["unknown", 1]
     end
   end

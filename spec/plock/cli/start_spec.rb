@@ -15,10 +15,16 @@ RSpec.describe "How plock starts", needs: "redis-server" do
   end
 
   it "loads what a command needs and nothing else" do
-    expect(loaded("--version").grep(%r{/(optparse|json|openssl|socket)\.|plock/(plock|store|lease)\.})).to be_empty
+    expect(
+      loaded("--version").grep(%r{/(optparse|json|openssl|socket)\.|plock/(plock|store|lease)\.})
+    ).to be_empty
     needless = %r{/(json|openssl|socket|etc|io/console)\.|cli/(doctor|list)|tls_parameters}
-    expect(loaded("run", lock_name, "--", "true", "-x").grep(Regexp.union(needless, %r{/optparse\.}))).to be_empty
+    expect(
+      loaded("run", lock_name, "--", "true", "-x").grep(Regexp.union(needless, %r{/optparse\.}))
+    ).to be_empty
     expect(loaded("run", "--ttl", "5", lock_name, "--", "true").grep(needless)).to be_empty
-    expect(loaded("status", lock_name).grep(%r{/(optparse|json|openssl|socket|etc)\.|cli/(job|doctor)})).to be_empty
+    expect(
+      loaded("status", lock_name).grep(%r{/(optparse|json|openssl|socket|etc)\.|cli/(job|doctor)})
+    ).to be_empty
   end
 end

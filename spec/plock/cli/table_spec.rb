@@ -6,7 +6,11 @@ require "plock/cli/table"
 RSpec.describe Plock::CLI::Table do
   it "is as wide as what stands in it, and has a dash where nothing does" do
     columns = { "A" => ->(row) { row[0] }, "LONG" => ->(row) { row[1] }, "Z" => ->(row) { row[2] } }
-    expect(described_class.lines(columns, [["ä" * 3, nil, 1], ["b", "x", nil]])).to eq ["A    LONG  Z", "äää  -     1", "b    x     -"]
+    expect(described_class.lines(columns, [["ä" * 3, nil, 1], ["b", "x", nil]])).to eq [
+      "A    LONG  Z",
+      "äää  -     1",
+      "b    x     -"
+    ]
     expect(described_class.lines(columns, [])).to eq ["A  LONG  Z"]
   end
 end

@@ -59,7 +59,11 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
   end
 
   it "leaves the terminal as it was where the command is killed" do
-    job = screen("sh", "-c", "$PLOCK run '#{key}' -- sh -c 'stty -echo -icanon; kill -KILL $$'; stty -a; echo end")
+    job =
+      screen(
+        "sh", "-c",
+        "$PLOCK run '#{key}' -- sh -c 'stty -echo -icanon; kill -KILL $$'; stty -a; echo end"
+      )
     job.await("end")
     expect(job.shown).to match(/(?<![-\w])icanon/).and match(/(?<!-)\becho\b(?! end)/)
   end
@@ -159,7 +163,10 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     end
 
     it "lets a neighbour in a pipe read from the terminal" do
-      run_in_shell("echo ready; exec sleep 60", tail: "| (read first; echo first $first; read line </dev/tty; echo \"neighbour $line\")")
+      run_in_shell(
+        "echo ready; exec sleep 60",
+        tail: "| (read first; echo first $first; read line </dev/tty; echo \"neighbour $line\")"
+      )
       shell.await("first ready")
       shell.type("words\n")
       shell.await("neighbour words")
@@ -178,7 +185,9 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     end
 
     it "ends a script by Ctrl-C" do
-      shell.type("bash -c \"$PLOCK run '#{key}' -- sh -c 'echo ready; exec sleep 60'; echo next\"\n")
+      shell.type(
+        "bash -c \"$PLOCK run '#{key}' -- sh -c 'echo ready; exec sleep 60'; echo next\"\n"
+      )
       shell.await("ready")
       shell.type("\C-c")
       expect(shell.await("prompt> ")).not_to include("next")

@@ -30,7 +30,9 @@ RSpec.describe "plock wait", needs: "redis-server" do
     store.acquire(key, ttl: 60, label: "import") do
       output, errors, status = plock("wait", "--wait", "0.2", key)
       expect([output, status.exitstatus]).to eq ["", 75]
-      expect(errors).to match(/\Aplock: #{Regexp.escape(key.inspect)} is held since .*"import", \d waiting\n\z/)
+      expect(errors).to match(
+        /\Aplock: #{Regexp.escape(key.inspect)} is held since .*"import", \d waiting\n\z/
+      )
     end
   end
 

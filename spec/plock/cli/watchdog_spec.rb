@@ -44,7 +44,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # As it happens to one that takes another's place: who started it may be killed before it could write.
+  # As it happens to one that takes another's place: who started it may be killed before it could
+  # write.
   it "kills the group that it was started with, though nothing was told" do
     group = sleeper
     ears, mouth = IO.pipe
@@ -80,7 +81,9 @@ RSpec.describe Plock::CLI::Watchdog do
   it "has nothing open but its pipe, and leads a session of its own" do
     skip "/proc shows it" unless Support::Inventory.available?
     watchdog = described_class.new
-    expect(eventually { (open = Support::Inventory.descriptors(watchdog.pid)).size == 1 && open }).to match [/\Apipe:/]
+    expect(
+      eventually { (open = Support::Inventory.descriptors(watchdog.pid)).size == 1 && open }
+    ).to match [/\Apipe:/]
     expect(Process.getsid(watchdog.pid)).to eq watchdog.pid
     expect(File.readlink("/proc/#{watchdog.pid}/cwd")).to eq "/"
     watchdog.finish
@@ -139,7 +142,9 @@ RSpec.describe Plock::CLI::Watchdog do
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]
-        eventually { File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1] != slept }
+        eventually do
+          File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1] != slept
+        end
       end
     end
   end

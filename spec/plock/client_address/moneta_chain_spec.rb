@@ -9,7 +9,9 @@ RSpec.describe Plock::ClientAddress::MonetaChain do
 
   it "finds the adapter at the bottom" do
     expect(chain(redis(threadsafe: true)).adapter).to be_a(Moneta::Adapters::Redis)
-    expect(chain(Moneta.new(:Memory, expires: true)).adapter.class.name).to eq("Moneta::Adapters::Memory")
+    expect(chain(Moneta.new(:Memory, expires: true)).adapter.class.name).to eq(
+      "Moneta::Adapters::Memory"
+    )
   end
 
   it "takes an object without an adapter for the bottom" do

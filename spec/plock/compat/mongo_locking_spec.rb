@@ -39,27 +39,39 @@ RSpec.describe Mongo::Locking do
   def elsewhere(&block) = Thread.new(&block).value
 
   def refused(instance, **options)
-    elsewhere { expect { instance.lock(**{ max_retries: 1 }, **options) { raise "entered" } }.to raise_error(Mongo::Locking::LockTimeout) }
+    elsewhere do
+      expect { instance.lock(**{ max_retries: 1 }, **options) { raise "entered" } }.to raise_error(
+        Mongo::Locking::LockTimeout
+      )
+    end
   end
 
   describe ".configure" do
     it "returns itself, and refuses what it does not know" do
       expect(described_class.configure(logger: nil)).to be described_class
       expect { described_class.configure(retries: 3) }.to raise_error(NoMethodError, /retries=/)
-      expect { described_class.configure(max_retries: "5") }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, /max_retries/)
+      expect { described_class.configure(max_retries: "5") }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, /max_retries/
+      )
     end
 
     it "has the gem's defaults" do
-      expect(described_class.options).to eq({ max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600 })
+      expect(described_class.options).to eq(
+        { max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600 }
+      )
       described_class.configure(max_retries: 3)
       expect([described_class.max_retries, described_class.max_lifetime]).to eq [3, 600]
     end
 
     it "needs a collection or a store" do
       described_class.configure(store: nil)
-      expect { order.lock { raise "entered" } }.to raise_error(Mongo::Locking::InvalidConfig, "neither a collection nor a store is configured")
+      expect { order.lock { raise "entered" } }.to raise_error(
+        Mongo::Locking::InvalidConfig, "neither a collection nor a store is configured"
+      )
       described_class.configure(collection: Object.new)
-      expect { order.lock { raise "entered" } }.to raise_error(Mongo::Locking::InvalidConfig, "not a collection: Object")
+      expect { order.lock { raise "entered" } }.to raise_error(
+        Mongo::Locking::InvalidConfig, "not a collection: Object"
+      )
     end
 
     it "calls a Proc at the first lock, and once" do
@@ -83,27 +95,39 @@ RSpec.describe Mongo::Locking do
     end
 
     it "takes key and scope as names and as closures, which get the instance" do
-      [[{ key: :hash_code }, "Thing/h"], [{ key: ->(me) { me.hash_code } }, "Thing/h"], [{ key: proc { |me| me.hash_code } }, "Thing/h"],
-       [{ scope: "Other" }, "Other/7"], [{ scope: :other }, "other/7"], [{ scope: ->(me) { me.hash_code } }, "h/7"]].each do |options, expected|
-        type = lockable do
-          def hash_code = :h
-          lockable!(options)
-        end
+      [
+        [{ key: :hash_code }, "Thing/h"], [{ key: ->(me) { me.hash_code } }, "Thing/h"],
+        [{ key: proc { |me| me.hash_code } }, "Thing/h"], [{ scope: "Other" }, "Other/7"],
+        [{ scope: :other }, "other/7"], [{ scope: ->(me) { me.hash_code } }, "h/7"]
+      ].each do |options, expected|
+        type =
+          lockable do
+            def hash_code = :h
+            lockable!(options)
+          end
         expect(name_of(type.new)).to eq expected
       end
     end
 
     it "says what cannot be" do
-      { { key: "id" } => "locker key must be a Proc or Symbol", { scope: 5 } => "locker scope must be a Proc, Symbol or String",
-        { max_retries: "5" } => /max_retries must be a number/ }.each do |options, message|
-        expect { lockable { lockable!(options) } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, message)
+      {
+        { key: "id" } => "locker key must be a Proc or Symbol",
+        { scope: 5 } => "locker scope must be a Proc, Symbol or String",
+        { max_retries: "5" } => /max_retries must be a number/
+      }.each do |options, message|
+        expect { lockable { lockable!(options) } }.to raise_error(
+          Mongo::Locking::Exceptions::ArgumentError, message
+        )
       end
       expect(lockable { nil }.lockable!.name).to eq "Thing"
     end
 
     it "ignores options that it does not know, with a warning that names them" do
       type = nil
-      heard = warnings { type = lockable { lockable!(key: :id, max_tries: 5, expire: true, max_retries: 3) } }
+      heard =
+        warnings do
+          type = lockable { lockable!(key: :id, max_tries: 5, expire: true, max_retries: 3) }
+        end
       expect(heard).to eq(["[Plock] Thing.lockable! ignores :max_tries, :expire: the options that it knows are :max_retries, " \
                            ":first_retry_interval, :max_retry_interval, :max_lifetime\n"])
       expect([name_of(type.new), type.locker.options]).to eq(["Thing/7", { max_retries: 3 }])
@@ -144,8 +168,12 @@ RSpec.describe Mongo::Locking do
     end
 
     it "says what cannot be" do
-      expect { lockable { locked_by!("owner") } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, "parent reference must be a Proc or Symbol")
-      expect { lockable { locked_by! } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, /parent reference/)
+      expect { lockable { locked_by!("owner") } }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, "parent reference must be a Proc or Symbol"
+      )
+      expect { lockable { locked_by! } }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, /parent reference/
+      )
     end
   end
 
@@ -165,13 +193,17 @@ RSpec.describe Mongo::Locking do
     end
 
     it "needs a block" do
-      expect { order.lock }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, "MongoModels::Order#lock requires a block")
+      expect { order.lock }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, "MongoModels::Order#lock requires a block"
+      )
     end
 
     it "locks the root, whoever of the tree is locked" do
       flow.lock do
         expect([order, item, flow].map(&:have_lock?)).to eq [true, true, true]
-        expect(described_class.locks.map { |held| [held.scope, held.key] }).to eq [["MongoModels::Order", order.id]]
+        expect(described_class.locks.map { |held| [held.scope, held.key] }).to eq [
+          ["MongoModels::Order", order.id]
+        ]
         refused(order)
         refused(item)
       end
@@ -190,21 +222,35 @@ RSpec.describe Mongo::Locking do
       order.lock do
         Fiber.new do
           expect(order.have_lock?).to be false
-          expect { order.lock(max_retries: 1) { raise "entered" } }.to raise_error(Mongo::Locking::LockTimeout)
+          expect { order.lock(max_retries: 1) { raise "entered" } }.to raise_error(
+            Mongo::Locking::LockTimeout
+          )
         end.resume
       end
     end
 
     it "says which lock it did not get" do
       order.lock do
-        elsewhere { expect { flow.lock(max_retries: 0) { raise "entered" } }.to raise_error(Mongo::Locking::LockTimeout, "unable to acquire lock #{name}") }
+        elsewhere do
+          expect { flow.lock(max_retries: 0) { raise "entered" } }.to raise_error(
+            Mongo::Locking::LockTimeout, "unable to acquire lock #{name}"
+          )
+        end
       end
     end
 
     it "waits as long as tries and pauses would have taken: by the call, by the class, by the configuration" do
-      waited = ->(instance, **options) { elsewhere { elapsed { expect { instance.lock(**options) { nil } }.to raise_error(Mongo::Locking::LockTimeout) } } }
+      waited = ->(instance, **options) do
+        elsewhere do
+          elapsed do
+            expect { instance.lock(**options) { nil } }.to raise_error(Mongo::Locking::LockTimeout)
+          end
+        end
+      end
       order.lock do
-        at_most(0.45 + 0.05, least: 0.45) { waited.call(item, max_retries: 4, first_retry_interval: 0.15, max_retry_interval: 0.15) }
+        at_most(0.45 + 0.05, least: 0.45) do
+          waited.call(item, max_retries: 4, first_retry_interval: 0.15, max_retry_interval: 0.15)
+        end
         at_most(0.35 + 0.05, least: 0.35) { waited.call(order, max_retries: 4) } # 0.05 + 0.1 + 0.2
         described_class.configure(max_retries: 3)
         at_most(0.15 + 0.05, least: 0.15) { waited.call(order) }
@@ -213,17 +259,24 @@ RSpec.describe Mongo::Locking do
 
     it "waits for any number of tries" do
       waiter = nil
-      order.lock { waiter = await_sleep(background { order.lock(max_retries: Float::INFINITY) { :mine } }) }
+      order.lock do
+        waiter = await_sleep(background { order.lock(max_retries: Float::INFINITY) { :mine } })
+      end
       expect(waiter.value).to be :mine
       order.lock do
-        [{ max_retries: 10**12, first_retry_interval: 0 }, { max_retries: 10**12, max_retry_interval: 0 }].each { |options| refused(order, **options) }
+        [
+          { max_retries: 10**12, first_retry_interval: 0 },
+          { max_retries: 10**12, max_retry_interval: 0 }
+        ].each { |options| refused(order, **options) }
       end
     end
 
     it "says what a lock cannot live for" do
       [0, 0.001, 10**9].each do |seconds|
-        expect { order.lock(max_lifetime: seconds) { raise "entered" } }
-          .to raise_error(Mongo::Locking::Exceptions::ArgumentError, "max_lifetime must be from 0.005 to 31622400.0 seconds (got #{seconds})")
+        expect { order.lock(max_lifetime: seconds) { raise "entered" } }.to raise_error(
+          Mongo::Locking::Exceptions::ArgumentError,
+          "max_lifetime must be from 0.005 to 31622400.0 seconds (got #{seconds})"
+        )
       end
     end
 
@@ -247,7 +300,9 @@ RSpec.describe Mongo::Locking do
         order.lock do
           described_class.break("MongoModels::Order", order.id)
           expect(order.have_lock?).to be false
-          expect { item.lock { raise "entered" } }.to raise_error(Mongo::Locking::LockFailure, "lock #{name} was lost")
+          expect { item.lock { raise "entered" } }.to raise_error(
+            Mongo::Locking::LockFailure, "lock #{name} was lost"
+          )
         end
       end
       expect(said).to contain_exactly(/is lost before its block ended/)
@@ -274,12 +329,15 @@ RSpec.describe Mongo::Locking do
 
     it "is a LockFailure where the store fails, whose cause says more" do
       described_class.configure(store: "redis://127.0.0.1:1")
-      expect { order.lock(max_retries: 1) { raise "entered" } }
-        .to raise_error(Mongo::Locking::LockFailure, "unable to acquire lock #{name}") { |e| expect(e.cause).to be_a(Plock::UnavailableError) }
+      expect { order.lock(max_retries: 1) { raise "entered" } }.to raise_error(
+        Mongo::Locking::LockFailure, "unable to acquire lock #{name}"
+      ) { |e| expect(e.cause).to be_a(Plock::UnavailableError) }
     end
 
     it "does not take the block's own errors for its own" do
-      expect { order.lock { raise Plock::UnavailableError, "the block's" } }.to raise_error(Plock::UnavailableError, "the block's")
+      expect { order.lock { raise Plock::UnavailableError, "the block's" } }.to raise_error(
+        Plock::UnavailableError, "the block's"
+      )
     end
 
     it "leaves nothing behind, at whatever step it is interrupted" do
@@ -291,14 +349,19 @@ RSpec.describe Mongo::Locking do
     end
 
     it "refuses an option that it does not know" do
-      expect { order.lock(wait: 5) { nil } }.to raise_error(Mongo::Locking::Exceptions::ArgumentError, "unknown option: :wait")
+      expect { order.lock(wait: 5) { nil } }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, "unknown option: :wait"
+      )
     end
 
     it "tells the logger" do
       heard = StringIO.new
       described_class.configure(logger: Logger.new(heard))
       order.lock { refused(order) }
-      expect(heard.string).to include("lock #{name} acquired", "lock #{name} could not be acquired", "MongoModels::Order#lock failed")
+      expect(heard.string).to include(
+        "lock #{name} acquired", "lock #{name} could not be acquired",
+        "MongoModels::Order#lock failed"
+      )
     end
   end
 
@@ -308,29 +371,44 @@ RSpec.describe Mongo::Locking do
       first.up = second
       second.up = third
       third.up = second
-      expect { first.lock { raise "entered" } }
-        .to raise_error(Mongo::Locking::CircularLock, "circular lock: MongoModels::Node/2 -> MongoModels::Node/3 -> MongoModels::Node/2")
+      expect { first.lock { raise "entered" } }.to raise_error(
+        Mongo::Locking::CircularLock,
+        "circular lock: MongoModels::Node/2 -> MongoModels::Node/3 -> MongoModels::Node/2"
+      )
       second.up = second
-      expect { second.have_lock? }.to raise_error(Mongo::Locking::CircularLock, "circular lock: MongoModels::Node/2 -> MongoModels::Node/2")
+      expect { second.have_lock? }.to raise_error(
+        Mongo::Locking::CircularLock, "circular lock: MongoModels::Node/2 -> MongoModels::Node/2"
+      )
     end
 
     it "finds a circle of objects that are made anew each time" do
       type = lockable { locked_by! { |me| me.class.new } }
-      expect { type.new.lock { raise "entered" } }.to raise_error(Mongo::Locking::CircularLock, %r{\Acircular lock: Thing|#<Class.*/7 -> .* -> …\z})
+      expect { type.new.lock { raise "entered" } }.to raise_error(
+        Mongo::Locking::CircularLock, %r{\Acircular lock: Thing|#<Class.*/7 -> .* -> …\z}
+      )
     end
 
     it "has to have a root" do
-      [MongoModels::Node.new(1), MongoModels::Node.new(1, Object.new), MongoModels::Node.new(1, lockable { nil }.new)].each do |node|
-        expect { node.lock { raise "entered" } }.to raise_error(Mongo::Locking::InvalidConfig, /\Aroot #<.* is not lockable\z/)
+      [
+        MongoModels::Node.new(1), MongoModels::Node.new(1, Object.new),
+        MongoModels::Node.new(1, lockable { nil }.new)
+      ].each do |node|
+        expect { node.lock { raise "entered" } }.to raise_error(
+          Mongo::Locking::InvalidConfig, /\Aroot #<.* is not lockable\z/
+        )
       end
     end
 
     it "of 1,000 objects resolves in under a millisecond each", :timing do
-      nodes = (1..999).inject([order]) { |all, number| all << MongoModels::Node.new(number, all.last) }
+      nodes =
+        (1..999).inject([order]) { |all, number| all << MongoModels::Node.new(number, all.last) }
       at_most(0.001) do
-        elapsed { nodes.each { |node| expect(MongoModels::Order.locker.root_for(node)).to be order } } / nodes.size
+        elapsed do
+          nodes.each { |node| expect(MongoModels::Order.locker.root_for(node)).to be order }
+        end / nodes.size
       end
-      at_most(0.001) { elapsed { MongoModels::Order.locker.root_for(nodes.last) } } # the one that is farthest away
+      # the one that is farthest away
+      at_most(0.001) { elapsed { MongoModels::Order.locker.root_for(nodes.last) } }
     end
   end
 
@@ -338,8 +416,13 @@ RSpec.describe Mongo::Locking do
     it "is listed with scope, key, owner and age, among other locks of the store" do
       described_class.store.acquire("another", label: "not one of these") do
         order.lock do
-          expect(described_class.locks).to match [have_attributes(scope: "MongoModels::Order", key: order.id, age: be_between(0, 5),
-                                                                   remaining: be_between(590, 600), owner: /\Ahost .*, pid #{Process.pid}, thread \d+\z/)]
+          expect(described_class.locks).to match [
+            have_attributes(
+              scope: "MongoModels::Order", key: order.id, age: be_between(0, 5),
+              remaining: be_between(590, 600),
+              owner: /\Ahost .*, pid #{Process.pid}, thread \d+\z/
+            )
+          ]
         end
       end
     end
@@ -353,7 +436,10 @@ RSpec.describe Mongo::Locking do
     end
 
     it "is another lock where scope and key only look the same together" do
-      one, other = [%w[a b/c], %w[a/b c]].map { |scope, key| lockable { lockable!(scope: scope, key: ->(_) { key }) }.new }
+      one, other =
+        [%w[a b/c], %w[a/b c]].map do |scope, key|
+          lockable { lockable!(scope: scope, key: ->(_) { key }) }.new
+        end
       one.lock { expect(other.lock { :free }).to be :free }
     end
 
@@ -366,7 +452,11 @@ RSpec.describe Mongo::Locking do
       warnings do
         order.lock do
           expect(described_class.break(described_class.locks.first)).to be true
-          expect(elsewhere { order.lock(max_retries: 1) { described_class.break("MongoModels::Order", order.id) } }).to be true
+          expect(
+            elsewhere do
+              order.lock(max_retries: 1) { described_class.break("MongoModels::Order", order.id) }
+            end
+          ).to be true
         end
       end
       expect(described_class.break("MongoModels::Order", order.id)).to be false
@@ -374,7 +464,9 @@ RSpec.describe Mongo::Locking do
   end
 
   it "has the names of errors, and puts none in the place of Ruby's into a class" do
-    expect(Mongo::Locking::Exceptions.constants).to match_array(%i[Error ArgumentError InvalidConfig CircularLock LockTimeout LockFailure])
+    expect(Mongo::Locking::Exceptions.constants).to match_array(
+      %i[Error ArgumentError InvalidConfig CircularLock LockTimeout LockFailure]
+    )
     expect(Mongo::Locking::Exceptions::Error.superclass).to be RuntimeError
     expect(Mongo::Locking::ArgumentError).to be Mongo::Locking::Exceptions::ArgumentError
     expect { Mongo::Locking::Nothing }.to raise_error(NameError, /Nothing/)
@@ -388,27 +480,44 @@ RSpec.describe Mongo::Locking do
       e
     end
     expect(error).to be_a(Mongo::Locking::Exceptions::ArgumentError).and be_a(ArgumentError)
-    expect([Mongo::Locking::Exceptions::Error, RuntimeError, StandardError].map { |kind| error.is_a?(kind) && error.kind_of?(kind) })
-      .to eq([true, true, true])
-    expect([Mongo::Locking::Exceptions::LockTimeout, IOError].map { |kind| error.is_a?(kind) || kind === error }).to eq([false, false])
+    expect(
+      [Mongo::Locking::Exceptions::Error, RuntimeError, StandardError].map do |kind|
+        error.is_a?(kind) && error.kind_of?(kind)
+      end
+    ).to eq([true, true, true])
+    expect(
+      [Mongo::Locking::Exceptions::LockTimeout, IOError].map do |kind|
+        error.is_a?(kind) || kind === error
+      end
+    ).to eq([false, false])
     expect { order.lock }.to raise_error(ArgumentError, /requires a block/)
     expect(Class.new(Mongo::Locking::Exceptions::Error) === error).to be(false)
     expect(Mongo::Locking::Exceptions::Error === ArgumentError.new).to be(false)
     expect(Mongo::Locking::Exceptions::LockTimeout.new).to be_a(Mongo::Locking::Exceptions::Error)
   end
 
-  # Mongo::ConditionVariable and Mongo::Logger are those of the driver, and it may have others tomorrow.
+  # Mongo::ConditionVariable and Mongo::Logger are those of the driver, and it may have others
+  # tomorrow.
   it "names no constant of Ruby's without ::" do
     folder = File.join(Support::Examples::LIB, "plock/compat")
-    files = Dir[File.join(folder, "mongo_locking{.rb,/**/*.rb}")].to_h { |path| [path, Support::Constants.new(File.read(path))] }
+    files =
+      Dir[File.join(folder, "mongo_locking{.rb,/**/*.rb}")].to_h do |path|
+        [path, Support::Constants.new(File.read(path))]
+      end
     own = files.values.flat_map(&:defined) - %w[Mongo]
     expect(files.size).to be > 10
-    files.each { |path, constants| expect([path, constants.bare.reject { |name, _line| own.include?(name) }]).to eq([path, []]) }
+    files.each do |path, constants|
+      expect([path, constants.bare.reject { |name, _line| own.include?(name) }]).to eq([path, []])
+    end
   end
 
   it "gives a class nothing but what it needs" do
-    expect(MongoModels::Order.new(1).public_methods(false) - Object.instance_methods - %i[id]).to be_empty
-    expect(MongoModels::Order.public_instance_methods - Object.instance_methods).to match_array(%i[id lock have_lock?])
+    expect(
+      MongoModels::Order.new(1).public_methods(false) - Object.instance_methods - %i[id]
+    ).to be_empty
+    expect(MongoModels::Order.public_instance_methods - Object.instance_methods).to match_array(
+      %i[id lock have_lock?]
+    )
   end
 
   it "loads no client library" do
@@ -418,6 +527,11 @@ RSpec.describe Mongo::Locking do
       puts $LOADED_FEATURES, Mongo::Locking::CollectionStore
     RUBY
     expect(status).to be_success, output
-    expect(output.lines.grep(%r{/(mongo|bson|dalli|active_support|active_record)\.rb}).grep_v(%r{/lib/plock/})).to be_empty
+    expect(
+      output
+        .lines
+        .grep(%r{/(mongo|bson|dalli|active_support|active_record)\.rb})
+        .grep_v(%r{/lib/plock/})
+    ).to be_empty
   end
 end

@@ -26,16 +26,22 @@ RSpec.describe RemoteLock do
       allow(Kernel).to receive(:sleep) { |pause| pauses << pause }
       allow(adapter).to receive(:store).and_return(false)
       allow(adapter).to receive(:has_key?).and_return(false)
-      expect { lock.synchronize("k", initial_wait: 1, retries: 5) { raise "entered" } }.to raise_error(RemoteLock::Error)
+      expect {
+        lock.synchronize("k", initial_wait: 1, retries: 5) { raise "entered" }
+      }.to raise_error(RemoteLock::Error)
       expect(adapter).to have_received(:store).exactly(5).times
-      expect(pauses.zip([1..2, 2..4, 4..8, 8..16])).to all(satisfy { |pause, range| range.cover?(pause) })
+      expect(pauses.zip([1..2, 2..4, 4..8, 8..16])).to all(
+        satisfy { |pause, range| range.cover?(pause) }
+      )
       expect(pauses.size).to eq 4
     end
 
     it "tries eleven times, where nothing is said" do
       allow(Kernel).to receive(:sleep)
       allow(adapter).to receive(:store).and_return(false)
-      expect { lock.acquire_lock("k") }.to raise_error(RemoteLock::Error, "Couldn't acquire lock for: k")
+      expect { lock.acquire_lock("k") }.to raise_error(
+        RemoteLock::Error, "Couldn't acquire lock for: k"
+      )
       expect(adapter).to have_received(:store).with("p|lock|k", 60).exactly(11).times
     end
 
@@ -60,7 +66,9 @@ RSpec.describe RemoteLock do
       lock = RemoteLock.new(adapter)
       lock.acquire_lock("k")
       Thread.new do
-        expect { Timeout.timeout(0.05) { lock.synchronize("k") { raise "entered" } } }.to raise_error(Timeout::Error)
+        expect {
+          Timeout.timeout(0.05) { lock.synchronize("k") { raise "entered" } }
+        }.to raise_error(Timeout::Error)
       end.join
       expect(lock.acquired?("k")).to be true
     end
@@ -69,7 +77,11 @@ RSpec.describe RemoteLock do
   it "adds up any number of pauses" do
     lock = RemoteLock.new(RemoteLock::Adapters::Store.new("memory:"))
     Thread.new { lock.acquire_lock("k") }.join
-    Timeout.timeout(5) { expect { lock.acquire_lock("k", initial_wait: 0, retries: 5_000) }.to raise_error(RemoteLock::Error) }
+    Timeout.timeout(5) do
+      expect { lock.acquire_lock("k", initial_wait: 0, retries: 5_000) }.to raise_error(
+        RemoteLock::Error
+      )
+    end
   end
 
   describe "wrap_in_transaction" do
@@ -88,8 +100,12 @@ RSpec.describe RemoteLock do
     it "commits before the lock is released" do
       deeds = []
       store = lock.instance_variable_get(:@adapter)
-      allow(store).to receive(:delete).and_wrap_original { |original, *arguments| deeds << :release && original.call(*arguments) }
-      expect(lock.synchronize("k", wrap_in_transaction: recording(deeds)) { deeds << :run && 7 }).to be 7
+      allow(store).to receive(:delete).and_wrap_original { |original, *arguments|
+        deeds << :release && original.call(*arguments)
+      }
+      expect(
+        lock.synchronize("k", wrap_in_transaction: recording(deeds)) { deeds << :run && 7 }
+      ).to be 7
       expect(deeds).to eq %i[begin run commit release]
     end
 
@@ -101,18 +117,28 @@ RSpec.describe RemoteLock do
     end
 
     it "has to be something with transactions" do
-      expect { lock.synchronize("k", wrap_in_transaction: 5) { raise "entered" } }.to raise_error(ArgumentError, /wrap_in_transaction/)
+      expect { lock.synchronize("k", wrap_in_transaction: 5) { raise "entered" } }.to raise_error(
+        ArgumentError, /wrap_in_transaction/
+      )
     end
   end
 
   it "loads no client library" do
-    output, status = ruby('require "plock/compat/remote_lock"; RemoteLock::Adapters::Redis; puts $LOADED_FEATURES')
+    output, status =
+      ruby('require "plock/compat/remote_lock"; RemoteLock::Adapters::Redis; puts $LOADED_FEATURES')
     expect(status).to be_success, output
-    expect(output.lines.grep_v(%r{/lib/plock/}).grep(%r{/(redis|redis-client|dalli|active_record|active_support)\.rb})).to be_empty
+    expect(
+      output
+        .lines
+        .grep_v(%r{/lib/plock/})
+        .grep(%r{/(redis|redis-client|dalli|active_record|active_support)\.rb})
+    ).to be_empty
   end
 
   it "says what an adapter cannot be made of" do
-    expect { RemoteLock::Adapters::Redis.new("memory:") }.to raise_error(ArgumentError, /memory: is not in Redis: RemoteLock::Adapters::Store is for such/)
+    expect { RemoteLock::Adapters::Redis.new("memory:") }.to raise_error(
+      ArgumentError, /memory: is not in Redis: RemoteLock::Adapters::Store is for such/
+    )
     expect { RemoteLock::Adapters::Redis.new(Object.new) }.to raise_error(Plock::ConfigurationError)
     expect { RemoteLock::Adapters::Base.new(nil).store("k", 1) }.to raise_error(NotImplementedError)
     expect { RemoteLock::Adapters::Base.new(nil).has_key?("k") }.to raise_error(NotImplementedError)

@@ -4,11 +4,13 @@ require "spec_helper"
 require "fileutils"
 require "tmpdir"
 
-# As an application has it that changes one line of its Gemfile, and goes on requiring the gem by its name.
+# As an application has it that changes one line of its Gemfile, and goes on requiring the gem by
+# its name.
 RSpec.describe "A drop-in in the place of its gem" do
   let(:folder) { Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
 
-  # Without this project's bundle: gems that are installed can be loaded, and only plock is in the load path.
+  # Without this project's bundle: gems that are installed can be loaded, and only plock is in the
+  # load path.
   let(:unbundled) { { "RUBYOPT" => "-W1", "BUNDLE_GEMFILE" => nil, "RUBYGEMS_GEMDEPS" => nil } }
 
   def said(program, env: unbundled)
@@ -55,7 +57,9 @@ RSpec.describe "A drop-in in the place of its gem" do
     describe "plock/compat/#{door}" do
       it "is found by require of #{paths.join(", ")}, in a folder without anything" do
         requires = paths.map { |path| "require #{path.inspect}" }.join("\n")
-        expect(said("require 'plock/compat/#{door}'\n#{requires}\n#{use}")).to eq([%w[inside], true])
+        expect(said("require 'plock/compat/#{door}'\n#{requires}\n#{use}")).to eq(
+          [%w[inside], true]
+        )
       end
 
       it "does not let the gem be loaded over it" do
@@ -65,11 +69,19 @@ RSpec.describe "A drop-in in the place of its gem" do
       end
 
       it "refuses to be loaded over the gem, and says which file that is" do
-        definition = constant.split("::").reduce("") { |text, name| "#{text}module #{name}; " } + ("end; " * constant.split("::").size)
+        definition =
+          constant.split("::").reduce("") { |text, name| "#{text}module #{name}; " } +
+          ("end; " * constant.split("::").size)
         lib = gem_with(paths.first, definition)
-        lines, success = said("$LOAD_PATH.unshift(#{lib.inspect})\nrequire #{paths.first.inspect}\nrequire 'plock/compat/#{door}'")
+        lines, success =
+          said(
+            "$LOAD_PATH.unshift(#{lib.inspect})\nrequire #{paths.first.inspect}\nrequire 'plock/compat/#{door}'"
+          )
         expect(success).to be(false)
-        expect(lines.join).to include("#{constant} is defined already, in #{lib}/#{paths.first}.rb. Remove the gem ", "Plock::UnsupportedError")
+        expect(lines.join).to include(
+          "#{constant} is defined already, in #{lib}/#{paths.first}.rb. Remove the gem ",
+          "Plock::UnsupportedError"
+        )
       end
     end
   end

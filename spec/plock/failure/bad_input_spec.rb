@@ -40,12 +40,16 @@ RSpec.describe "Bad input" do
     end
 
     it "with NUL in it is refused" do
-      expect { open_store("redis://:hush\0@host") }.to raise_error(StandardError) { |error| expect(error.message).not_to match(/hush/) }
+      expect { open_store("redis://:hush\0@host") }.to raise_error(StandardError) { |error|
+        expect(error.message).not_to match(/hush/)
+      }
     end
 
     it "with an unescaped password is refused, and the password not repeated" do
       ["pa@ss", "pa/ss", "pa:ss", "pa#ss", "pa?ss", "pa%ss", "p[a]ss"].each do |password|
-        expect { open_store("redis://:#{password}@host:1") }.to raise_error(Plock::ConfigurationError) do |error|
+        expect { open_store("redis://:#{password}@host:1") }.to raise_error(
+          Plock::ConfigurationError
+        ) do |error|
           expect(error.full_message).not_to match(/pa.ss|\bss\b|p\[a/)
         end
       end
@@ -56,17 +60,27 @@ RSpec.describe "Bad input" do
       expect_service(open_store(server.url(password: Support::RedisServer::PASSWORD)), server)
       expect_service(open_store(server.unix_url(password: Support::RedisServer::PASSWORD)), server)
       users = redis_server(:acl)
-      expect_service(open_store(users.url(user: Support::RedisServer::ACL_USER, password: Support::RedisServer::ACL_PASSWORD)), users)
+      expect_service(
+        open_store(
+          users.url(
+            user: Support::RedisServer::ACL_USER, password: Support::RedisServer::ACL_PASSWORD
+          )
+        ),
+        users
+      )
     end
   end
 
   describe "an option" do
     {
-      connect_timeout: [-1, 0, Float::NAN, Float::INFINITY, "soon"], attempt_timeout: [1e9, :x], pool_size: [0, -1, 1 << 40, 1.5],
-      database: [-1, "x"], password: ["", 3], encoding: [:yaml, "plain\0"], verify: [:maybe, true], ca_file: ["", "a\0b"]
+      connect_timeout: [-1, 0, Float::NAN, Float::INFINITY, "soon"], attempt_timeout: [1e9, :x],
+      pool_size: [0, -1, 1 << 40, 1.5], database: [-1, "x"], password: ["", 3],
+      encoding: [:yaml, "plain\0"], verify: [:maybe, true], ca_file: ["", "a\0b"]
     }.each do |name, values|
       it "#{name} of a wrong value is a configuration error that names it" do
-        values.each { |value| expect { open_store(name => value) }.to raise_error(Plock::ConfigurationError, /#{name}/) }
+        values.each do |value|
+          expect { open_store(name => value) }.to raise_error(Plock::ConfigurationError, /#{name}/)
+        end
       end
     end
 
@@ -134,7 +148,9 @@ RSpec.describe "Bad input" do
       gate.refuse
       failing = open_store(gate.url)
       entered = false
-      expect { failing.hold(key, 3_000, 1.0, ->(*) { raise IndexError, "report" }) { entered = true } }.to raise_error(IndexError)
+      expect {
+        failing.hold(key, 3_000, 1.0, ->(*) { raise IndexError, "report" }) { entered = true }
+      }.to raise_error(IndexError)
       expect(entered).to be(false)
     end
   end
@@ -144,7 +160,10 @@ RSpec.describe "Bad input" do
     let(:key) { unique_key }
 
     it "is refused where it cannot be right" do
-      [[nil, "o", 3], [key, nil, 3], ["", "o", 3], [key, "", 3], [key, "o", 0], [key, "o", -1], [key, "o", nil], [key, "o", 1 << 70]].each do |bad|
+      [
+        [nil, "o", 3], [key, nil, 3], ["", "o", 3], [key, "", 3], [key, "o", 0], [key, "o", -1],
+        [key, "o", nil], [key, "o", 1 << 70]
+      ].each do |bad|
         expect([bad, wrong?(outcome { store.lock_acquire(*bad) })]).to eq([bad, true])
       end
       expect(wrong?(outcome { store.lock_release(key, nil) })).to be(true)
@@ -155,7 +174,9 @@ RSpec.describe "Bad input" do
       owner = "\x00\xFF owner".b
       expect(store.lock_acquire(key, owner, 3)).to be(true)
       expect(shared_redis.call("GET", key).b).to eq(owner)
-      expect([store.lock_release(key, "\x00\xFE"), store.lock_release(key, owner)]).to eq([false, true])
+      expect([store.lock_release(key, "\x00\xFE"), store.lock_release(key, owner)]).to eq(
+        [false, true]
+      )
     end
 
     it "opens a closed store again" do
@@ -168,32 +189,46 @@ RSpec.describe "Bad input" do
   describe "says what is wrong, and what to do" do
     it "TLS against a plain port" do
       url = redis_server.url.sub("redis:", "rediss:")
-      expect { open_store(url, ca_file: Support::Certificates.ca.cert_file).try_acquire("x") }
-        .to raise_error(Plock::UnavailableError, /does not seem to speak TLS on this port \(then use redis:/)
+      expect {
+        open_store(url, ca_file: Support::Certificates.ca.cert_file).try_acquire("x")
+      }.to raise_error(
+        Plock::UnavailableError, /does not seem to speak TLS on this port \(then use redis:/
+      )
     end
 
     it "a password for a server that has none" do
       store = open_store(shared_redis.url(password: "secret-0815"))
       expect { store.try_acquire("x") }.to raise_error(Plock::AuthenticationError) { |error|
-        expect(error.message).to include("has no password set: remove it from the URL, or set requirepass")
+        expect(error.message).to include(
+          "has no password set: remove it from the URL, or set requirepass"
+        )
         expect(error.message).not_to include("0815")
       }
     end
 
     it "a file of certificates that is not there, or is none" do
-      { ca_file: "/nowhere/ca.pem", cert: "/nowhere/cert.pem", ca_path: "/nowhere" }.each do |option, path|
-        expect { open_store("rediss://127.0.0.1:1", option => path).try_acquire("x") }
-          .to raise_error(Plock::ConfigurationError, /#{option}: #{path}: No such file or directory/)
+      {
+        ca_file: "/nowhere/ca.pem", cert: "/nowhere/cert.pem", ca_path: "/nowhere"
+      }.each do |option, path|
+        expect {
+          open_store("rediss://127.0.0.1:1", option => path).try_acquire("x")
+        }.to raise_error(Plock::ConfigurationError, /#{option}: #{path}: No such file or directory/)
       end
       expect { open_store("rediss://127.0.0.1:1", ca_file: __FILE__).try_acquire("x") }
         .to raise_error(Plock::ConfigurationError, /ca_file: #{__FILE__}: .*a PEM file is needed/)
     end
 
     it "an unknown scheme, an empty URL and none at all" do
-      expect { Plock::Store.open("http://localhost") }
-        .to raise_error(Plock::ConfigurationError, %r{unknown scheme; known are redis://, rediss://, unix://, local: and memory:})
-      { nil => "the store is nil: give a URL", "" => 'the store is "": give a URL' }.each do |source, words|
-        expect { Plock::Store.open(source) }.to raise_error(Plock::ConfigurationError, /#{words} .*local: or memory:/)
+      expect { Plock::Store.open("http://localhost") }.to raise_error(
+        Plock::ConfigurationError,
+        %r{unknown scheme; known are redis://, rediss://, unix://, local: and memory:}
+      )
+      {
+        nil => "the store is nil: give a URL", "" => 'the store is "": give a URL'
+      }.each do |source, words|
+        expect { Plock::Store.open(source) }.to raise_error(
+          Plock::ConfigurationError, /#{words} .*local: or memory:/
+        )
       end
     end
   end

@@ -26,7 +26,9 @@ RSpec.describe "A process at its limits" do
   it "without a descriptor: a hold ends by its budget, its block not entered", :timing do
     failed = in_child do
       store = open_store(address)
-      without_descriptors { for_as_long_as(0.3) { outcome { raise hold_failure(store, wait: 0.3) } } }
+      without_descriptors do
+        for_as_long_as(0.3) { outcome { raise hold_failure(store, wait: 0.3) } }
+      end
     end
     expect(failed).to eq(["Plock::UnavailableError", :descriptors])
   end
@@ -36,7 +38,8 @@ RSpec.describe "A process at its limits" do
     expect(in_child do
       store = warm(open_store(address))
       without_descriptors do
-        entered = store.hold(key, 3_000, 1.0, nil) { outcome { raise hold_failure(store, key, wait: 0.1) } }
+        entered =
+          store.hold(key, 3_000, 1.0, nil) { outcome { raise hold_failure(store, key, wait: 0.1) } }
         [entered, outcome { store.hold(key, 3_000, 1.0, nil) { :entered } }]
       end
     end).to eq([["Plock::UnavailableError", :descriptors], :entered])
@@ -64,12 +67,18 @@ RSpec.describe "A process at its limits" do
       expect([entered, overlaps, held?(key)]).to eq([50, 0, false])
     end
 
-    it "lets them work on keys of their own, with no more connections than the pool has", :no_leaks do
+    it "lets them work on keys of their own, with no more connections than the pool has",
+       :no_leaks do
       server = redis_server
       store = open_store(server.url, pool_size: 4)
-      threads = Array.new(50) do
-        background { Array.new(20) { store.hold(unique_key, Support::Failures::TTL_MS, 30, nil) { :entered } } }
-      end
+      threads =
+        Array.new(50) do
+          background do
+            Array.new(20) do
+              store.hold(unique_key, Support::Failures::TTL_MS, 30, nil) { :entered }
+            end
+          end
+        end
       expect(threads.flat_map(&:value).tally).to eq({ entered: 1_000 })
       expect(server.connections).to be <= 4
     end
@@ -91,12 +100,16 @@ RSpec.describe "A process at its limits" do
       Array.new(6) do
         4_000.times { store.hold(unique_key, 3_000, 1.0, nil) { nil } }
         GC.start
-        [Support::Inventory.descriptors.size, Support::Inventory.threads, File.read("/proc/self/statm").split[1].to_i * 4]
+        [
+          Support::Inventory.descriptors.size, Support::Inventory.threads,
+          File.read("/proc/self/statm").split[1].to_i * 4
+        ]
       end
     end
     descriptors, threads, resident = measured.transpose
     expect([descriptors.uniq.size, threads.uniq.size]).to eq([1, 1])
-    # A leak grows in every round, Ruby's own heap in the first ones only: 64 bytes a call are 250 KiB in each.
+    # A leak grows in every round, Ruby's own heap in the first ones only: 64 bytes a call are 250
+    # KiB in each.
     expect(resident.each_cons(2).map { |before, after| after - before }.min).to be < 250
   end
 
@@ -108,7 +121,14 @@ RSpec.describe "A process at its limits" do
     grown = in_child do
       store = open_store(url)
       # What was just given up may still be there for a moment.
-      measure = -> { Array.new(20) { sleep(0.005) && [Support::Inventory.descriptors.size, Support::Inventory.threads] }.transpose.map(&:min) }
+      measure = -> do
+        Array
+          .new(20) do
+            sleep(0.005) && [Support::Inventory.descriptors.size, Support::Inventory.threads]
+          end
+          .transpose
+          .map(&:min)
+      end
       20.times { attempt_failure(store) }
       before = measure.call
       500.times { attempt_failure(store) }

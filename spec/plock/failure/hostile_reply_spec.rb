@@ -52,7 +52,9 @@ RSpec.describe "A hostile reply" do
   end
 
   it "in the midst of good ones costs its connection, and the next call works" do
-    ["nonsense\r\n", "*2147483647\r\n", "$1073741824\r\n", "*-9\r\n", ":12x\r\n", "*1\r\n" * 2_000].each do |reply|
+    [
+      "nonsense\r\n", "*2147483647\r\n", "$1073741824\r\n", "*-9\r\n", ":12x\r\n", "*1\r\n" * 2_000
+    ].each do |reply|
       expect_refusal(reply)
       expect_service(store)
     end

@@ -45,7 +45,8 @@ RSpec.describe "A reply that never comes" do
   end
 
   closing.each do |what, trouble|
-    it "is asked for again when the reply to acquire #{what}: the owner has the lock, and once", :no_leaks do
+    it "is asked for again when the reply to acquire #{what}: the owner has the lock, and once",
+       :no_leaks do
       trouble.call(gate)
       owner = Plock.token
       expect(store.lock_acquire(key, owner, 30)).to be(true)
@@ -67,7 +68,9 @@ RSpec.describe "A reply that never comes" do
       lease = acquire_for_adoption
       name, dump = lease.store_key, lease.dump
       trouble.call(gate)
-      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::UnavailableError) { |e| expect(e.code).to eq(:silent) }
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::UnavailableError) { |e|
+        expect(e.code).to eq(:silent)
+      }
       expect_no_orphan(name)
       expect { store.adopt(dump) { raise "entered" } }.to raise_error(Plock::LeaseLost)
     end
@@ -90,7 +93,8 @@ RSpec.describe "A reply that never comes" do
     gate.cut(:reply, after: "EVALSHA")
     expect(attempt_failure(store, key).code).to eq(:disconnected)
     gate.clear
-    gate.await(:request, key, times: 3) # two acquires, on the kept connection and on a new one, and a release at least
+    # two acquires, on the kept connection and on a new one, and a release at least
+    gate.await(:request, key, times: 3)
     expect_no_orphan(key)
     expect_service(store)
   end
@@ -98,7 +102,10 @@ RSpec.describe "A reply that never comes" do
   silent.merge(closing).each do |what, trouble|
     it "does not stand in the way of a hold when the reply to acquire #{what}" do
       trouble.call(gate)
-      token = store.hold(key, Support::Failures::TTL_MS, 5, nil) { |lease| lease.token == shared_redis.call("GET", key) }
+      token =
+        store.hold(key, Support::Failures::TTL_MS, 5, nil) do |lease|
+          lease.token == shared_redis.call("GET", key)
+        end
       expect(token).to be(true)
       expect_no_orphan(key)
     end

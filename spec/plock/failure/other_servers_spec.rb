@@ -23,7 +23,9 @@ RSpec.describe "A server that cannot keep locks" do
       let(:store) { open_store(server.url) }
 
       def expect_refusal(code, words)
-        expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error| expect(error.code).to eq(code) }
+        expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error|
+          expect(error.code).to eq(code)
+        }
       end
 
       it "is refused by name at the first connection, whatever is asked for" do
@@ -36,7 +38,11 @@ RSpec.describe "A server that cannot keep locks" do
 
       it "is refused with a database or a password in the URL, too" do
         expect_refusal(code, words) { open_store(server.url(db: 1)).status(lock_name) }
-        expect_refusal(code, words) { open_store(server.url(user: "x", password: "y")).status(lock_name) } if kind == :sentinel
+        if kind == :sentinel
+          expect_refusal(code, words) do
+            open_store(server.url(user: "x", password: "y")).status(lock_name)
+          end
+        end
       end
 
       it "is refused by the doctor" do

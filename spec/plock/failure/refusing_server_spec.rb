@@ -18,7 +18,9 @@ RSpec.describe "A server that refuses" do
 
     it "does not say what was tried" do
       error = hold_failure(store)
-      expect([error.full_message, error.message, store.inspect, store.url].join).not_to include("0815")
+      expect([error.full_message, error.message, store.inspect, store.url].join).not_to include(
+        "0815"
+      )
     end
 
     it "does not try again and again" do
@@ -36,7 +38,9 @@ RSpec.describe "A server that refuses" do
 
   context "when it does not know AUTH, and repeats what it was sent" do
     let(:address) { hostile_server([[:echo, said]]).url.sub("127", "locks:guess-0815@127") }
-    let(:said) { "-ERR unknown command 'AUTH', with args beginning with: 'locks' 'guess-0815' \r\n" }
+    let(:said) do
+      "-ERR unknown command 'AUTH', with args beginning with: 'locks' 'guess-0815' \r\n"
+    end
 
     it "does not pass the password on" do
       error = hold_failure(store)
@@ -118,7 +122,9 @@ RSpec.describe "A server that refuses" do
       it_behaves_like "a store that fails with", "Plock::UnsupportedError", :cluster
 
       it "says what is not supported, and what to do" do
-        expect(attempt_failure(store).message).to match(/Redis Cluster, which plock does not support: name/)
+        expect(attempt_failure(store).message).to match(
+          /Redis Cluster, which plock does not support: name/
+        )
       end
     end
   end
@@ -139,7 +145,9 @@ RSpec.describe "A server that refuses" do
   context "when it is running somebody's endless script" do
     let(:server) { redis_server(config: { "lua-time-limit" => "1" }) }
     let(:address) { server.url }
-    let(:endless) { discard(RedisClient.config(path: server.unix_path, timeout: 60).new_client, :close) }
+    let(:endless) do
+      discard(RedisClient.config(path: server.unix_path, timeout: 60).new_client, :close)
+    end
 
     before do
       endless
@@ -168,7 +176,12 @@ RSpec.describe "A server that refuses" do
     let(:server) do
       redis_server(config: { "rdbcompression" => "no" }).tap do |server|
         400.times { |n| server.call("SET", "ballast:#{n}", SecureRandom.bytes(4_096)) }
-        server.restart(save: true, config: { "key-load-delay" => "10000", "loading-process-events-interval-bytes" => "1024" })
+        server.restart(
+          save: true,
+          config: {
+            "key-load-delay" => "10000", "loading-process-events-interval-bytes" => "1024"
+          }
+        )
       end
     end
     let(:address) { server.url }
@@ -178,7 +191,10 @@ RSpec.describe "A server that refuses" do
     it "lets a patient hold in as soon as it has loaded" do
       codes = Queue.new
       server
-      holder = background { store.hold(unique_key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
+      holder =
+        background do
+          store.hold(unique_key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered }
+        end
       expect(codes.pop).to eq(:loading)
       server.call("CONFIG", "SET", "key-load-delay", "0")
       expect(holder.value).to eq(:entered)

@@ -89,16 +89,16 @@ RSpec.describe "A release while the server is out of reach" do
   # How each kind is held for the length of a block.
   blocks = {
     "a lock" => ->(store, key, block) { store.acquire(key, ttl: long, &block) },
-    "a semaphore" => lambda { |store, key, block|
+    "a semaphore" => ->(store, key, block) {
       store.semaphore(key, permits: 2).acquire(ttl: long, &block)
     },
-    "a lock that is read" => lambda { |store, key, block|
+    "a lock that is read" => ->(store, key, block) {
       store.read_write_lock(key).read(ttl: long, &block)
     },
-    "a lock that is written" => lambda { |store, key, block|
+    "a lock that is written" => ->(store, key, block) {
       store.read_write_lock(key).write(ttl: long, &block)
     },
-    "a group" => lambda { |store, key, block|
+    "a group" => ->(store, key, block) {
       store.acquire_all([key, "#{key}:2"], ttl: long) { |leases| block.call(leases.first) }
     }
   }
@@ -107,7 +107,7 @@ RSpec.describe "A release while the server is out of reach" do
     it "is asked again at the end of a block that holds #{what}" do
       names = []
       said = warnings do
-        value = holds.call(store, key, lambda { |lease|
+        value = holds.call(store, key, ->(lease) {
           names << lease.store_key
           go_dark
           :value

@@ -68,7 +68,10 @@ RSpec.describe "A server that comes back as another" do
     store
     server.kill
     codes = Queue.new
-    holder = background { store.hold(unique_key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
+    holder =
+      background do
+        store.hold(unique_key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered }
+      end
     expect(%i[connect disconnected]).to include(codes.pop)
     server.restart
     expect(holder.value).to eq(:entered)

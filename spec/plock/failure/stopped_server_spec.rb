@@ -36,7 +36,8 @@ RSpec.describe "A server that stands still" do
     warm(store)
     before = calls("evalsha", server)
     stopped { attempt_failure(store, key) }
-    eventually { calls("evalsha", server) >= before + 2 } # the acquire that nobody waits for, and its undoing
+    # the acquire that nobody waits for, and its undoing
+    eventually { calls("evalsha", server) >= before + 2 }
     expect(held?(key, server)).to be(false)
     expect_service(store, server)
   end
@@ -45,7 +46,8 @@ RSpec.describe "A server that stands still" do
     warm(store)
     codes = Queue.new
     server.stop_process
-    holder = background { store.hold(key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
+    holder =
+      background { store.hold(key, 3_000, 20, ->(_, error) { codes << error.code }) { :entered } }
     expect(codes.pop).to eq(:silent)
     server.continue_process
     expect(holder.value).to eq(:entered)
@@ -59,7 +61,9 @@ RSpec.describe "A server that stands still" do
       before = calls("evalsha", server)
       holder = background { hold_failure(store, key, wait: 0.4) }
       eventually { calls("evalsha", server) > before }
-      stopped { expect(holder.value).to be_a(Plock::UnavailableError).and have_attributes(code: :silent) }
+      stopped do
+        expect(holder.value).to be_a(Plock::UnavailableError).and have_attributes(code: :silent)
+      end
     end
   end
 
@@ -68,7 +72,9 @@ RSpec.describe "A server that stands still" do
     value = stopped_by_the_block(reports) { :value }
     server.continue_process
     expect(value).to eq(:value)
-    expect(reports.map { |phase, error| [phase, error.class] }).to eq([[:release, Plock::UnavailableError]])
+    expect(reports.map { |phase, error| [phase, error.class] }).to eq(
+      [[:release, Plock::UnavailableError]]
+    )
     expect_service(store, server)
   end
 
@@ -88,7 +94,9 @@ RSpec.describe "A server that stands still" do
   end
 
   it "during the block: an exception of the block's is what is raised" do
-    expect { stopped_by_the_block([]) { raise IndexError, "its own" } }.to raise_error(IndexError, "its own")
+    expect { stopped_by_the_block([]) { raise IndexError, "its own" } }.to raise_error(
+      IndexError, "its own"
+    )
     server.continue_process
   end
 
@@ -115,7 +123,8 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  # A first hold has the server know the release: of one that it does not know, it can only say so when it goes on.
+  # A first hold has the server know the release: of one that it does not know, it can only say so
+  # when it goes on.
   def stopped_by_the_block(reports)
     warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.stop_process

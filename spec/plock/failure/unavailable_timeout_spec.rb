@@ -26,13 +26,22 @@ RSpec.describe "A call with a long patience and a server that is away" do
 
   ways = {
     "acquire" => ->(store, key, wait) { store.acquire(key, wait: wait) { raise "entered" } },
-    "try_acquire" => ->(store, key, wait) { store.try_acquire(key, wait: wait) { raise "entered" } },
-    "a semaphore" => ->(store, key, wait) { store.semaphore(key, permits: 2).acquire(wait: wait) { raise "entered" } },
-    "a read lock" => ->(store, key, wait) { store.read_write_lock(key).read(wait: wait) { raise "entered" } },
-    "a write lock" => ->(store, key, wait) { store.read_write_lock(key).write(wait: wait) { raise "entered" } },
-    "a monitor" => lambda { |store, key, wait|
-      Plock::Monitor.new(key, store: store, wait: wait).synchronize { raise "entered" }
-    },
+    "try_acquire" => ->(store, key, wait) do
+      store.try_acquire(key, wait: wait) { raise "entered" }
+    end,
+    "a semaphore" => ->(store, key, wait) do
+      store.semaphore(key, permits: 2).acquire(wait: wait) { raise "entered" }
+    end,
+    "a read lock" => ->(store, key, wait) do
+      store.read_write_lock(key).read(wait: wait) { raise "entered" }
+    end,
+    "a write lock" => ->(store, key, wait) do
+      store.read_write_lock(key).write(wait: wait) { raise "entered" }
+    end,
+    "a monitor" =>
+      ->(store, key, wait) do
+        Plock::Monitor.new(key, store: store, wait: wait).synchronize { raise "entered" }
+      end,
     "hold" => ->(store, key, wait) { store.hold(key, 30_000, wait, nil) { raise "entered" } }
   }
 
@@ -54,22 +63,31 @@ RSpec.describe "A call with a long patience and a server that is away" do
     gate.silent
     gate.disconnect
     began = monotonic
-    expect { slow.acquire_all([key, "#{key}:2"], wait: 1.2) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+    expect { slow.acquire_all([key, "#{key}:2"], wait: 1.2) { raise "entered" } }.to raise_error(
+      Plock::UnavailableError
+    )
     expect(monotonic - began).to be_between(1.15, 1.7)
   end
 
   it "gives up where a server accepts and is silent", :timing do
     gate.silent
-    expect(expect_to_give_up { store.acquire(key, wait: long) { raise "entered" } }.code).to eq(:silent)
+    expect(expect_to_give_up { store.acquire(key, wait: long) { raise "entered" } }.code).to eq(
+      :silent
+    )
   end
 
   it "gives up after what the store is told, as a keyword or in the URL", :timing do
     gate.refuse
-    [open_store(gate.url, unavailable_timeout: 0.3), open_store(gate.url("unavailable_timeout=0.3"))].each do |store|
+    [
+      open_store(gate.url, unavailable_timeout: 0.3),
+      open_store(gate.url("unavailable_timeout=0.3"))
+    ].each do |store|
       expect_to_give_up(after: 0.3) { store.acquire(key, wait: long) { raise "entered" } }
     end
     [0, 3_601, "1"].each do |value|
-      expect { open_store(gate.url, unavailable_timeout: value) }.to raise_error(Plock::ConfigurationError, /unavailable_timeout/)
+      expect { open_store(gate.url, unavailable_timeout: value) }.to raise_error(
+        Plock::ConfigurationError, /unavailable_timeout/
+      )
     end
   end
 
@@ -99,14 +117,16 @@ RSpec.describe "A call with a long patience and a server that is away" do
     end
     expect(told.uniq).to eq([%i[acquire connect]])
     for_as_long_as(wait) do
-      expect { store.hold(key, 30_000, wait, report) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect { store.hold(key, 30_000, wait, report) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      )
     end
   end
 
   it "leaves the command its whole --wait, unless the URL says otherwise", :timing do
     gate.refuse
     wait = gives_up + 1.0
-    run = lambda do |url|
+    run = ->(url) do
       began = monotonic
       status = plock("run", "--wait", wait.to_s, "--store", url, key, "--", "true").last
       [status.exitstatus, monotonic - began]

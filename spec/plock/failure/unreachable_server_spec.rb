@@ -88,7 +88,10 @@ RSpec.describe "A server that cannot be reached" do
     gate.refuse
     store = open_store(gate.url)
     failures = Queue.new
-    holder = background { store.hold(unique_key, 3_000, 10, ->(_, error) { failures << error.code }) { :entered } }
+    holder =
+      background do
+        store.hold(unique_key, 3_000, 10, ->(_, error) { failures << error.code }) { :entered }
+      end
     expect(Array.new(2) { failures.pop }).to eq(%i[connect connect])
     gate.forward
     expect(holder.value).to eq(:entered)
@@ -105,7 +108,9 @@ RSpec.describe "A server that cannot be reached" do
   it "never shows the password" do
     gate.refuse
     store = open_store("redis://:hush%2Dhush@127.0.0.1:#{gate.port}")
-    shown = [store.inspect, store.url, attempt_failure(store).message, hold_failure(store).full_message].join
+    shown = [
+      store.inspect, store.url, attempt_failure(store).message, hold_failure(store).full_message
+    ].join
     expect(shown).not_to match(/hush/)
   end
 end

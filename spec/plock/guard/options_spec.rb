@@ -5,17 +5,25 @@ require "plock/guard"
 
 RSpec.describe Plock::Guard::Options do
   it "guards a job while it runs, reschedules, and does not go without, where nothing is said" do
-    expect(described_class.new).to have_attributes(key: nil, runs?: true, queued?: false, ttl: 15.0, wait: 0.0, on_conflict: :reschedule,
-                                                   max_conflicts: nil, at_least: 0.0, limit: 1, on_lost: :log, proceed?: false,
-                                                   queued_ttl: 86_400.0)
+    expect(described_class.new).to have_attributes(
+      key: nil, runs?: true, queued?: false, ttl: 15.0, wait: 0.0, on_conflict: :reschedule,
+      max_conflicts: nil, at_least: 0.0, limit: 1, on_lost: :log, proceed?: false,
+      queued_ttl: 86_400.0
+    )
   end
 
   it "takes everything that it names" do
     callable = -> {}
-    options = described_class.new(key: callable, during: :queued_and_running, ttl: 1, wait: 2, on_conflict: callable, max_conflicts: 3,
-                                  at_least: 4, limit: 5, on_lost: callable, on_unavailable: :proceed, queued_ttl: 6)
-    expect(options).to have_attributes(key: callable, runs?: true, queued?: true, ttl: 1.0, wait: 2.0, on_conflict: callable,
-                                       max_conflicts: 3, at_least: 4.0, limit: 5, on_lost: callable, proceed?: true, queued_ttl: 6.0)
+    options =
+      described_class.new(
+        key: callable, during: :queued_and_running, ttl: 1, wait: 2, on_conflict: callable,
+        max_conflicts: 3, at_least: 4, limit: 5, on_lost: callable, on_unavailable: :proceed,
+        queued_ttl: 6
+      )
+    expect(options).to have_attributes(
+      key: callable, runs?: true, queued?: true, ttl: 1.0, wait: 2.0, on_conflict: callable,
+      max_conflicts: 3, at_least: 4.0, limit: 5, on_lost: callable, proceed?: true, queued_ttl: 6.0
+    )
   end
 
   {
@@ -38,13 +46,17 @@ RSpec.describe Plock::Guard::Options do
     "a bound to what never happens" => [{ on_conflict: :discard, max_conflicts: 5 }, /max_conflicts: is of no use with on_conflict: :discard/]
   }.each do |what, (options, message)|
     it "refuses #{what}" do
-      expect { described_class.new(**options) }.to raise_error(ArgumentError, /\Aguard_with: (?!guard_with).*#{message.source}/m)
+      expect { described_class.new(**options) }.to raise_error(
+        ArgumentError, /\Aguard_with: (?!guard_with).*#{message.source}/m
+      )
     end
   end
 end
 
 RSpec.describe Plock::Guard do
   it "refuses a class that is not one of jobs, and says what to write" do
-    expect { Class.new { include Plock::Guard }.guard_with }.to raise_error(ArgumentError, /include Sidekiq::Job and require "plock\/sidekiq"/)
+    expect { Class.new { include Plock::Guard }.guard_with }.to raise_error(
+      ArgumentError, %r{include Sidekiq::Job and require "plock/sidekiq"}
+    )
   end
 end

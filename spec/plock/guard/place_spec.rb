@@ -26,7 +26,9 @@ RSpec.describe Plock::Guard::Options, "#store" do
     Plock.configure { |c| [c.url = "memory:", c.namespace = "billing"] }
     store = guarded("memory:guards").store
     expect(guarded("memory:guards").store).to be(store)
-    expect([store.url, store.acquire("k", &:store_key)]).to match(["memory:guards", start_with("plock:v1:billing:")])
+    expect([store.url, store.acquire("k", &:store_key)]).to match(
+      ["memory:guards", start_with("plock:v1:billing:")]
+    )
   end
 
   it "is what a callable returns, when the first key is asked for" do
@@ -35,10 +37,16 @@ RSpec.describe Plock::Guard::Options, "#store" do
     guard = guarded(-> { (called += 1) && store })
     expect(called).to be(0)
     expect([guard.store, guard.store, called]).to eq([store, store, 1])
-    expect { guarded(-> { 5 }).store }.to raise_error(Plock::ConfigurationError, /callable store: .* \(got Integer\)/)
+    expect { guarded(-> { 5 }).store }.to raise_error(
+      Plock::ConfigurationError, /callable store: .* \(got Integer\)/
+    )
   end
 
   it "is refused where it can be none, when the class is loaded" do
-    [5, ""].each { |value| expect { guarded(value) }.to raise_error(ArgumentError, /\Aguard_with: store: must be a store, a URL/) }
+    [5, ""].each do |value|
+      expect { guarded(value) }.to raise_error(
+        ArgumentError, /\Aguard_with: store: must be a store, a URL/
+      )
+    end
   end
 end

@@ -29,7 +29,9 @@ end
 RSpec.describe Plock::Guard::Backoff do
   it "is a second at first, grows, and is a minute at most" do
     expect(Array.new(50) { described_class.delay(0) }).to all(be_between(1.0, 1.25))
-    expect((1..5).map { |times| described_class.delay(times) / described_class.delay(times - 1) }).to all(be_between(1.5, 2.6))
+    expect(
+      (1..5).map { |times| described_class.delay(times) / described_class.delay(times - 1) }
+    ).to all(be_between(1.5, 2.6))
     expect(Array.new(50) { described_class.delay(1_000) }).to all(be_between(48, 60))
   end
 
@@ -46,13 +48,16 @@ RSpec.describe Plock::Guard::Ticket do
       it.conflicts = 3
       it.put_off = true
     end
-    expect(described_class.read(ticket.to_h).to_h).to eq("lease" => "plock1:x", "keep_until" => 12.5, "conflicts" => 3, "put_off" => true)
+    expect(described_class.read(ticket.to_h).to_h).to eq(
+      "lease" => "plock1:x", "keep_until" => 12.5, "conflicts" => 3, "put_off" => true
+    )
   end
 
   it "is empty where there is nothing, or nonsense" do
-    [nil, 5, "x", [], {}, { "lease" => 5, "conflicts" => "many", "keep_until" => "soon", "put_off" => 1 }].each do |facts|
-      expect(described_class.read(facts)).to be_empty
-    end
+    [
+      nil, 5, "x", [], {},
+      { "lease" => 5, "conflicts" => "many", "keep_until" => "soon", "put_off" => 1 }
+    ].each { |facts| expect(described_class.read(facts)).to be_empty }
   end
 
   it "does not show its lease" do

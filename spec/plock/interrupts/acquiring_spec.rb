@@ -10,7 +10,9 @@ RSpec.describe "Interrupts around a hold's block" do
     def hold_in_background(&wrapper)
       wrapper ||= :call.to_proc
       store
-      background { wrapper.call(-> { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { nil } }) }
+      background do
+        wrapper.call(-> { store.hold(key, Support::Failures::TTL_MS, 30, ->(*) {}) { nil } })
+      end
     end
 
     # What the server does with the request is all the same: nothing stays.
@@ -77,7 +79,9 @@ RSpec.describe "Interrupts around a hold's block" do
     it "by Timeout at any moment: either the value or the error, and no lock" do
       store
       outcomes = Array.new(100) do |n|
-        Timeout.timeout(n * 0.00001 + 0.00001) { store.hold(key, Support::Failures::TTL_MS, 30, nil) { :value } }
+        Timeout.timeout(n * 0.00001 + 0.00001) do
+          store.hold(key, Support::Failures::TTL_MS, 30, nil) { :value }
+        end
       rescue Timeout::Error
         :late
       end
@@ -107,7 +111,7 @@ RSpec.describe "Interrupts around a hold's block" do
     end
 
     it "break, next, throw, return and exceptions release" do
-      leave = lambda do |how|
+      leave = ->(how) do
         catch(:out) do
           store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
             case how
@@ -122,7 +126,9 @@ RSpec.describe "Interrupts around a hold's block" do
         :raise
       end
       ways = %i[throw break next raise]
-      expect(ways.map { |how| [leave.call(how), held?(key)] }).to eq(ways.map { |how| [how, false] })
+      expect(ways.map { |how| [leave.call(how), held?(key)] }).to eq(
+        ways.map { |how| [how, false] }
+      )
       def leave_by_return(store, key) = store.hold(key, 30_000, 1.0, nil) { return :return }
       expect([leave_by_return(store, key), held?(key)]).to eq([:return, false])
     end

@@ -37,7 +37,9 @@ RSpec.describe "Interrupts while a call waits" do
         at_most(0.05 + promptly, least: 0.05) do
           way.call(self)
           elapsed do
-            Timeout.timeout(0.05, rescue_me) { store.hold(key, Support::Failures::TTL_MS, 30, nil) { raise "entered" } }
+            Timeout.timeout(0.05, rescue_me) do
+              store.hold(key, Support::Failures::TTL_MS, 30, nil) { raise "entered" }
+            end
           rescue rescue_me
             nil
           end
@@ -104,7 +106,9 @@ RSpec.describe "Interrupts while a call waits" do
     it "still let the hold end and release" do
       thread = background do
         Thread.handle_interrupt(rescue_me => :never) do
-          store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { Thread.pass until Thread.pending_interrupt? }
+          store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
+            Thread.pass until Thread.pending_interrupt?
+          end
           held?(key)
         end
       end
@@ -122,7 +126,9 @@ RSpec.describe "Interrupts while a call waits" do
       shared_redis.call("SET", wanted, "somebody", "PX", 60_000)
       waiter = child do
         store = open_store(url)
-        store.hold(held, Support::Failures::TTL_MS, 5.0, nil) { store.hold(wanted, 3_000, 30, nil) { nil } }
+        store.hold(held, Support::Failures::TTL_MS, 5.0, nil) do
+          store.hold(wanted, 3_000, 30, nil) { nil }
+        end
       rescue SignalException => e
         e.message
       end

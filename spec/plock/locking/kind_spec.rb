@@ -17,12 +17,17 @@ RSpec.describe Plock::Locking::Kind do
 
   it "does not let a namespace take another's names for its own" do
     plain = Plock::Locking::Profile.new
-    spaces = [plain, profile, Plock::Locking::Profile.new(namespace: "once"), Plock::Locking::Profile.new(namespace: "f" * 32)]
+    spaces = [
+      plain, profile, Plock::Locking::Profile.new(namespace: "once"),
+      Plock::Locking::Profile.new(namespace: "f" * 32)
+    ]
     spaces.product(kinds, spaces) do |space, kind, other|
-      expect(other.own?(space.store_key("k", kind))).to be(other.equal?(space)), [space, kind.name, other].inspect
+      expect(other.own?(space.store_key("k", kind))).to be(other.equal?(space)),
+      [space, kind.name, other].inspect
     end
-    ["plock:v1:", "plock:v1:#{"0" * 63}", "plock:v1:#{"0" * 64}:queue", "other:#{"0" * 64}", "0" * 64].each do |name|
-      expect(plain.own?(name)).to be(false), name
-    end
+    [
+      "plock:v1:", "plock:v1:#{"0" * 63}", "plock:v1:#{"0" * 64}:queue", "other:#{"0" * 64}",
+      "0" * 64
+    ].each { |name| expect(plain.own?(name)).to be(false), name }
   end
 end

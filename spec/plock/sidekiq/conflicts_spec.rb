@@ -42,7 +42,9 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
 
     it "stays the same job, and is told of" do
       conflict
-      expect(scheduled.first).to have_attributes(jid: @jid, klass: "SomeJob", args: [5], queue: "default")
+      expect(scheduled.first).to have_attributes(
+        jid: @jid, klass: "SomeJob", args: [5], queue: "default"
+      )
       expect(event).to eq(expected_event(:job_rescheduled))
       expect(events.last.details[:delay]).to be_between(1, 1.25)
       expect(events.last.key_digest).to eq(Plock.status("k").store_key[/\h+\z/])
@@ -55,7 +57,9 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
           expect(work_all).to be_empty
           poll
         end
-        expect(work_all).to contain_exactly(be_a(Plock::Guard::Conflict).and(have_attributes(conflicts: 3, key: "k", job_id: @jid)))
+        expect(work_all).to contain_exactly(
+          be_a(Plock::Guard::Conflict).and(have_attributes(conflicts: 3, key: "k", job_id: @jid))
+        )
       end
       expect(event).to eq(expected_event(:job_refused))
       expect([scheduled.size, retries.size]).to eq([0, 1])
@@ -77,8 +81,13 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
 
   it "is Sidekiq's to try again, with :retry" do
     conflict(on_conflict: :retry)
-    expect(@errors.first).to be_a(Plock::Guard::Conflict)
-      .and have_attributes(key: "k", job_class: "SomeJob", job_id: @jid, conflicts: 1, code: :conflict)
+    expect(@errors.first).to be_a(Plock::Guard::Conflict).and have_attributes(
+      key: "k",
+      job_class: "SomeJob",
+      job_id: @jid,
+      conflicts: 1,
+      code: :conflict
+    )
     expect(@errors.first.status.label).to eq("somebody else")
     expect(retries.first["error_class"]).to eq("Plock::Guard::Conflict")
     expect(event).to eq(expected_event(:job_refused))
@@ -95,7 +104,7 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
   describe "with a callable" do
     it "is left to it" do
       heard = []
-      conflict(on_conflict: lambda { |conflict|
+      conflict(on_conflict: ->(conflict) {
         heard << [conflict.class, conflict.job_id, conflict.status.label]
         nil
       })

@@ -41,14 +41,18 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     end
 
     it "keeps it taken for at_least: all the same" do
-      job_class(key: "k", during: :queued_and_running, at_least: 30, sidekiq: { retry: 0 }) { |*| raise "oops" }
+      job_class(key: "k", during: :queued_and_running, at_least: 30, sidekiq: { retry: 0 }) do |*|
+        raise "oops"
+      end
       SomeJob.perform_async
       work_all
       expect(Plock.status("k").remaining).to be_between(20, 30.1)
     end
 
     it "asks for its key again when it is brought back from the dead" do
-      job_class("SomeJob", key: "k", during: :queued_and_running, sidekiq: { retry: 0 }) { |*| raise "oops" }
+      job_class("SomeJob", key: "k", during: :queued_and_running, sidekiq: { retry: 0 }) do |*|
+        raise "oops"
+      end
       SomeJob.perform_async
       work_all
       seen = done
@@ -151,7 +155,9 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     queue.clear
     expect(asked.size).to eq(1)
     pool = Sidekiq::RedisConnection.create(url: "redis://127.0.0.1:1", timeout: 0.2)
-    expect { Sidekiq::Client.via(pool) { SomeJob.perform_bulk([[100], [101]]) } }.to raise_error(RedisClient::CannotConnectError)
+    expect { Sidekiq::Client.via(pool) { SomeJob.perform_bulk([[100], [101]]) } }.to raise_error(
+      RedisClient::CannotConnectError
+    )
     expect(asked.size).to eq(2)
     expect(log).to match(/WARN: plock: SomeJob \h{24}, SomeJob \h{24} not pushed/)
   end

@@ -28,10 +28,14 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     it "is not pushed, and says why" do
       job_class(during: :queued_and_running)
       away do
-        expect { SomeJob.perform_async }.to raise_error(Plock::UnavailableError) { |e| expect(e.code).to eq(:connect) }
+        expect { SomeJob.perform_async }.to raise_error(Plock::UnavailableError) { |e|
+          expect(e.code).to eq(:connect)
+        }
       end
       expect(queue.size).to eq(0)
-      expect(log).to match(/ERROR: plock: SomeJob \h{24} cannot have its key: Plock::UnavailableError/)
+      expect(log).to match(
+        /ERROR: plock: SomeJob \h{24} cannot have its key: Plock::UnavailableError/
+      )
     end
 
     it "is pushed without a key where it may be, and that is told; it has its key where it starts" do
@@ -39,9 +43,12 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       test = self
       job_class(during: :queued_and_running, on_unavailable: :proceed) { seen << test.held.size }
       jid = away { SomeJob.perform_async }
-      expect(events.map { |event| event.to_h.slice(:name, :job_id, :error) })
-        .to eq([{ name: :job_unguarded, job_id: jid, error: "Plock::UnavailableError" }])
-      expect(log).to match(/jid=#{jid} WARN: plock: SomeJob #{jid} goes unguarded: Plock::UnavailableError/)
+      expect(events.map { |event| event.to_h.slice(:name, :job_id, :error) }).to eq(
+        [{ name: :job_unguarded, job_id: jid, error: "Plock::UnavailableError" }]
+      )
+      expect(log).to match(
+        /jid=#{jid} WARN: plock: SomeJob #{jid} goes unguarded: Plock::UnavailableError/
+      )
       expect(work_all).to be_empty
       expect([done, held]).to eq([[1], []])
     end
@@ -78,7 +85,9 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
         jid = SomeJob.perform_async
         away { expect(work_all).to be_empty }
         expect(done.size).to eq(1)
-        expect(events.map { |event| event.to_h.slice(:name, :job_id) }).to eq([{ name: :job_unguarded, job_id: jid }])
+        expect(events.map { |event| event.to_h.slice(:name, :job_id) }).to eq(
+          [{ name: :job_unguarded, job_id: jid }]
+        )
         expect(log).to match(/WARN: plock: SomeJob #{jid} goes unguarded/)
       end
     end
@@ -171,7 +180,11 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     # The wall clock only: leases are dated on one that nobody sets.
     def jump(seconds)
       allow(Process).to receive(:clock_gettime).and_wrap_original do |original, clock, *unit|
-        clock == Process::CLOCK_REALTIME && unit.empty? ? original.call(clock) + seconds : original.call(clock, *unit)
+        if clock == Process::CLOCK_REALTIME && unit.empty?
+          original.call(clock) + seconds
+        else
+          original.call(clock, *unit)
+        end
       end
       allow(Time).to receive(:now).and_wrap_original { |original| original.call + seconds }
     end
@@ -212,16 +225,22 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
 
   describe "when its key cannot be right" do
     %i[running queued].each do |during|
-      { "raises" => ->(_) { raise "no such account" }, "answers nil" => ->(_) {} }.each do |what, key|
+      {
+        "raises" => ->(_) { raise "no such account" }, "answers nil" => ->(_) {}
+      }.each do |what, key|
         it "fails, and says so, where the key: #{what}, with during: #{during.inspect}" do
           job_class(key: key, during: during)
           if during == :queued
-            expect { SomeJob.perform_async(1) }.to raise_error(Plock::Guard::InvalidKey, /key: of SomeJob/)
+            expect { SomeJob.perform_async(1) }.to raise_error(
+              Plock::Guard::InvalidKey, /key: of SomeJob/
+            )
             expect(queue.size).to eq(0)
           else
             SomeJob.perform_async(1)
             expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::InvalidKey))
-            expect(retries.first["error_message"]).to match(/key: of SomeJob (raised RuntimeError: no such account|answered nil)/)
+            expect(retries.first["error_message"]).to match(
+              /key: of SomeJob (raised RuntimeError: no such account|answered nil)/
+            )
           end
           expect(held).to be_empty
         end
@@ -234,7 +253,10 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     SomeJob.perform_async
     text = jobs_redis.call("RPOP", "queue:default")
     item = JSON.parse(text)
-    [5, {}, { "lease" => "nonsense" }, { "lease" => "plock1:aw==:0:nonsense" }, { "lease" => "memory x y", "conflicts" => -1 }].each do |ticket|
+    [
+      5, {}, { "lease" => "nonsense" }, { "lease" => "plock1:aw==:0:nonsense" },
+      { "lease" => "memory x y", "conflicts" => -1 }
+    ].each do |ticket|
       jobs_redis.call("LPUSH", "queue:default", JSON.generate(item.merge("plock" => ticket)))
     end
     Plock.break("k")

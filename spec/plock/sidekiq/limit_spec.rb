@@ -21,7 +21,9 @@ RSpec.describe "A Sidekiq job whose guard has a limit" do
     job_class(key: "k", limit: 2, on_conflict: :retry) { |_| rest.call }
     jids = Array.new(3) { |n| SomeJob.perform_async(n) }
     threads = running(2)
-    expect(Plock.semaphore("k", permits: 2).status.holders.map(&:label)).to match_array(jids.first(2).map { |jid| "SomeJob #{jid}" })
+    expect(Plock.semaphore("k", permits: 2).status.holders.map(&:label)).to match_array(
+      jids.first(2).map { |jid| "SomeJob #{jid}" }
+    )
     expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::Conflict))
     expect(events.last).to have_attributes(name: :job_refused, key_digest: match(/\A\h{64}/))
     finish(threads)
@@ -62,7 +64,9 @@ RSpec.describe "A Sidekiq job whose guard has a limit" do
   it "has so many in its queue, and each its own lease through its retries" do
     test = self
     seen = done
-    job_class(during: :queued_and_running, key: "k", limit: 2, on_conflict: :discard, ttl: 5) do |number|
+    job_class(
+      during: :queued_and_running, key: "k", limit: 2, on_conflict: :discard, ttl: 5
+    ) do |number|
       seen << [number, test.held.size]
       raise "oops" if number == 0 && seen.count { |job,| job == 0 } == 1
     end

@@ -7,7 +7,8 @@ require "support/sidekiq_process"
 RSpec.describe "Sidekiq processes with guarded jobs" do
   include_context "with Sidekiq"
 
-  def start(program, **options) = discard(Support::SidekiqProcess.new(jobs_redis, program, **options), :finish)
+  def start(program, **options) =
+    discard(Support::SidekiqProcess.new(jobs_redis, program, **options), :finish)
 
   def await_start(*processes)
     processes.each { |process| eventually(30, "no start:\n#{process.log}") { process.started? } }
@@ -48,7 +49,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
   def explained(seconds, *processes, &block)
     eventually(seconds, &block)
   rescue RSpec::Expectations::ExpectationNotMetError => e
-    raise e.class, [e.message, *processes.map(&:log), journal.last(40).inspect, held.inspect].join("\n")
+    raise e.class,
+          [e.message, *processes.map(&:log), journal.last(40).inspect, held.inspect].join("\n")
   end
 
   def idle?
@@ -79,10 +81,13 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     other = start(program)
     await_start(killed, other)
 
-    jids = Work.perform_bulk(Array.new(200) { |n| [n % 10, n] }) + Whole.perform_bulk(Array.new(20) { |n| ["whole #{n}", n] })
+    jids =
+      Work.perform_bulk(Array.new(200) { |n| [n % 10, n] }) +
+      Whole.perform_bulk(Array.new(20) { |n| ["whole #{n}", n] })
     expect(jids.uniq.size).to eq(220)
 
-    # In mid-work: every one of its threads has a job, so that no one is just fetching one, which Sidekiq would lose unseen.
+    # In mid-work: every one of its threads has a job, so that no one is just fetching one, which
+    # Sidekiq would lose unseen.
     eventually(20, "its threads are never busy all at once") do
       killed.stop
       break true if unsettled(killed.pid).size == 5
@@ -96,8 +101,9 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     killed.wait
     note(:dead, nil, dead)
 
-    done = lambda do
-      left = journal.each_with_object({}) { |(what, jid), jobs| jobs[jid] = true if what == "leave" }
+    done = -> do
+      left =
+        journal.each_with_object({}) { |(what, jid), jobs| jobs[jid] = true if what == "leave" }
       jids - lost - left.keys
     end
     explained(40, other) { idle? && done.call.empty? && unsettled(other.pid).empty? }
@@ -133,7 +139,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     RUBY
     guarded("Work", on_conflict: :discard)
     guarded("Whole", during: :queued_and_running, on_conflict: :discard)
-    old = start(program, concurrency: 2) # with a third thread, Sidekiq could fetch what it has just pushed back, and lose it
+    # with a third thread, Sidekiq could fetch what it has just pushed back, and lose it
+    old = start(program, concurrency: 2)
     await_start(old)
     jids = [Work.perform_async("a"), Whole.perform_async("b")]
     eventually(10) { journal.count { |what,| what == "enter" } == 2 }
@@ -142,7 +149,10 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
 
     old.signal(:TERM)
     explained(20, old, young) do
-      journal.select { |what, _, pid| what == "leave" && pid == young.pid }.map { |entry| entry[1] }.sort == jids.sort
+      journal
+        .select { |what, _, pid| what == "leave" && pid == young.pid }
+        .map { |entry| entry[1] }
+        .sort == jids.sort
     end
     expect(overlaps).to be_empty
     expect(young.log.scan(/its own earlier run has not ended/).size).to be >= 2

@@ -64,7 +64,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "has its key from the push until it is done, without a gap" do
       test = self
       seen = done
-      job_class(key: "k", during: :queued_and_running, ttl: 5) { seen << [test.status.fence, test.status.remaining <= 5] }
+      job_class(key: "k", during: :queued_and_running, ttl: 5) do
+        seen << [test.status.fence, test.status.remaining <= 5]
+      end
       SomeJob.perform_async
       fence = status.fence
       expect(work_all).to be_empty
@@ -97,7 +99,8 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       fences = [status.fence]
       2.times do |n|
         expect(work_all.size).to eq(1)
-        expect(status).to have_attributes(remaining: be_between(1_000, 1_060)) # and Sidekiq's own delay
+        # and Sidekiq's own delay
+        expect(status).to have_attributes(remaining: be_between(1_000, 1_060))
         fences.push(done.last, status.fence)
         expect(SomeJob.set(queue: "other").perform_async).to be_a(String) # put off
         expect(retries.size).to eq(1), "in round #{n}"
@@ -113,7 +116,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "tells when it loses its lease" do
       rest = self.rest
       lost = Queue.new
-      job_class(key: "k", during: :queued_and_running, ttl: 0.6, on_lost: ->(lease) { lost << lease.label }) { rest.call }
+      job_class(
+        key: "k", during: :queued_and_running, ttl: 0.6, on_lost: ->(lease) { lost << lease.label }
+      ) { rest.call }
       jid = SomeJob.perform_async
       _, thread = in_thread
       Plock.break("k")
@@ -132,7 +137,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(work_all).to be_empty
       expect(done.first).to be > fence
       expect(held).to be_empty
-      expect(log).to match(/jid=#{jid}.* WARN: plock: SomeJob #{jid} had lost its lease before it started/)
+      expect(log).to match(
+        /jid=#{jid}.* WARN: plock: SomeJob #{jid} had lost its lease before it started/
+      )
     end
 
     it "does not run where somebody else has got its key meanwhile" do
@@ -151,7 +158,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
 
     it "keeps it when it is pushed back by a shutdown, and two runs of it never overlap" do
       rest, ran = rest_once, done
-      job_class(key: "k", during: :queued_and_running, on_conflict: :discard) { rest.call || ran << :again }
+      job_class(key: "k", during: :queued_and_running, on_conflict: :discard) do
+        rest.call || ran << :again
+      end
       jid = SomeJob.perform_async
       fence = status.fence
       processor, thread = in_thread
@@ -173,7 +182,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
 
     it "is not taken from its run by another run of the same job, even where the lock on the job's id is lost" do
       rest, ran = rest_once, done
-      job_class(key: "k", during: :queued_and_running, on_conflict: :discard) { rest.call || ran << :again }
+      job_class(key: "k", during: :queued_and_running, on_conflict: :discard) do
+        rest.call || ran << :again
+      end
       jid = SomeJob.perform_async
       processor, thread = in_thread
       fence = status.fence
@@ -210,13 +221,19 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       guarded(on_conflict: :discard)
       expect(SomeJob.perform_async).to be_nil
       expect([queue.size, scheduled.size]).to eq([0, 0])
-      expect(events.map { |event| [event.name, event.details[:holder]] }).to eq([[:job_discarded, "somebody else"]])
-      expect(log).to match(/class=SomeJob jid=\h{24} WARN: plock: SomeJob \h{24} dropped: "k" is held since/)
+      expect(events.map { |event| [event.name, event.details[:holder]] }).to eq(
+        [[:job_discarded, "somebody else"]]
+      )
+      expect(log).to match(
+        /class=SomeJob jid=\h{24} WARN: plock: SomeJob \h{24} dropped: "k" is held since/
+      )
     end
 
     it "raises, with :retry" do
       guarded(on_conflict: :retry)
-      expect { SomeJob.perform_async }.to raise_error(Plock::Guard::Conflict, /label "somebody else"/)
+      expect { SomeJob.perform_async }.to raise_error(
+        Plock::Guard::Conflict, /label "somebody else"/
+      )
       expect([queue.size, scheduled.size]).to eq([0, 0])
     end
 
@@ -271,7 +288,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "has its key from the push on, for as long as it is scheduled, too" do
       job_class(key: "k", during: :queued_and_running, queued_ttl: 100)
       jid = SomeJob.perform_in(1_000)
-      expect(status).to have_attributes(label: "SomeJob #{jid}", remaining: be_between(1_080, 1_100.1))
+      expect(status).to have_attributes(
+        label: "SomeJob #{jid}", remaining: be_between(1_080, 1_100.1)
+      )
       poll
       expect(status.label).to eq("SomeJob #{jid}")
       expect(work_all).to be_empty
@@ -294,12 +313,16 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(SomeJob.perform_async(1)).to be_nil
       expect(held).to be_empty
     ensure
-      [stop, late].each { |middleware| Sidekiq.default_configuration.client_middleware.remove(middleware) }
+      [stop, late].each do |middleware|
+        Sidekiq.default_configuration.client_middleware.remove(middleware)
+      end
     end
 
     it "gives its key back where its arguments are not JSON" do
       [Time.now, :symbol, Float::NAN, "\xff", Object.new].each do |argument|
-        expect { SomeJob.perform_async(argument) }.to raise_error(StandardError, /JSON|native|NaN|UTF-8|not allowed/i)
+        expect { SomeJob.perform_async(argument) }.to raise_error(
+          StandardError, /JSON|native|NaN|UTF-8|not allowed/i
+        )
         expect(held).to be_empty
       end
       job_class(key: "k", during: :queued_and_running)
@@ -309,9 +332,13 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
 
     it "gives its key back where Sidekiq's Redis is away" do
       pool = Sidekiq::RedisConnection.create(url: "redis://127.0.0.1:1", timeout: 0.2)
-      expect { SomeJob.set(pool: pool).perform_async(1) }.to raise_error(RedisClient::CannotConnectError)
+      expect { SomeJob.set(pool: pool).perform_async(1) }.to raise_error(
+        RedisClient::CannotConnectError
+      )
       expect(held).to be_empty
-      expect { Sidekiq::Client.via(pool) { SomeJob.perform_bulk([[1], [2]]) } }.to raise_error(RedisClient::CannotConnectError)
+      expect { Sidekiq::Client.via(pool) { SomeJob.perform_bulk([[1], [2]]) } }.to raise_error(
+        RedisClient::CannotConnectError
+      )
       expect(held).to be_empty
     end
 
@@ -349,7 +376,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "is scheduled in bulk" do
       job_class(during: :queued)
       SomeJob.perform_bulk([[1], [2]], batch_size: 1)
-      Sidekiq::Client.push_bulk("class" => SomeJob, "args" => [[3], [4]], "at" => Time.now.to_f + 1_000)
+      Sidekiq::Client.push_bulk(
+        "class" => SomeJob, "args" => [[3], [4]], "at" => Time.now.to_f + 1_000
+      )
       expect([queue.size, scheduled.size, held.size]).to eq([2, 2, 4])
     end
   end
@@ -373,7 +402,12 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       job_class("OldName", during: :queued_and_running)
       jid = OldName.perform_async(1)
       fence = Plock.each_lock.first.fence
-      stub_const("OldName", job_class("NewName", during: :queued_and_running) { |_| seen << [test.held, Plock.each_lock.map(&:fence).min] })
+      stub_const(
+        "OldName",
+        job_class("NewName", during: :queued_and_running) do |_|
+          seen << [test.held, Plock.each_lock.map(&:fence).min]
+        end
+      )
       expect(work_all).to be_empty
       expect(done).to match([[["NewName #{jid}", "OldName #{jid}"], be > fence]])
       expect(held).to be_empty
@@ -402,7 +436,9 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
 
   it "may be another language's, whatever that calls its classes" do
     names = ["App.Worker", "app:worker", "App::", "RUBY_VERSION::Worker", "worker"]
-    names.each { |name| expect(Sidekiq::Client.push("class" => name, "args" => [])).to be_a(String) }
+    names.each do |name|
+      expect(Sidekiq::Client.push("class" => name, "args" => [])).to be_a(String)
+    end
     expect(queue.map(&:klass)).to match_array(names)
   end
 

@@ -25,7 +25,9 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
     blockers = [["SomeJob", 1], ["SomeJob", 2]]
     job_class(key: ->(id, *) { "k:#{id}" }, on_conflict: :retry)
     2.times { |n| SomeJob.perform_async(n + 1, "more") }
-    Plock.acquire("k:1") { expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::Conflict)) }
+    Plock.acquire("k:1") do
+      expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::Conflict))
+    end
     expect(done).to eq([[*blockers.last, "more"]])
   end
 
@@ -39,7 +41,9 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
     One.perform_async
     Two.perform_async
     expect(Plock.try_acquire("k")).to be_nil
-    expect(work_all.map(&:message)).to contain_exactly(/\AOne .*label "Three /, /\ATwo .*label "Three /)
+    expect(work_all.map(&:message)).to contain_exactly(
+      /\AOne .*label "Three /, /\ATwo .*label "Three /
+    )
     going << true
     thread.join
     poll
@@ -171,7 +175,9 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
     it "tells its caller of a conflict, for there is nothing that would run it later" do
       job_class(key: "k")
       Plock.acquire("k") do
-        expect { SomeJob.perform_inline }.to raise_error(Plock::Guard::Conflict, /cannot have its key: "k" is held/)
+        expect { SomeJob.perform_inline }.to raise_error(
+          Plock::Guard::Conflict, /cannot have its key: "k" is held/
+        )
       end
       expect([scheduled.size, queue.size]).to eq([0, 0])
     end

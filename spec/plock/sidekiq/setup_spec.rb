@@ -50,7 +50,9 @@ RSpec.describe "require \"plock/sidekiq\"" do
       require "plock/sidekiq"
       puts capsule.server_middleware.map(&:klass).first, capsule.client_middleware.map(&:klass).last
     RUBY
-    expect([output, status.success?]).to eq(["Plock::Sidekiq::ServerMiddleware\nPlock::Sidekiq::ClientMiddleware\n", true])
+    expect([output, status.success?]).to eq(
+      ["Plock::Sidekiq::ServerMiddleware\nPlock::Sidekiq::ClientMiddleware\n", true]
+    )
   end
 
   it "says what it cannot work with" do
@@ -65,7 +67,9 @@ RSpec.describe "require \"plock/sidekiq\"" do
         puts e.message
       end
     RUBY
-    expect([output, status.success?]).to eq(["plock/sidekiq needs Sidekiq 7.3 or later (this is 7.2.4)\n", true])
+    expect([output, status.success?]).to eq(
+      ["plock/sidekiq needs Sidekiq 7.3 or later (this is 7.2.4)\n", true]
+    )
   end
 
   describe "for a job without a guard" do
@@ -96,7 +100,9 @@ RSpec.describe "require \"plock/sidekiq\"" do
 
     it "keeps what Sidekiq keeps of it, to the byte" do
       Plain.perform_async(1)
-      expect(queue.first.item.keys).to match_array(%w[retry queue args class jid created_at enqueued_at])
+      expect(queue.first.item.keys).to match_array(
+        %w[retry queue args class jid created_at enqueued_at]
+      )
     end
 
     it "says nothing of a class that includes Plock::Guard and has no guard_with" do

@@ -5,15 +5,28 @@ require "plock/store/advisory"
 require "support/pgbouncer"
 require "support/store_in_database"
 
-# Each scope has its share of the steps, as have MySQL's drivers (advisory_contract_on_mysql_spec.rb).
-{ connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]] }.each do |scope, (besides, share_of_steps)|
-  Support::StoreInDatabase.describe("A store of advisory locks of a #{scope}", Plock::Store::Advisory::UNABLE + besides, postgresql: share_of_steps) do |model, **options|
-    Plock::Store::Advisory.new(model, scope: scope, pool_size: 70, **Support::Databases::PATIENT, **options)
+# Each scope has its share of the steps, as have MySQL's drivers
+# (advisory_contract_on_mysql_spec.rb).
+{
+  connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]]
+}.each do |scope, (besides, share_of_steps)|
+  Support::StoreInDatabase.describe(
+    "A store of advisory locks of a #{scope}", Plock::Store::Advisory::UNABLE + besides,
+    postgresql: share_of_steps
+  ) do |model, **options|
+    Plock::Store::Advisory.new(
+      model, scope: scope, pool_size: 70, **Support::Databases::PATIENT, **options
+    )
   end
 end
 
 RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGRAMS do
-  let(:store) { discard(described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT), :close) }
+  let(:store) do
+    discard(
+      described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT),
+      :close
+    )
+  end
   let(:key) { "advisory:#{SecureRandom.hex(8)}" }
 
   # Has these called before and after the database says who holds the key.
@@ -37,14 +50,21 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
 end
 
 RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROGRAMS do
-  let(:store) { discard(described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT), :close) }
+  let(:store) do
+    discard(
+      described_class.new(Support::Databases.model(:postgresql), **Support::Databases::PATIENT),
+      :close
+    )
+  end
 
   # Readers that are let in may look before the thread that downgrades has read the answer.
   it "knows from the database that a writer reads now" do
     lock = store.read_write_lock("downgraded")
     lock.write(ttl: 60) do |lease|
       grant = lease.hold.instance_variable_get(:@grant)
-      expect { store.downgrade(grant) }.to change { lock.status.holders.map(&:mode) }.from([:write]).to([:read])
+      expect { store.downgrade(grant) }.to change { lock.status.holders.map(&:mode) }.from(
+        [:write]
+      ).to([:read])
     end
   end
 end
@@ -53,7 +73,8 @@ RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Pos
   let(:direct) { store(Support::Databases.model(:postgresql)) }
   let(:key) { "pooled:#{SecureRandom.hex(8)}" }
 
-  def store(model, **options) = discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
+  def store(model, **options) =
+    discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
 
   def pooled(mode)
     pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, mode).start, :stop)
@@ -62,7 +83,9 @@ RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Pos
 
   it "refuses one that lends a connection to each transaction, and leaves no lock behind" do
     through = store(pooled(:transaction))
-    expect { through.acquire(key) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /pooler/)
+    expect { through.acquire(key) { raise "entered" } }.to raise_error(
+      Plock::UnsupportedError, /pooler/
+    )
     expect(direct.acquire(key, wait: 5) { :entered }).to be(:entered)
   end
 
@@ -74,7 +97,14 @@ RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Pos
 
   it "works through one that lends a connection to each client, with a pool that is too small for all who ask" do
     through = store(pooled(:session), pool_size: 2)
-    callers = Array.new(6) { |number| Thread.new { through.acquire("#{key}:#{number % 3}", wait: 10) { direct.status("#{key}:#{number % 3}").held? } } }
+    callers =
+      Array.new(6) do |number|
+        Thread.new do
+          through.acquire("#{key}:#{number % 3}", wait: 10) do
+            direct.status("#{key}:#{number % 3}").held?
+          end
+        end
+      end
     expect(callers.map(&:value)).to all(be(true))
   end
 end

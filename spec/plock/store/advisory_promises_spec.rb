@@ -124,7 +124,9 @@ Support::AdvisoryServer::NAMES.each do |name|
       breaker.hear
       line.clear
       # The end of the connection may come just as the block begins: then the lease says so.
-      expect(breaker.result).to match(/\Aentered with a (?:valid|lost) lease\z/).or(start_with("Plock::"))
+      expect(breaker.result).to match(/\Aentered with a (?:valid|lost) lease\z/).or(
+        start_with("Plock::")
+      )
     end
 
     # In a process of its own: the driver may take it down.
@@ -152,14 +154,17 @@ Support::AdvisoryServer::NAMES.each do |name|
       e.class.name
     end
 
-    it "a call without patience ends when its attempt does, though the database does not answer", :timing do
+    it "a call without patience ends when its attempt does, though the database does not answer",
+       :timing do
       line = proxy(server.address)
       slow = advisory(server.model_through(line), attempt_timeout: 0.4)
       within(0.4 + 0.1) do
         line.clear
         slow.acquire(key) { nil }
         line.swallow(:reply)
-        expect { slow.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        expect { slow.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
       end
       line.clear
     end

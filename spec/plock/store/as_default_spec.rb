@@ -25,13 +25,26 @@ end
 RSpec.describe "The default store" do
   patient = Support::Databases::PATIENT
   stores = {
-    "in a database" => [Support::Databases::PROGRAMS[:postgresql],
-                        -> { Plock::Store::Database.new(Support::Databases.model(:postgresql), **patient) }],
-    "in SQLite" => [[], -> { Plock::Store::Database.new(Support::Databases.model(:sqlite), **patient) }],
-    "of advisory locks" => [Support::Databases::PROGRAMS[:postgresql],
-                            -> { Plock::Store::Advisory.new(Support::Databases.model(:postgresql), **patient) }],
-    "in memcached" => [Support::Memcached::PROGRAMS, -> { Plock::Store.open("memcached://#{Support::Memcached.shared.address}", attempt_timeout: 20) }],
-    "on Redis" => [%w[redis-server], -> { Plock::Store.open(Support::RedisServer.shared.unix_url) }],
+    "in a database" => [
+      Support::Databases::PROGRAMS[:postgresql],
+      -> { Plock::Store::Database.new(Support::Databases.model(:postgresql), **patient) }
+    ],
+    "in SQLite" => [
+      [], -> { Plock::Store::Database.new(Support::Databases.model(:sqlite), **patient) }
+    ],
+    "of advisory locks" => [
+      Support::Databases::PROGRAMS[:postgresql],
+      -> { Plock::Store::Advisory.new(Support::Databases.model(:postgresql), **patient) }
+    ],
+    "in memcached" => [
+      Support::Memcached::PROGRAMS,
+      -> do
+        Plock::Store.open("memcached://#{Support::Memcached.shared.address}", attempt_timeout: 20)
+      end
+    ],
+    "on Redis" => [
+      %w[redis-server], -> { Plock::Store.open(Support::RedisServer.shared.unix_url) }
+    ],
     "in memory" => [[], -> { Plock::Store.open("memory:") }]
   }
 
@@ -68,43 +81,68 @@ RSpec.describe "The default store" do
           expect(Plock.status(key).pretty_inspect).to match(/held\n.*host +pid.*\nholder .*nightly/)
         end
         expect(Plock.acquire_all([key, "#{key}:2"]) { :ran }).to be(:ran)
-        Plock.acquire(key) { expect(Plock.each_lock.map(&:store_key)).to include(Plock.status(key).store_key) } if Plock.can?(:list)
+        if Plock.can?(:list)
+          Plock.acquire(key) do
+            expect(Plock.each_lock.map(&:store_key)).to include(Plock.status(key).store_key)
+          end
+        end
       end
 
       it "is that of monitors, guards and what runs once" do
         monitor = Plock::Monitor.new(key)
         expect(monitor.synchronize { monitor.synchronize { Plock.status(key).held? } }).to be(true)
         expect(AsDefaultJob.perform_inline(key)).to be(true)
-        Plock.acquire(key) { expect { AsDefaultJob.perform_inline(key) }.to raise_error(Plock::Guard::Conflict) }
+        Plock.acquire(key) do
+          expect { AsDefaultJob.perform_inline(key) }.to raise_error(Plock::Guard::Conflict)
+        end
         expect(Array.new(2) { Plock.once(key, within: 30) { nil }.ran? }).to eq([true, false])
       end
 
       it "is refused what it cannot do by name, and does the rest" do
-        if Plock.can?(:semaphores) then expect(Plock.semaphore(key, permits: 2).acquire { :ran }).to be(:ran)
-        else expect { Plock.semaphore(key, permits: 2).acquire { nil } }.to raise_error(Plock::UnsupportedError)
+        if Plock.can?(:semaphores)
+          expect(Plock.semaphore(key, permits: 2).acquire { :ran }).to be(:ran)
+        else
+          expect { Plock.semaphore(key, permits: 2).acquire { nil } }.to raise_error(
+            Plock::UnsupportedError
+          )
         end
-        if Plock.can?(:hand_over) then expect(Plock.adopt(Plock.acquire(key).dump, &:valid?)).to be(true)
-        else expect { Plock.acquire(key, &:dump) }.to raise_error(Plock::UnsupportedError)
+        if Plock.can?(:hand_over)
+          expect(Plock.adopt(Plock.acquire(key).dump, &:valid?)).to be(true)
+        else
+          expect { Plock.acquire(key, &:dump) }.to raise_error(Plock::UnsupportedError)
         end
       end
 
       it "is examined by doctor, which names what it does not look at" do
         output, status = doctor
-        expect(output).to start_with("#{Plock.store.url}\n  store from the application; no namespace; no secret\n")
+        expect(output).to start_with(
+          "#{Plock.store.url}\n  store from the application; no namespace; no secret\n"
+        )
         expect(output).to match(/^  ok       trial: taken, waited for, handed over/)
         case where
-        when "on Redis" then expect(output).to match(/^  \w+ +persistence: /)
-        when "in memory" then expect([status, output]).to match([1, /^  DANGER   server: .*exclude no other process/])
-        else expect([status, output]).to match([0, /^  unknown  server: not looked at here: its version, persistence/])
+        when "on Redis"
+          expect(output).to match(/^  \w+ +persistence: /)
+        when "in memory"
+          expect([status, output]).to match([1, /^  DANGER   server: .*exclude no other process/])
+        else
+          expect([status, output]).to match(
+            [0, /^  unknown  server: not looked at here: its version, persistence/]
+          )
         end
       end
     end
   end
 
   it "is named in memcached by a URL that says what is missing" do
-    expect { Plock::Store.open("memcached://") }.to raise_error(Plock::ConfigurationError, %r{names no server: write memcached://host:port})
-    expect { Plock::Store.open("memcached://localhost", database: 3) }.to raise_error(ArgumentError, /database/)
-    expect(Plock::Store.open("memcached://user:sesame@a:1,b:2", namespace: "n").inspect).to include("memcached://a:1,b:2>")
+    expect { Plock::Store.open("memcached://") }.to raise_error(
+      Plock::ConfigurationError, %r{names no server: write memcached://host:port}
+    )
+    expect { Plock::Store.open("memcached://localhost", database: 3) }.to raise_error(
+      ArgumentError, /database/
+    )
+    expect(Plock::Store.open("memcached://user:sesame@a:1,b:2", namespace: "n").inspect).to include(
+      "memcached://a:1,b:2>"
+    )
   end
 
   it "is one that can be away: doctor is 69" do

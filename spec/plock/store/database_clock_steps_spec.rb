@@ -20,10 +20,15 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
       let(:other) { database_store(model, **Support::Databases::PATIENT) }
 
       def set_back(seconds, lock = key)
-        moved = %w[acquired_at expires_at].map { |moment| "#{moment} = #{moment} + #{seconds * 1_000_000}" }.join(", ")
+        moved =
+          %w[acquired_at expires_at]
+            .map { |moment| "#{moment} = #{moment} + #{seconds * 1_000_000}" }
+            .join(", ")
         store_key = status_of(lock).store_key
         %w[plock_leases plock_claims].each do |table|
-          model.lease_connection.execute("UPDATE #{table} SET #{moved} WHERE name = '#{store_key}' AND expires_at > 0")
+          model.lease_connection.execute(
+            "UPDATE #{table} SET #{moved} WHERE name = '#{store_key}' AND expires_at > 0"
+          )
         end
       end
 
@@ -100,7 +105,8 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           names = [key, "#{key}:2", "#{key}:3"]
           leases = names.map { |each| kept(store.acquire(each, ttl: 1, renew: true)) }
           names.each { |each| set_back(hour, each) }
-          entered = names.map { |each| background { other.try_acquire(each, wait: 2.5) { :entered } } }
+          entered =
+            names.map { |each| background { other.try_acquire(each, wait: 2.5) { :entered } } }
           expect(entered.map(&:value)).to eq([nil] * 3)
           expect(leases.map(&:release)).to eq([true] * 3)
         end
@@ -123,9 +129,14 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
 
         it "keeps no place in line for who is gone" do
           lease = leave_behind(60)
-          place = "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder FROM plock_leases WHERE name = '#{lease.store_key}'"
-          model.lease_connection.execute("INSERT INTO plock_claims (name, token, acquired_at, expires_at, holder) #{place}")
-          model.lease_connection.execute("UPDATE plock_leases SET waiting = 1 WHERE name = '#{lease.store_key}'")
+          place =
+            "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder FROM plock_leases WHERE name = '#{lease.store_key}'"
+          model.lease_connection.execute(
+            "INSERT INTO plock_claims (name, token, acquired_at, expires_at, holder) #{place}"
+          )
+          model.lease_connection.execute(
+            "UPDATE plock_leases SET waiting = 1 WHERE name = '#{lease.store_key}'"
+          )
           set_back(hour)
           lease.release
           expect(enter(3)).to be(:entered)

@@ -11,7 +11,8 @@ require "support/pgbouncer"
 RSpec.describe "Failures of a store in a database" do
   let!(:key) { "failure:#{SecureRandom.hex(8)}" }
 
-  def database_store(model, **options) = discard(Plock::Store::Database.new(model, **options), :close)
+  def database_store(model, **options) =
+    discard(Plock::Store::Database.new(model, **options), :close)
 
   # A model of this example's own, connected to somewhere else.
   def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
@@ -22,12 +23,25 @@ RSpec.describe "Failures of a store in a database" do
     "MariaDB with trilogy" => [Support::Mariadb, ->(server, port) { server.tcp_config("trilogy", port: port) }]
   }.each do |name, (kind, config)|
     describe "on #{name}", needs: kind::PROGRAMS do
-      let(:direct) { database_store(Support::Databases.model(kind == Support::Postgres ? :postgresql : :mysql2), **Support::Databases::PATIENT) }
+      let(:direct) do
+        database_store(
+          Support::Databases.model(kind == Support::Postgres ? :postgresql : :mysql2),
+          **Support::Databases::PATIENT
+        )
+      end
       let(:line) { proxy(["127.0.0.1", kind.shared.port]) }
-      let(:store) { direct && database_store(model_of(config.call(kind.shared, line.port)), attempt_timeout: 0.3, release_timeout: 0.5) }
+      let(:store) do
+        direct &&
+          database_store(
+            model_of(config.call(kind.shared, line.port)), attempt_timeout: 0.3,
+            release_timeout: 0.5
+          )
+      end
 
       def expect_free_soon
-        eventually(10, "somebody was left behind") { direct.status(key).then { |status| !status.held? && status.waiters.empty? } }
+        eventually(10, "somebody was left behind") do
+          direct.status(key).then { |status| !status.held? && status.waiters.empty? }
+        end
       end
 
       it_behaves_like "a store whose server is far"
@@ -36,24 +50,32 @@ RSpec.describe "Failures of a store in a database" do
         store.acquire(key) { nil }
         [0, 1, 5, 20, 60].each do |bytes|
           line.cut(:reply, after_bytes: bytes, connections: 1)
-          heard = warnings { expect(store.acquire(key, ttl: 30, wait: 10) { :entered }).to be(:entered) }
+          heard =
+            warnings { expect(store.acquire(key, ttl: 30, wait: 10) { :entered }).to be(:entered) }
           expect(heard).to all(match(/could not be released/))
           line.clear
           expect_free_soon
         end
       end
 
-      it "a server that refuses connections does not hold up a long patience: UnavailableError after unavailable_timeout", :timing do
+      it "a server that refuses connections does not hold up a long patience: UnavailableError after unavailable_timeout",
+         :timing do
         store.acquire(key) { nil }
         line.refuse
         line.disconnect
         within(2.0, least: 0.9) do
-          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
         end
       end
 
       it "a database that falls silent holds up no process that ends while threads of it are in blocks", :timing do
-        go = File.join(Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }, "go")
+        go =
+          File.join(
+            Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },
+            "go"
+          )
         store.acquire(key) { nil } # the tables are there
         ended = background do
           ruby(<<~RUBY, Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*"), key, go, within: 20)
@@ -73,19 +95,30 @@ RSpec.describe "Failures of a store in a database" do
         line.clear
       end
 
-      it "a database that falls silent on an open connection does not hold up a long patience", :timing do
+      it "a database that falls silent on an open connection does not hold up a long patience",
+         :timing do
         store.acquire(key) { nil }
         line.swallow(:reply)
-        took = elapsed { expect { store.acquire(key, wait: 20) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        took =
+          elapsed do
+            expect { store.acquire(key, wait: 20) { raise "entered" } }.to raise_error(
+              Plock::UnavailableError
+            )
+          end
         expect(took).to be_between(0.9, 2.0)
         line.clear
       end
 
-      it "an answer about several keys that never comes ends with the attempt, and leaves nothing behind", :timing do
+      it "an answer about several keys that never comes ends with the attempt, and leaves nothing behind",
+         :timing do
         keys = Array.new(8) { |number| "#{key}:#{number}" }
         store.acquire_all(keys) { nil }
         line.swallow(:reply)
-        within(0.3 + 0.2) { expect { store.try_acquire_all(keys, ttl: 30) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        within(0.3 + 0.2) do
+          expect { store.try_acquire_all(keys, ttl: 30) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
+        end
         line.clear
         eventually(10, "somebody was left behind") { direct.try_acquire_all(keys) { true } }
       end
@@ -93,7 +126,11 @@ RSpec.describe "Failures of a store in a database" do
       it "an answer that never comes ends with the attempt, and leaves nothing behind" do
         store.acquire(key) { nil }
         line.swallow(:reply)
-        within(0.3 + 0.6) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        within(0.3 + 0.6) do
+          expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
+        end
         line.clear
         expect_free_soon
       end
@@ -118,7 +155,9 @@ RSpec.describe "Failures of a store in a database" do
       it "who is killed or timed out while the database is silent leaves nothing behind" do
         store.acquire(key) { nil }
         line.swallow(:reply)
-        expect { Timeout.timeout(0.1) { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } } }.to raise_error(Timeout::Error)
+        expect {
+          Timeout.timeout(0.1) { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
+        }.to raise_error(Timeout::Error)
         thread = background { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
         await_sleep(thread)
         thread.kill.join(5)
@@ -133,18 +172,25 @@ RSpec.describe "Failures of a store in a database" do
     mysql2: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()",
     trilogy: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()"
   }.each do |name, busy|
-    it "who gives up leaves nobody waiting in the database, on #{name}", needs: Support::Databases::PROGRAMS[name] do
+    it "who gives up leaves nobody waiting in the database, on #{name}",
+       needs: Support::Databases::PROGRAMS[name] do
       model = Support::Databases.model(name)
       store = database_store(model, attempt_timeout: 0.15, release_timeout: 0.15)
       store_key = store.acquire(key, ttl: 30, &:store_key)
       model.transaction do
-        model.lease_connection.select_value("SELECT name FROM plock_leases WHERE name = '#{store_key}' FOR UPDATE")
-        expect { store.acquire(key, ttl: 30, wait: 0.5) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        model.lease_connection.select_value(
+          "SELECT name FROM plock_leases WHERE name = '#{store_key}' FOR UPDATE"
+        )
+        expect { store.acquire(key, ttl: 30, wait: 0.5) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
         expect { store.try_acquire(key, ttl: 30) }.to raise_error(Plock::UnavailableError)
         eventually(2, "somebody waits on") { model.lease_connection.select_value(busy).zero? }
       end
       patient = database_store(model, **Support::Databases::PATIENT)
-      eventually(5, "somebody was left behind") { patient.status(key).then { |status| !status.held? && status.waiters.empty? } }
+      eventually(5, "somebody was left behind") do
+        patient.status(key).then { |status| !status.held? && status.waiters.empty? }
+      end
     end
   end
 
@@ -170,16 +216,29 @@ RSpec.describe "Failures of a store in a database" do
   end
 
   describe "a server that stands still" do
-    it "does not hold up who has no patience, nor longer than patience", needs: Support::Postgres::PROGRAMS do
+    it "does not hold up who has no patience, nor longer than patience",
+       needs: Support::Postgres::PROGRAMS do
       server = discard(Support::Postgres.new.start, :stop)
       model = model_of(server.config)
       Support::Databases.migrate(model)
       model.connection_pool.disconnect!
-      store = database_store(model, attempt_timeout: 0.2, release_timeout: 0.2, connect_timeout: 0.5)
+      store =
+        database_store(model, attempt_timeout: 0.2, release_timeout: 0.2, connect_timeout: 0.5)
       store.acquire(key) { nil }
-      backend = store.instance_variable_get(:@site).work(Plock::Clock.now + 1) { |connection| connection.run("SELECT pg_backend_pid()", Plock::Clock.now + 1).rows.dig(0, 0) }
+      backend =
+        store
+          .instance_variable_get(:@site)
+          .work(Plock::Clock.now + 1) do |connection|
+            connection.run("SELECT pg_backend_pid()", Plock::Clock.now + 1).rows.dig(0, 0)
+          end
       Process.kill(:STOP, backend)
-      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) } if backend
+      if backend
+        within(1.0) do
+          expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
+        end
+      end
     ensure
       Process.kill(:CONT, backend) if backend
     end
@@ -187,7 +246,9 @@ RSpec.describe "Failures of a store in a database" do
 
   describe "a pooler that lends a connection to each transaction", needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
     let(:direct) { Support::Databases.model(:postgresql) }
-    let(:pooler) { direct && discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop) }
+    let(:pooler) do
+      direct && discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
+    end
     let(:model) { model_of(pooler.config) }
 
     it "lets leases in tables work, without calling who waits, which is said once" do
@@ -196,7 +257,9 @@ RSpec.describe "Failures of a store in a database" do
         holder = store.acquire(key, ttl: 30)
         other = child do |parent|
           mine = Plock::Store::Database.new(model)
-          Support::Warnings.capture { parent.tell(:asks) && mine.acquire(key, ttl: 30, wait: 20) { :entered } }
+          Support::Warnings.capture do
+            parent.tell(:asks) && mine.acquire(key, ttl: 30, wait: 20) { :entered }
+          end
           :entered
         end
         other.hear
@@ -208,15 +271,22 @@ RSpec.describe "Failures of a store in a database" do
     end
 
     it "makes advisory locks that last as long as a connection an UnsupportedError, and leaves none behind" do
-      left = -> { direct.lease_connection.select_rows("SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'") }
+      left = -> do
+        direct.lease_connection.select_rows(
+          "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'"
+        )
+      end
       others = left.call # of other examples
       store = discard(Plock::Store::Advisory.new(model, attempt_timeout: 3), :close)
-      expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /scope: :transaction/)
+      expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+        Plock::UnsupportedError, /scope: :transaction/
+      )
       expect(left.call - others).to be_empty
     end
 
     it "lets those work that last as long as a transaction" do
-      stores = Array.new(2) { discard(Plock::Store::Advisory.new(model, scope: :transaction), :close) }
+      stores =
+        Array.new(2) { discard(Plock::Store::Advisory.new(model, scope: :transaction), :close) }
       stores[0].acquire(key, ttl: 30) { expect(stores[1].try_acquire(key)).to be_nil }
       expect(stores[1].acquire(key, wait: 0) { :entered }).to be(:entered)
     end
@@ -229,7 +299,8 @@ RSpec.describe "Failures of a store in a database" do
 
     it "are free at once when their process dies" do
       store = advisory_store
-      holder = child { |parent| advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && sleep } }
+      holder =
+        child { |parent| advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && sleep } }
       holder.hear
       expect(store.try_acquire(key)).to be_nil
       holder.signal(:KILL)
@@ -256,11 +327,15 @@ RSpec.describe "Failures of a store in a database" do
     it "are lost with their connection, and that is noticed" do
       store = advisory_store
       told = Queue.new
-      holders = -> { model.lease_connection.select_values("SELECT pid FROM pg_locks WHERE locktype = 'advisory'") }
+      holders = -> do
+        model.lease_connection.select_values("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
+      end
       others = holders.call # of other examples
       lease = store.acquire(key, ttl: 1.5, renew: true, on_lost: ->(_) { told << true })
       lease.check!
-      (holders.call - others).each { |pid| model.lease_connection.execute("SELECT pg_terminate_backend(#{pid})") }
+      (holders.call - others).each do |pid|
+        model.lease_connection.execute("SELECT pg_terminate_backend(#{pid})")
+      end
       eventually(3) { !told.empty? }
       expect([lease.lost?, lease.release]).to eq([true, false])
     end
@@ -268,7 +343,10 @@ RSpec.describe "Failures of a store in a database" do
     it "are broken from another process" do
       store = advisory_store
       holder = child do |parent|
-        warned = Support::Warnings.capture { advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && parent.hear } }
+        warned =
+          Support::Warnings.capture do
+            advisory_store.acquire(key, ttl: 60) { parent.tell(:held) && parent.hear }
+          end
         warned.size
       end
       holder.hear
@@ -282,7 +360,8 @@ RSpec.describe "Failures of a store in a database" do
   describe "GET_LOCK", needs: Support::Mariadb::PROGRAMS do
     it "takes names that differ in case or length only for different ones" do
       locks = Plock::Store::Advisory::MysqlLocks.new
-      names = ["a", "A", "a" * 64, "a" * 65, "A" * 65, "é", "É", "a b"].map { |name| locks.name(name) }
+      names =
+        ["a", "A", "a" * 64, "a" * 65, "A" * 65, "é", "É", "a b"].map { |name| locks.name(name) }
       expect(names.uniq.size).to be(names.size)
       expect(names).to all(satisfy { |name| name.bytesize <= 64 && name == name.downcase })
     end

@@ -95,7 +95,9 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
       it "is released after that transaction where another thread releases it before" do
         model.transaction do
           lease = store.acquire(key, ttl: 30, wait: 0)
-          expect { background { lease.release }.value }.to raise_error(Plock::UnsupportedError, /still open/)
+          expect { background { lease.release }.value }.to raise_error(
+            Plock::UnsupportedError, /still open/
+          )
         end
         eventually(5) { !other.status(key).held? }
       end

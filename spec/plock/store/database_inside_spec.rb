@@ -53,7 +53,9 @@ Support::Databases::NAMES.each do |name|
       holder = other.acquire(key, ttl: 30)
       model.transaction do
         expect(store.try_acquire(key) { raise "entered" }).to be_nil
-        expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+        expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+          Plock::TimeoutError
+        )
         expect(model.lease_connection.select_value("SELECT 1")).to be(1)
       end
       holder.release
@@ -61,16 +63,25 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "has fences that grow with those of others" do
-      fences = [other.acquire(key, &:fence), model.transaction { store.acquire(key, wait: 0, &:fence) }, store.acquire(key, &:fence)]
+      fences = [
+        other.acquire(key, &:fence), model.transaction { store.acquire(key, wait: 0, &:fence) },
+        store.acquire(key, &:fence)
+      ]
       expect(fences).to eq(fences.sort.uniq)
     end
 
     it "refuses what others would have to see at once" do
       model.transaction do
         expect { store.acquire(key, wait: 1) }.to raise_error(Plock::UnsupportedError, /wait/)
-        expect { store.acquire(key, wait: 0, renew: true) }.to raise_error(Plock::UnsupportedError, /renew/)
-        expect { store.acquire_all([key, "#{key}:2"], wait: 0) }.to raise_error(Plock::UnsupportedError, /several/)
-        expect { store.read_write_lock(key).read(wait: 0) }.to raise_error(Plock::UnsupportedError, /shared/)
+        expect { store.acquire(key, wait: 0, renew: true) }.to raise_error(
+          Plock::UnsupportedError, /renew/
+        )
+        expect { store.acquire_all([key, "#{key}:2"], wait: 0) }.to raise_error(
+          Plock::UnsupportedError, /several/
+        )
+        expect { store.read_write_lock(key).read(wait: 0) }.to raise_error(
+          Plock::UnsupportedError, /shared/
+        )
         expect(model.lease_connection.select_value("SELECT 1")).to be(1)
       end
     end
@@ -79,17 +90,32 @@ Support::Databases::NAMES.each do |name|
       it "does not keep who is interrupted waiting for another's transaction, and leaves nothing behind" do
         store.acquire(key) { nil }
         held, leave = Array.new(2) { Queue.new }
-        holder = background { model.transaction { store.try_acquire(key, ttl: 30).tap { (held << true) && leave.pop } } }
+        holder =
+          background do
+            model.transaction do
+              store.try_acquire(key, ttl: 30).tap { (held << true) && leave.pop }
+            end
+          end
         held.pop
         waiter = background do
           model.transaction do
-            expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(Support::StoreContract::Interrupt)
-            expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql # others close the connection
+            expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(
+              Support::StoreContract::Interrupt
+            )
+            # others close the connection
+            expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql
             raise ActiveRecord::Rollback
           end
           :over
         end
-        waiting = name == :postgresql ? "pg_locks WHERE NOT granted" : "information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO plock%'"
+        waiting =
+          (
+            if name == :postgresql
+              "pg_locks WHERE NOT granted"
+            else
+              "information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO plock%'"
+            end
+          )
         eventually { model.lease_connection.select_value("SELECT count(*) FROM #{waiting}") == 1 }
         waiter.raise(Support::StoreContract::Interrupt)
         expect(waiter.join(3)&.value).to be(:over)
@@ -101,7 +127,8 @@ Support::Databases::NAMES.each do |name|
 
       it "takes nothing where it is interrupted, at whatever step" do
         (1..200).find do |step|
-          interrupted = model.transaction { interrupted_at(step) { store.try_acquire(key, ttl: 30) { nil } } }
+          interrupted =
+            model.transaction { interrupted_at(step) { store.try_acquire(key, ttl: 30) { nil } } }
           expect(other.status(key).held?).to be(false)
           !interrupted
         end
@@ -121,6 +148,8 @@ end
 
 RSpec.describe Plock::Store::Database, "inside:" do
   it "is true or false" do
-    expect { described_class.new(Support::Databases.model(:sqlite), inside: 1) }.to raise_error(Plock::ConfigurationError, /inside/)
+    expect { described_class.new(Support::Databases.model(:sqlite), inside: 1) }.to raise_error(
+      Plock::ConfigurationError, /inside/
+    )
   end
 end

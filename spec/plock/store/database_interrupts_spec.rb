@@ -133,7 +133,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           most = [most, connections].max
         end
         eventually(3, "#{connections} connections are open") { connections <= 4 + 1 }
-        expect(most).to be <= 4 + 1 + 2 # the one that listens, and what releases and renewals can have besides
+        # the one that listens, and what releases and renewals can have besides
+        expect(most).to be <= 4 + 1 + 2
       end
     end
   end

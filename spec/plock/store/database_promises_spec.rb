@@ -44,7 +44,13 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
           require "async"
           mine = Plock::Store::Database.new(model, pool_size: 2)
           stop = monotonic + 4
-          work = -> { rand < 0.8 ? mine.acquire(keys.sample, ttl: 3, wait: 1) { sleep rand * 0.01 } : mine.acquire_all(keys, ttl: 3, wait: 1) { sleep rand * 0.01 } }
+          work = -> do
+            if rand < 0.8
+              mine.acquire(keys.sample, ttl: 3, wait: 1) { sleep rand * 0.01 }
+            else
+              mine.acquire_all(keys, ttl: 3, wait: 1) { sleep rand * 0.01 }
+            end
+          end
           Sync do |task|
             fibers = Array.new(12) do
               task.async do |fiber|
@@ -118,7 +124,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
           it "acquires and releases though a subscriber to sql.active_record raises #{what}" do
             store.acquire(key) { nil }
             told = 0
-            failing = lambda do |*, payload|
+            failing = ->(*, payload) do
               payload[:name] == "Plock" && (told += 1) && raise(error, "from a subscriber")
             end
             value = ActiveSupport::Notifications.subscribed(failing, "sql.active_record") do

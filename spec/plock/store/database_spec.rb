@@ -22,7 +22,8 @@ Support::Databases::NAMES.each do |name|
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
 
-    def new_store(**options) = discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
+    def new_store(**options) =
+      discard(described_class.new(model, **Support::Databases::PATIENT, **options), :close)
 
     it "takes a key that is free in one statement, and releases it in another" do
       store.acquire(key) { nil }
@@ -52,11 +53,14 @@ Support::Databases::NAMES.each do |name|
       expect(in_child { new_store.try_acquire(key) }).to be_nil
     end
 
-    it "is kept out by a caller's transaction that has written, and let in after it", if: name == :sqlite do
+    it "is kept out by a caller's transaction that has written, and let in after it",
+       if: name == :sqlite do
       model.transaction do
         model.lease_connection.execute("DELETE FROM plock_claims WHERE 0 = 1")
         impatient = new_store(attempt_timeout: 0.2)
-        expect { impatient.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        expect { impatient.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
       end
       expect(store.acquire(key) { :entered }).to be(:entered)
     end
@@ -64,7 +68,9 @@ Support::Databases::NAMES.each do |name|
     it "tells of a lease that was collected before it tells anything to who has seen that its key is free" do
       order, released, go_on = Array.new(3) { Queue.new }
       allow(Plock::Log).to receive(:warn) { order << :told }
-      allow(store).to receive(:give_back).and_wrap_original { |original, *arguments| original.call(*arguments).tap { (released << true) && go_on.pop } }
+      allow(store).to receive(:give_back).and_wrap_original { |original, *arguments|
+        original.call(*arguments).tap { (released << true) && go_on.pop }
+      }
       Thread.new { store.acquire(key, ttl: 60) && nil }.join
       eventually(10) { GC.start || !released.empty? }
       Plock::Dispatcher.post(-> { order << :seen }) # by who finds the key free now
@@ -73,7 +79,9 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "writes where the caller may only read" do
-      ActiveRecord::Base.while_preventing_writes { expect(store.acquire(key) { :entered }).to be(:entered) }
+      ActiveRecord::Base.while_preventing_writes do
+        expect(store.acquire(key) { :entered }).to be(:entered)
+      end
     end
 
     it "needs none of the model's connections" do
@@ -97,7 +105,9 @@ Support::Databases::NAMES.each do |name|
     it "has fences that grow where the clock is set back" do
       lease = store.acquire(key)
       later = lease.fence + 3_600_000_000
-      model.lease_connection.execute("UPDATE plock_leases SET fence = #{later} WHERE name = '#{lease.store_key}'")
+      model.lease_connection.execute(
+        "UPDATE plock_leases SET fence = #{later} WHERE name = '#{lease.store_key}'"
+      )
       lease.release
       expect(store.acquire(key, &:fence)).to eq(later + 1)
     end
@@ -106,10 +116,16 @@ Support::Databases::NAMES.each do |name|
       old, held = [store.acquire(key), store.acquire("#{key}:held", ttl: 60)]
       old.release
       names = [old, held].map { |lease| "'#{lease.store_key}'" }.join(", ")
-      model.lease_connection.execute("UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 WHERE name IN (#{names})")
+      model.lease_connection.execute(
+        "UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 WHERE name IN (#{names})"
+      )
       store.instance_variable_get(:@site).instance_variable_set(:@prune_at, 0.0)
       store.acquire("#{key}:new") { nil }
-      rows = -> { model.lease_connection.select_values("SELECT name FROM plock_leases WHERE name IN (#{names})") }
+      rows = -> do
+        model.lease_connection.select_values(
+          "SELECT name FROM plock_leases WHERE name IN (#{names})"
+        )
+      end
       eventually { rows.call == [held.store_key] }
       held.release
     end
@@ -128,7 +144,12 @@ Support::Databases::NAMES.each do |name|
       (1..300).step(3).find do |step|
         dump = store.acquire(key, ttl: 60).dump
         interrupted = interrupted_at(step) { store.adopt(dump, renew: true) { nil } }
-        tended = store.instance_variable_get(:@scheduler).instance_variable_get(:@entries).keys.grep(Plock::Store::Grant)
+        tended =
+          store
+            .instance_variable_get(:@scheduler)
+            .instance_variable_get(:@entries)
+            .keys
+            .grep(Plock::Store::Grant)
         expect(tended.select { |grant| grant.ended.nil? }).to be_empty
         store.break(key)
         !interrupted
@@ -138,7 +159,13 @@ Support::Databases::NAMES.each do |name|
     it "serves processes in the order in which they came" do
       lease = store.acquire(key, ttl: 60)
       children = Array.new(4) do |number|
-        child = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 60, wait: 30) { [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+        child =
+          child do |parent|
+            parent.tell(:asks) &&
+              new_store.acquire(key, ttl: 60, wait: 30) do
+                [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)]
+              end
+          end
         child.hear
         eventually(10) { store.status(key).waiters.size == number + 1 }
         child
@@ -150,7 +177,10 @@ Support::Databases::NAMES.each do |name|
     if name == :postgresql
       it "calls who waits in another process by the statement that releases" do
         lease = store.acquire(key, ttl: 60)
-        waiter = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 60, wait: 30) { monotonic } }
+        waiter =
+          child do |parent|
+            parent.tell(:asks) && new_store.acquire(key, ttl: 60, wait: 30) { monotonic }
+          end
         waiter.hear
         eventually(10) { store.status(key).waiters.size == 1 }
         released_at = monotonic
@@ -164,7 +194,9 @@ Support::Databases::NAMES.each do |name|
       expect(store.status(key)).to have_attributes(held?: true, remaining: be_within(60).of(3_600))
       store.break(key)
       store.read_write_lock(key).read(at_least: 3_600) { nil }
-      expect(store.read_write_lock(key).status).to have_attributes(held?: true, remaining: be_within(60).of(3_600))
+      expect(store.read_write_lock(key).status).to have_attributes(
+        held?: true, remaining: be_within(60).of(3_600)
+      )
       store.read_write_lock(key).break
     end
 
@@ -178,13 +210,22 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "refuses an owner what he has" do
-      expect([store.lock_acquire(key, "me", 30), store.lock_acquire(key, "me", 30), store.lock_release(key, "me")]).to eq([true, false, true])
+      expect(
+        [
+          store.lock_acquire(key, "me", 30), store.lock_acquire(key, "me", 30),
+          store.lock_release(key, "me")
+        ]
+      ).to eq([true, false, true])
     end
 
     it "refuses a name that does not fit" do
       ["", "a" * 129, "\0", "\xFF"].each do |other|
-        expect { store.lock_acquire(other, "me", 30) }.to raise_error(ArgumentError, /1 to 128 characters/)
-        expect { store.lock_release(other, "me") }.to raise_error(ArgumentError, /1 to 128 characters/)
+        expect { store.lock_acquire(other, "me", 30) }.to raise_error(
+          ArgumentError, /1 to 128 characters/
+        )
+        expect { store.lock_release(other, "me") }.to raise_error(
+          ArgumentError, /1 to 128 characters/
+        )
       end
     end
 
@@ -209,9 +250,15 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "passes on what a process held or waited for that was killed" do
-      holder = child { |parent| new_store.acquire(key, ttl: 2, renew: true) { parent.tell(:held) && sleep } }
+      holder =
+        child do |parent|
+          new_store.acquire(key, ttl: 2, renew: true) { parent.tell(:held) && sleep }
+        end
       holder.hear
-      first = child { |parent| parent.tell(:asks) && new_store.acquire(key, ttl: 30, wait: 60) { :entered } }
+      first =
+        child do |parent|
+          parent.tell(:asks) && new_store.acquire(key, ttl: 30, wait: 60) { :entered }
+        end
       first.hear
       eventually(5) { store.status(key).waiters.size == 1 }
       second = background { store.acquire(key, ttl: 30, wait: 60) { :entered } }
@@ -232,7 +279,9 @@ Support::Databases::NAMES.each do |name|
     it "says what is missing where the tables are" do
       other = Class.new(model) { self.abstract_class = true }
       other.table_name_prefix = "missing_"
-      expect { described_class.new(other).acquire(key) }.to raise_error(Plock::ConfigurationError, /plock:database/)
+      expect { described_class.new(other).acquire(key) }.to raise_error(
+        Plock::ConfigurationError, /plock:database/
+      )
     end
 
     it "has nothing that would need a connection in what it shows" do
@@ -246,22 +295,35 @@ RSpec.describe Plock::Store::Database do
   it "keeps no statement of SQLite's that is not used again" do
     store = discard(described_class.new(Support::Databases.model(:sqlite)), :close)
     store.acquire("any") { nil }
-    prepared = -> { ObjectSpace.each_object(SQLite3::Statement).count { |statement| !statement.closed? } }
+    prepared = -> do
+      ObjectSpace.each_object(SQLite3::Statement).count { |statement| !statement.closed? }
+    end
     site, deadline = store.instance_variable_get(:@site), Plock::Clock.now + 10
-    expect { site.work(deadline) { |it| 50.times { |n| it.run("DELETE FROM plock_claims WHERE id = #{n + 1_000_000}", deadline) } } }.not_to change(&prepared)
+    expect {
+      site.work(deadline) do |it|
+        50.times { |n| it.run("DELETE FROM plock_claims WHERE id = #{n + 1_000_000}", deadline) }
+      end
+    }.not_to change(&prepared)
   end
 
-  it "refuses a model that has been connected to another kind of database", needs: Support::Postgres::PROGRAMS do
+  it "refuses a model that has been connected to another kind of database",
+     needs: Support::Postgres::PROGRAMS do
     model = Support::Databases.connect("Moved", Support::Databases.config(:sqlite))
     store = discard(described_class.new(model), :close)
     model.establish_connection(Support::Databases.config(:postgresql))
-    expect { store.acquire("any") { raise "entered" } }.to raise_error(Plock::ConfigurationError, /Moved .*SQLite.*PostgreSQL/)
+    expect { store.acquire("any") { raise "entered" } }.to raise_error(
+      Plock::ConfigurationError, /Moved .*SQLite.*PostgreSQL/
+    )
   end
 
   it "refuses what it cannot use" do
     expect { described_class.new("a model") }.to raise_error(ArgumentError, /Active Record class/)
-    expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(ArgumentError, /patience/)
-    expect { described_class.new(Support::Databases.model(:sqlite), pool_size: 0) }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(
+      ArgumentError, /patience/
+    )
+    expect { described_class.new(Support::Databases.model(:sqlite), pool_size: 0) }.to raise_error(
+      Plock::ConfigurationError, /pool_size/
+    )
     memory = Support::Databases.connect("InMemory", { adapter: "sqlite3", database: ":memory:" })
     expect { described_class.new(memory) }.to raise_error(Plock::UnsupportedError, /memory/)
   end

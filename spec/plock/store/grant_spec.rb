@@ -3,7 +3,8 @@
 require "spec_helper"
 require "plock/store/in_ruby"
 
-# An extension that is interrupted, or whose answer is lost, may have been carried out, or may be yet.
+# An extension that is interrupted, or whose answer is lost, may have been carried out, or may be
+# yet.
 RSpec.describe Plock::Store::Grant do
   # A store that carries out what it is asked, or does not answer.
   let(:store) do
@@ -49,7 +50,9 @@ RSpec.describe Plock::Store::Grant do
   it "ends by the shorter of the two spans where an extension is in doubt" do
     lease = grant
     fail_to_extend(lease, 1.0)
-    expect(lease).to have_attributes(valid?: true, ttl: 30.0, valid_until: be_between(now, now + 1.0))
+    expect(lease).to have_attributes(
+      valid?: true, ttl: 30.0, valid_until: be_between(now, now + 1.0)
+    )
     fail_to_extend(lease, 60.0)
     expect(lease.valid_until).to be <= now + 1.0
   end
@@ -67,7 +70,9 @@ RSpec.describe Plock::Store::Grant do
     2.times do
       look_after(lease)
       expect(store.spans.last).to eq(1.0)
-      expect(lease).to have_attributes(ttl: 30.0, valid_until: be_between(Plock::Clock.now, Plock::Clock.now + 1.0))
+      expect(lease).to have_attributes(
+        ttl: 30.0, valid_until: be_between(Plock::Clock.now, Plock::Clock.now + 1.0)
+      )
       expect(lease.due_at).to be <= Plock::Clock.now + 0.5
     end
     expect(lease.extend(20.0)).to be(true) # this is certain
@@ -92,9 +97,13 @@ RSpec.describe Plock::Store::Grant do
   it "answers nil, which is no loss, to what comes after its end" do
     lease = grant
     expect(lease.release(0.0)).to be(true)
-    expect([lease.extend(1.0), lease.release(0.0), lease.leave, lease.lost?]).to eq([nil, nil, nil, false])
+    expect([lease.extend(1.0), lease.release(0.0), lease.leave, lease.lost?]).to eq(
+      [nil, nil, nil, false]
+    )
     lost = grant
     lost.lose
-    expect([lost.extend(1.0), lost.release(0.0), lost.leave, lost.lost?]).to eq([false, false, false, true])
+    expect([lost.extend(1.0), lost.release(0.0), lost.leave, lost.lost?]).to eq(
+      [false, false, false, true]
+    )
   end
 end

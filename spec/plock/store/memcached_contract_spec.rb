@@ -8,7 +8,14 @@ require "support/store_contract"
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
   let(:store) { opener.call }
   let(:opener) do
-    ->(**options) { discard(Plock::Store::Memcached.new(Support::Memcached.shared.address, attempt_timeout: 20, **options), :close) }
+    ->(**options) do
+      discard(
+        Plock::Store::Memcached.new(
+          Support::Memcached.shared.address, attempt_timeout: 20, **options
+        ),
+        :close
+      )
+    end
   end
 
   it_behaves_like "a store", Plock::Store::Memcached::UNABLE

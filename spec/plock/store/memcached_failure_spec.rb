@@ -11,7 +11,8 @@ Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought ab
 RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PROGRAMS do
   let!(:key) { "failure:#{SecureRandom.hex(8)}" }
 
-  def memcached_store(address, **options) = discard(Plock::Store::Memcached.new(address, **options), :close)
+  def memcached_store(address, **options) =
+    discard(Plock::Store::Memcached.new(address, **options), :close)
 
   describe "between it and its server" do
     let(:direct) { memcached_store(Support::Memcached.shared.address) }
@@ -20,21 +21,30 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
 
     it_behaves_like "a store whose server is far"
 
-    { "an answer that never comes" => :reply, "a request that never arrives" => :request }.each do |what, way|
+    {
+      "an answer that never comes" => :reply, "a request that never arrives" => :request
+    }.each do |what, way|
       it "#{what} raises in time, and leaves nothing" do
         store.acquire(key) { nil }
         line.swallow(way)
-        within(0.3) { expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+        within(0.3) do
+          expect { store.acquire(key, ttl: 30, wait: 0) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
+        end
         line.clear
         eventually(5) { direct.try_acquire(key, ttl: 30) { true } }
       end
     end
 
     { "refuses connections" => :refuse, "is silent" => :silent }.each do |what, mode|
-      it "a server that #{what} does not hold up a long patience: UnavailableError after unavailable_timeout", :timing do
+      it "a server that #{what} does not hold up a long patience: UnavailableError after unavailable_timeout",
+         :timing do
         line.__send__(mode)
         within(1.6, least: 1.0) do
-          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+          expect { store.acquire(key, wait: 60) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
         end
       end
     end
@@ -57,7 +67,11 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     end
 
     it "a server that does not greet holds up no process that ends while threads of it are in blocks" do
-      go = File.join(Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }, "go")
+      go =
+        File.join(
+          Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },
+          "go"
+        )
       ended = background do
         ruby(<<~RUBY, "127.0.0.1:#{line.port}", key, go, within: 15)
           require "plock/store/memcached"
@@ -79,7 +93,16 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     it "who waits behind another does not begin to count when the other has given up", :timing do
       line.refuse
       within(2.0) do
-        callers = Array.new(5) { background { store.acquire(key, wait: 60) { raise "entered" } rescue $!.class } }
+        callers =
+          Array.new(5) do
+            background do
+
+              store.acquire(key, wait: 60) { raise "entered" }
+            rescue StandardError
+              $!.class
+
+            end
+          end
         expect(callers.map(&:value)).to all(eq(Plock::UnavailableError))
       end
     end
@@ -111,7 +134,9 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
       first = direct.acquire(key, ttl: 30)
       second = nil
-      breaking(store, first) { first.release && second = direct.acquire(key, ttl: 30) }.then { |broken| expect(broken).to be(false) }
+      breaking(store, first) do
+        first.release && second = direct.acquire(key, ttl: 30)
+      end.then { |broken| expect(broken).to be(false) }
       expect(second.release).to be(true)
     end
 
@@ -179,7 +204,11 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     it "one that stands still, or is gone, holds up nobody for longer than an attempt" do
       store.acquire(key) { nil }
       server.stop_process
-      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      within(1.0) do
+        expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
+      end
       server.continue_process
       eventually(5) do
         store.acquire(key, wait: 0) { true }
@@ -187,13 +216,22 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
         false
       end
       server.kill
-      within(1.0) { expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::UnavailableError) }
+      within(1.0) do
+        expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
+      end
     end
   end
 
   it "a holder that was killed keeps the key until its time is over, and not for long after that" do
     store = memcached_store(Support::Memcached.shared.address)
-    holder = child { |parent| memcached_store(Support::Memcached.shared.address).acquire(key, ttl: 1) { parent.tell(:held) && sleep } }
+    holder =
+      child do |parent|
+        memcached_store(Support::Memcached.shared.address).acquire(key, ttl: 1) do
+          parent.tell(:held) && sleep
+        end
+      end
     holder.hear
     expect(store.try_acquire(key)).to be_nil
     holder.signal(:KILL)
@@ -203,7 +241,9 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
   it "leaves a parent's lease alone in a child" do
     store = memcached_store(Support::Memcached.shared.address)
     lease = store.acquire(key, ttl: 30)
-    expect(in_child { [lease.release, lease.valid?, store.try_acquire(key)] }).to eq([false, false, nil])
+    expect(in_child { [lease.release, lease.valid?, store.try_acquire(key)] }).to eq(
+      [false, false, nil]
+    )
     expect([lease.valid?, lease.release]).to eq([true, true])
   end
 end

@@ -78,7 +78,9 @@ RSpec.describe Plock::Store::Scheduler do
       Object.new.tap do |made|
         made.define_singleton_method(:together?) { true }
         made.define_singleton_method(:valid_until) { valid_until }
-        made.define_singleton_method(:expire) { Plock::Clock.now >= valid_until && !!(queue << :over) }
+        made.define_singleton_method(:expire) do
+          Plock::Clock.now >= valid_until && !!(queue << :over)
+        end
       end
     end
 
@@ -117,15 +119,18 @@ RSpec.describe Plock::Store::Scheduler do
 
   it "has no threads any more a moment after its last task, however long that lease would have lasted" do
     scheduler = described_class.new(->(_) { ran << :renewed })
-    lease = Class.new do
-      def together? = true
-      def expire = false
-      def valid_until = Plock::Clock.now + 3_600
-    end
+    lease =
+      Class.new do
+        def together? = true
+        def expire = false
+        def valid_until = Plock::Clock.now + 3_600
+      end
     scheduler.schedule(lease.new, now)
     expect(ran.pop).to be(:renewed)
     worker = scheduler.instance_variable_get(:@renewing)
-    eventually(10) { [scheduler, worker].none? { |one| one.instance_variable_get(:@thread)&.alive? } }
+    eventually(10) do
+      [scheduler, worker].none? { |one| one.instance_variable_get(:@thread)&.alive? }
+    end
   end
 
   it "holds no more entries than tasks several times, however often they are scheduled" do

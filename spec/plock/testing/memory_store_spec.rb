@@ -18,7 +18,9 @@ RSpec.describe Plock::Testing::MemoryStore do
     it "ends leases" do
       lease = hold("k", ttl: 10)
       store.advance(9.9)
-      expect(lease).to have_attributes(valid?: true, remaining: be_between(0.01, 0.2), held_for: be > 9.8)
+      expect(lease).to have_attributes(
+        valid?: true, remaining: be_between(0.01, 0.2), held_for: be > 9.8
+      )
       store.advance(0.1)
       expect(lease).to have_attributes(valid?: false, lost?: true, remaining: 0.0)
       expect(store.try_acquire("k") { :free }).to be(:free)
@@ -33,7 +35,9 @@ RSpec.describe Plock::Testing::MemoryStore do
     end
 
     it "raises in the block" do
-      expect { store.acquire("k", ttl: 10, on_lost: :raise) { store.advance(10) } }.to raise_error(Plock::LeaseLost)
+      expect { store.acquire("k", ttl: 10, on_lost: :raise) { store.advance(10) } }.to raise_error(
+        Plock::LeaseLost
+      )
     end
 
     it "renews on the way, up to max_hold:" do
@@ -89,7 +93,9 @@ RSpec.describe Plock::Testing::MemoryStore do
       semaphore = store.semaphore("k", permits: 2)
       leases = [10, 20].map { |ttl| kept(semaphore.acquire(ttl: ttl)) }
       waiters = Array.new(2) do |number|
-        wait_in_line(number + 1, semaphore) { semaphore.acquire(ttl: 100, wait: 60) { semaphore.status.holders.size } }
+        wait_in_line(number + 1, semaphore) do
+          semaphore.acquire(ttl: 100, wait: 60) { semaphore.status.holders.size }
+        end
       end
       store.advance(9)
       expect([leases.map(&:valid?), semaphore.status.waiters.size]).to eq([[true, true], 2])
@@ -101,7 +107,8 @@ RSpec.describe Plock::Testing::MemoryStore do
 
     it "renews shares, and ends a dead reader's" do
       lock = store.read_write_lock("k")
-      leases = [{ renew: true }, {}].map { |options| background { lock.read(ttl: 10, **options) }.value }
+      leases =
+        [{ renew: true }, {}].map { |options| background { lock.read(ttl: 10, **options) }.value }
       store.advance(10)
       expect(leases.map(&:valid?)).to eq([true, false])
       expect(lock.try_write).to be_nil
@@ -133,7 +140,10 @@ RSpec.describe Plock::Testing::MemoryStore do
     end
 
     it "opens the window of once again" do
-      runs = [0, 9, 1].map { |seconds| store.advance(seconds) || store.once("k", within: 10) { nil }.ran? }
+      runs =
+        [0, 9, 1].map do |seconds|
+          store.advance(seconds) || store.once("k", within: 10) { nil }.ran?
+        end
       expect(runs).to eq([true, false, true])
     end
 
@@ -167,27 +177,38 @@ RSpec.describe Plock::Testing::MemoryStore do
         expect(Plock::Store.open("memory:shared").try_acquire("k")).to be_nil
         expect(Plock::Store.open("memory:other").try_acquire("k") { :free }).to be(:free)
       end
-      Plock::Store.open("memory:").acquire("k") { expect(Plock::Store.open("memory:").try_acquire("k") { :free }).to be(:free) }
+      Plock::Store
+        .open("memory:")
+        .acquire("k") do
+          expect(Plock::Store.open("memory:").try_acquire("k") { :free }).to be(:free)
+        end
     end
 
     it "is shown" do
       store = Plock::Store.open("memory:shared")
-      expect(store).to have_attributes(url: "memory:shared", inspect: /memory:shared/, unverified?: false)
+      expect(store).to have_attributes(
+        url: "memory:shared", inspect: /memory:shared/, unverified?: false
+      )
     end
 
     it "keeps namespaces and secrets apart" do
-      one, two, three = [{ namespace: "one" }, { namespace: "two" }, { secret: "s" * 16 }].map do |options|
-        Plock::Store.open("memory:apart", **options)
-      end
+      one, two, three =
+        [{ namespace: "one" }, { namespace: "two" }, { secret: "s" * 16 }].map do |options|
+          Plock::Store.open("memory:apart", **options)
+        end
       one.acquire("k") do
-        expect([two, three].map { |store| store.acquire("k", wait: 0) { store.each_lock.count } }).to eq([1, 1])
+        expect(
+          [two, three].map { |store| store.acquire("k", wait: 0) { store.each_lock.count } }
+        ).to eq([1, 1])
         expect(one.each_lock.count).to be(1)
       end
     end
   end
 
   it "takes no options that are about servers" do
-    expect { Plock::Store.open("memory:", pool_size: 4) }.to raise_error(Plock::ConfigurationError, /pool_size/)
+    expect { Plock::Store.open("memory:", pool_size: 4) }.to raise_error(
+      Plock::ConfigurationError, /pool_size/
+    )
     expect { Plock::Store.open("memory:", patience: 4) }.to raise_error(ArgumentError, /patience/)
   end
 

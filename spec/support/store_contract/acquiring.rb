@@ -25,7 +25,9 @@ RSpec.shared_examples "a store that is acquired" do
 
     it "does not enter the block while somebody else holds the key" do
       lease = hold(ttl: Support::StoreContract::LONG)
-      expect { store.acquire(key, wait: 0.02) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect { store.acquire(key, wait: 0.02) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      )
       expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
     ensure
       lease&.release
@@ -56,10 +58,18 @@ RSpec.shared_examples "a store that is acquired" do
     it "says in a TimeoutError who holds it, since when, and how many wait" do
       lease = hold(ttl: Support::StoreContract::LONG, label: "the nightly run")
       line_up(2) { nil }
-      expect { store.acquire(key, wait: 0.05) { nil } }.to raise_error(Plock::TimeoutError) { |error|
-        expect(error.message).to match(/\Acould not acquire "#{key}" within 0.05 s: held since \d{4}-\d\d-\d\d [\d:]{8}\.\d{3} UTC by /)
-        expect(error.message).to match(/host \S+, pid #{Process.pid}, thread \d+, label "the nightly run", \d waiting\z/)
-        expect(error).to have_attributes(code: :timed_out, status: have_attributes(fence: lease.fence, pid: Process.pid))
+      expect { store.acquire(key, wait: 0.05) { nil } }.to raise_error(
+        Plock::TimeoutError
+      ) { |error|
+        expect(error.message).to match(
+          /\Acould not acquire "#{key}" within 0.05 s: held since \d{4}-\d\d-\d\d [\d:]{8}\.\d{3} UTC by /
+        )
+        expect(error.message).to match(
+          /host \S+, pid #{Process.pid}, thread \d+, label "the nightly run", \d waiting\z/
+        )
+        expect(error).to have_attributes(
+          code: :timed_out, status: have_attributes(fence: lease.fence, pid: Process.pid)
+        )
       }
     ensure
       lease&.release
@@ -69,7 +79,9 @@ RSpec.shared_examples "a store that is acquired" do
       lease = hold(ttl: Support::StoreContract::LONG)
       for_as_long_as(0.05) { store.try_acquire(key, wait: 0.05) }
       within_budget(0) { store.try_acquire(key) }
-      for_as_long_as(0.05) { expect { store.acquire(key, wait: 0.05) { nil } }.to raise_error(Plock::TimeoutError) }
+      for_as_long_as(0.05) do
+        expect { store.acquire(key, wait: 0.05) { nil } }.to raise_error(Plock::TimeoutError)
+      end
     ensure
       lease&.release
     end
@@ -84,13 +96,16 @@ RSpec.shared_examples "a store that is acquired" do
     end
 
     it "returns the block's value, or nil where the block has not run" do
-      expect(store.try_acquire(key) { store.try_acquire(key) { :inner } || :refused }).to be(:refused)
+      expect(store.try_acquire(key) { store.try_acquire(key) { :inner } || :refused }).to be(
+        :refused
+      )
       expect_free
     end
 
     it "waits where it is told to" do
       holder = hold(ttl: Support::StoreContract::LONG)
-      waiter = background { store.try_acquire(key, wait: Support::StoreContract::LONG) { :entered } }
+      waiter =
+        background { store.try_acquire(key, wait: Support::StoreContract::LONG) { :entered } }
       await_waiters(1)
       holder.release
       expect(waiter.value).to be(:entered)
@@ -113,7 +128,9 @@ RSpec.shared_examples "a store that is acquired" do
       it "raises an ArgumentError that names #{named}" do
         calls.each do |(key, options)|
           %i[acquire try_acquire].each do |method|
-            expect { store.public_send(method, key, **options.to_h) { raise "entered" } }.to raise_error(ArgumentError, /#{named}/)
+            expect {
+              store.public_send(method, key, **options.to_h) { raise "entered" }
+            }.to raise_error(ArgumentError, /#{named}/)
           end
         end
       end

@@ -8,9 +8,12 @@ RSpec.shared_examples "a store that tells of events" do
 
     it "acquire and release, with durations, fence, label and a digest of the key" do
       fence = nil
-      events = events_of { store.acquire(key, ttl: 7, label: "why") { |lease| fence = lease.fence } }
+      events =
+        events_of { store.acquire(key, ttl: 7, label: "why") { |lease| fence = lease.fence } }
       expect(names(events)).to eq(%i[acquire release])
-      expect(events).to all(have_attributes(label: "why", fence: fence, duration: be_between(0.0, 5.0)))
+      expect(events).to all(
+        have_attributes(label: "why", fence: fence, duration: be_between(0.0, 5.0))
+      )
       expect(events.map(&:key_digest)).to all(match(/\A\h{64}\z/))
       expect(events.map(&:details)).to eq([{ ttl: 7.0 }, { released: true }])
       expect(events.map(&:inspect).join).not_to include(key)
@@ -32,7 +35,13 @@ RSpec.shared_examples "a store that tells of events" do
       lease = hold(ttl: long)
       events = events_of { store.try_acquire(key, wait: 0.02) }
       expect(names(events)).to eq(%i[contended timeout])
-      expect(events.last).to have_attributes(fence: nil, duration: be_between(0.02, 2), details: { wait: 0.02 })
+      expect(events.last).to have_attributes(
+        fence: nil,
+        duration: be_between(0.02, 2),
+        details: {
+          wait: 0.02
+        }
+      )
       lease.release
     end
 
@@ -60,7 +69,9 @@ RSpec.shared_examples "a store that tells of events" do
       events = events_of("renew") do |heard|
         store.acquire(key, ttl: renewed, renew: true) { eventually { heard.size >= 2 } }
       end
-      expect(events).to all(have_attributes(name: :renew, duration: be_between(0.0, 1.0), fence: be_an(Integer)))
+      expect(events).to all(
+        have_attributes(name: :renew, duration: be_between(0.0, 1.0), fence: be_an(Integer))
+      )
     end
 
     it "are not told to those who listen no more" do

@@ -9,7 +9,9 @@ RSpec.shared_examples "a store for fibers" do
         order = []
         lease = hold(ttl: long)
         fibers = Array.new(5) do |number|
-          task.async { store.acquire(key, ttl: long, wait: long) { order << number } }.tap { await_waiters(number + 1) }
+          task
+            .async { store.acquire(key, ttl: long, wait: long) { order << number } }
+            .tap { await_waiters(number + 1) }
         end
         task.async { lease.release }.wait
         fibers.each(&:wait)

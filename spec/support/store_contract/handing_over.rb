@@ -24,7 +24,9 @@ RSpec.shared_examples "a store that hands leases over" do
     it "carry it to another process" do
       lease = hold(ttl: long)
       dump = lease.dump
-      expect(in_child { store.adopt(dump) { |adopted| [adopted.valid?, adopted.fence > lease.fence] } }).to eq([true, true])
+      expect(
+        in_child { store.adopt(dump) { |adopted| [adopted.valid?, adopted.fence > lease.fence] } }
+      ).to eq([true, true])
       expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost) unless copied_by_fork?
       store.break(key)
     end
@@ -75,7 +77,9 @@ RSpec.shared_examples "a store that hands leases over" do
       lease, thread = background do
         [store.adopt(dump), store.acquire("#{key}:beside") { store.status("#{key}:beside").thread }]
       end.value
-      expect(store.status(key)).to have_attributes(pid: Process.pid, thread: thread, label: "who", fence: lease.fence)
+      expect(store.status(key)).to have_attributes(
+        pid: Process.pid, thread: thread, label: "who", fence: lease.fence
+      )
       lease.release
     end
 
@@ -147,9 +151,13 @@ RSpec.shared_examples "a store that hands leases over" do
 
     it "keep at_least: where they are adopted for a shorter time: it is the ttl then, as in acquire" do
       lease = store.adopt(store.acquire(key, at_least: 20).dump, ttl: 1)
-      expect(lease).to have_attributes(valid?: true, ttl: be_between(15, 20.1), remaining: be_between(15, 20.1))
+      expect(lease).to have_attributes(
+        valid?: true, ttl: be_between(15, 20.1), remaining: be_between(15, 20.1)
+      )
       expect(store.status(key).remaining).to be_between(15, 20.1)
-      store.adopt(lease.dump, ttl: 60) { |longer| expect(longer).to have_attributes(ttl: 60.0, remaining: be_between(55, 60.1)) }
+      store.adopt(lease.dump, ttl: 60) do |longer|
+        expect(longer).to have_attributes(ttl: 60.0, remaining: be_between(55, 60.1))
+      end
       store.break(key)
     end
 
@@ -188,7 +196,10 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "refuse what is not the dump of a lease" do
-      [nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x", "plock1:aw==:soon:x"].each do |nonsense|
+      [
+        nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x",
+        "plock1:aw==:soon:x"
+      ].each do |nonsense|
         expect { store.adopt(nonsense) }.to raise_error(ArgumentError), nonsense.inspect
       end
     end

@@ -5,7 +5,8 @@ require "securerandom"
 module Support
   # What the examples of the contract have in common. Each has a store and a key.
   module StoreContract
-    # Seconds, more than any example takes, and more of them under valgrind: nothing goes away by expiring.
+    # Seconds, more than any example takes, and more of them under valgrind: nothing goes away by
+    # expiring.
     LONG = Integer(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", "120"), 10) / 4
     SHORT = 0.15 # seconds of a ttl that is to run out
 
@@ -15,7 +16,8 @@ module Support
     # A thread of Ruby that renews needs longer where the machine is busy.
     def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
 
-    # A ttl that renewals keep alive, also where the machine keeps such a thread from running for a while.
+    # A ttl that renewals keep alive, also where the machine keeps such a thread from running for a
+    # while.
     def renewed = store.can?(:busy_renewal) ? SHORT : 10 * SHORT
 
     # Patience that is not over before somebody else is in line.
@@ -41,15 +43,18 @@ module Support
       thread
     end
 
-    # Threads that begin to wait one after the other, the next one when the one before is in line. Each does what the block does with
-    # its number and its lease, inside.
+    # Threads that begin to wait one after the other, the next one when the one before is in line.
+    # Each does what the block does with its number and its lease, inside.
     def line_up(count, key: self.key, **options, &block)
       Array.new(count) do |number|
-        wait_in_line(number + 1, key) { store.acquire(key, ttl: LONG, wait: LONG, **options) { |lease| block.call(number, lease) } }
+        wait_in_line(number + 1, key) do
+          store.acquire(key, ttl: LONG, wait: LONG, **options) { |lease| block.call(number, lease) }
+        end
       end
     end
 
-    # A thread that stays inside its block until something is pushed to the queue that it is returned with.
+    # A thread that stays inside its block until something is pushed to the queue that it is
+    # returned with.
     def holder(**options)
       inside = Queue.new
       leave = Queue.new
@@ -65,14 +70,18 @@ module Support
     # Comes to this thread as from another one.
     class Interrupt < StandardError; end
 
-    # Runs the block, and interrupts it at the return from the so many-th method or block of plock's Ruby, or of what that calls: there
-    # Ruby looks for interrupts. Assignments, which Ruby traces too, it does not interrupt, nor itself as it raises: there it asks for a
-    # backtrace, and an interrupt would end the process ("exception reentered"). Was it interrupted?
+    # Runs the block, and interrupts it at the return from the so many-th method or block of plock's
+    # Ruby, or of what that calls: there Ruby looks for interrupts. Assignments, which Ruby traces
+    # too, it does not interrupt, nor itself as it raises: there it asks for a backtrace, and an
+    # interrupt would end the process ("exception reentered"). Was it interrupted?
     def interrupted_at(step)
       thread = Thread.current
       steps = TracePoint.new(:return, :b_return, :c_return) do |point|
         next unless Thread.current == thread && point.path.include?("/lib/plock/")
-        next if point.event == :c_return && (point.method_id.end_with?("=") || point.method_id == :backtrace)
+        if point.event == :c_return &&
+           (point.method_id.end_with?("=") || point.method_id == :backtrace)
+          next
+        end
 
         thread.raise(Interrupt) if (step -= 1).zero?
       end
@@ -82,9 +91,10 @@ module Support
       true
     end
 
-    # Interrupts the block at one step after the other, until it gets through, and looks after each time that all is well. Where
-    # several stores run the same Ruby, each on a server of its own, they share the steps: `share_of_steps` is the first one of each,
-    # and every so many-th from there.
+    # Interrupts the block at one step after the other, until it gets through, and looks after each
+    # time that all is well. Where several stores run the same Ruby, each on a server of its own,
+    # they share the steps: `share_of_steps` is the first one of each, and every so many-th from
+    # there.
     def interrupted_everywhere(block, &check)
       check.call # all that is needed is made before
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
@@ -108,7 +118,8 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
-    # Takes over what an interrupted adoption has left, if it has not begun. What it has got is given back a moment later.
+    # Takes over what an interrupted adoption has left, if it has not begun. What it has got is
+    # given back a moment later.
     def adopt_unless_freed(dump)
       store.adopt(dump) { nil } unless free?
       expect_free
@@ -116,16 +127,20 @@ module Support
       expect_nobody
     end
 
-    # Where somebody was interrupted, or patience is over, the store may see to what he left a moment later.
+    # Where somebody was interrupted, or patience is over, the store may see to what he left a
+    # moment later.
     def expect_nobody(lock = key)
-      eventually(2.0, "somebody was left behind") { status_of(lock).then { |status| !status.held? && status.waiters.empty? } }
+      eventually(2.0, "somebody was left behind") do
+        status_of(lock).then { |status| !status.held? && status.waiters.empty? }
+      end
     end
 
     # The events of this example's key, as long as the block runs.
     def events_of(pattern = nil)
       digest = store.status(key).store_key[-64..]
       heard = Queue.new
-      subscription = Plock.subscribe(pattern) { |event| heard << event if event.key_digest == digest }
+      subscription =
+        Plock.subscribe(pattern) { |event| heard << event if event.key_digest == digest }
       yield heard
       Array.new(heard.size) { heard.pop }
     ensure

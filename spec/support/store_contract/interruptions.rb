@@ -16,7 +16,9 @@ RSpec.shared_examples "a store whose callers are interrupted" do
 
     it "by Timeout ends a wait" do
       lease = hold(ttl: long)
-      expect { Timeout.timeout(0.05) { store.acquire(key, wait: long) { raise "entered" } } }.to raise_error(Timeout::Error)
+      expect {
+        Timeout.timeout(0.05) { store.acquire(key, wait: long) { raise "entered" } }
+      }.to raise_error(Timeout::Error)
       await_waiters(0)
       lease.release
     end
@@ -28,7 +30,9 @@ RSpec.shared_examples "a store whose callers are interrupted" do
     end
 
     it "leaves nothing behind, at whatever step it comes" do
-      interrupted_everywhere(-> { store.acquire(key, ttl: long, wait: long) { nil } }) { expect_free }
+      interrupted_everywhere(-> { store.acquire(key, ttl: long, wait: long) { nil } }) do
+        expect_free
+      end
     end
 
     it "leaves nothing behind though the block releases by itself, at whatever step it comes" do
@@ -37,16 +41,20 @@ RSpec.shared_examples "a store whose callers are interrupted" do
 
     it "leaves nothing behind though the block releases each of several, at whatever step it comes" do
       keys = [key, "#{key}:2"]
-      interrupted_everywhere(-> { store.acquire_all(keys, ttl: long) { |leases| leases.each(&:release) } }) { keys.each { |name| expect_free(name) } }
+      interrupted_everywhere(
+        -> { store.acquire_all(keys, ttl: long) { |leases| leases.each(&:release) } }
+      ) { keys.each { |name| expect_free(name) } }
     end
 
     it "leaves nothing behind with on_lost: :raise, at whatever step it comes" do
-      interrupted_everywhere(-> { store.acquire(key, ttl: long, on_lost: :raise) { nil } }) { expect_free }
+      interrupted_everywhere(-> { store.acquire(key, ttl: long, on_lost: :raise) { nil } }) do
+        expect_free
+      end
     end
 
     it "that comes before the block does not let at_least: count" do
       ran = nil
-      block = lambda do
+      block = -> do
         ran = false
         store.acquire(key, at_least: long) { ran = true }
       end

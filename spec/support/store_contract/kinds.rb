@@ -1,10 +1,15 @@
 # frozen_string_literal: true
 
-# What is the same for all that can have several holders. Each says how it is made of a store and a key, and how it is acquired.
+# What is the same for all that can have several holders. Each says how it is made of a store and a
+# key, and how it is acquired.
 SHARED_KINDS = {
   "a semaphore" => [:semaphore, nil, ->(store, key) { store.semaphore(key, permits: 2) }, :acquire],
-  "a lock that is read" => [:read_write, :read, ->(store, key) { store.read_write_lock(key) }, :read],
-  "a lock that is written" => [:read_write, :write, ->(store, key) { store.read_write_lock(key) }, :write]
+  "a lock that is read" => [
+    :read_write, :read, ->(store, key) { store.read_write_lock(key) }, :read
+  ],
+  "a lock that is written" => [
+    :read_write, :write, ->(store, key) { store.read_write_lock(key) }, :write
+  ]
 }.freeze
 
 RSpec.shared_examples "a store of shared locks" do |unable = []|
@@ -33,7 +38,12 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
       end
 
       it "gives a lease of its own, with a fence that grows" do
-        fences = Array.new(3) { take(ttl: 10, label: "why") { |lease| lease.fence if lease.valid? && lease.mode == mode } }
+        fences =
+          Array.new(3) do
+            take(ttl: 10, label: "why") do |lease|
+              lease.fence if lease.valid? && lease.mode == mode
+            end
+          end
         expect(fences).to all(be_an(Integer))
         expect(fences).to eq(fences.sort.uniq)
       end
@@ -41,13 +51,20 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
       it "tells who holds it" do
         take(ttl: 20, label: "why") do |lease|
           expect(lock.status).to have_attributes(
-            held?: true, key: key, kind: kind, host: Etc.uname[:nodename], pid: Process.pid, thread: an_instance_of(Integer),
-            label: "why", since: be_within(2).of(Time.now), remaining: be_between(18, 20), fence: lease.fence, waiters: []
+            held?: true, key: key, kind: kind, host: Etc.uname[:nodename], pid: Process.pid,
+            thread: an_instance_of(Integer), label: "why", since: be_within(2).of(Time.now),
+            remaining: be_between(18, 20), fence: lease.fence, waiters: []
           )
-          expect(lock.status.holders).to match([have_attributes(label: "why", pid: Process.pid, fence: lease.fence, mode: mode)])
-          expect([lock.status.inspect.include?(lease.token), lock.inspect.include?(key)]).to eq([false, true])
+          expect(lock.status.holders).to match(
+            [have_attributes(label: "why", pid: Process.pid, fence: lease.fence, mode: mode)]
+          )
+          expect([lock.status.inspect.include?(lease.token), lock.inspect.include?(key)]).to eq(
+            [false, true]
+          )
         end
-        expect(lock.status).to have_attributes(held?: false, holders: [], host: nil, fence: nil, kind: kind)
+        expect(lock.status).to have_attributes(
+          held?: false, holders: [], host: nil, fence: nil, kind: kind
+        )
       end
 
       unless unable.include?(:list)
@@ -115,7 +132,9 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
       end
 
       it "raises in the block with on_lost: :raise" do
-        expect { take(ttl: long, on_lost: :raise) { lock.break && sleep(long) } }.to raise_error(Plock::LeaseLost)
+        expect { take(ttl: long, on_lost: :raise) { lock.break && sleep(long) } }.to raise_error(
+          Plock::LeaseLost
+        )
         expect_free(lock)
       end
 
@@ -128,14 +147,17 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
       it "tells of events" do
         fence = nil
         events = events_of { take(ttl: 7, label: "why") { |lease| fence = lease.fence } }
-        details = [{ ttl: 7.0 }, { released: true }].map { |told| mode ? told.merge(mode: mode) : told }
+        details =
+          [{ ttl: 7.0 }, { released: true }].map { |told| mode ? told.merge(mode: mode) : told }
         expect(events.map { |event| [event.name, event.fence, event.label, event.details] })
           .to eq([[:acquire, fence, "why", details[0]], [:release, fence, "why", details[1]]])
       end
 
       it "is not a forked child's" do
         take(ttl: long) do |lease|
-          expect(in_child { [lease.valid?, lease.lost?, lease.release] }).to eq([false, false, false])
+          expect(in_child { [lease.valid?, lease.lost?, lease.release] }).to eq(
+            [false, false, false]
+          )
           expect([lease.valid?, free?(lock)]).to eq([true, false])
         end
         expect_free(lock)
@@ -159,9 +181,17 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
       end
 
       it "raises an ArgumentError for what cannot be right" do
-        [{ ttl: 0 }, { wait: -1 }, { renew: 1 }, { max_hold: 5, renew: false }, { at_least: nil }, { on_lost: 5 }, { label: "" }, { patience: 5 }]
-          .each { |options| expect { take(**options) { raise "entered" } }.to raise_error(ArgumentError, /#{options.keys.first}/) }
-        [nil, "", 7, "k" * 1025].each { |key| expect { make.call(store, key) }.to raise_error(ArgumentError, /key/) }
+        [
+          { ttl: 0 }, { wait: -1 }, { renew: 1 }, { max_hold: 5, renew: false }, { at_least: nil },
+          { on_lost: 5 }, { label: "" }, { patience: 5 }
+        ].each do |options|
+          expect { take(**options) { raise "entered" } }.to raise_error(
+            ArgumentError, /#{options.keys.first}/
+          )
+        end
+        [nil, "", 7, "k" * 1025].each do |key|
+          expect { make.call(store, key) }.to raise_error(ArgumentError, /key/)
+        end
       end
 
       next if unable.include?(:hand_over)
@@ -183,7 +213,9 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
 
       it "is the receiver's when it was adopted: he hears of a break at once" do
         adopted = store.adopt(take(ttl: long, label: "who").dump, renew: true)
-        expect(lock.status.holders).to match([have_attributes(pid: Process.pid, label: "who", fence: adopted.fence)])
+        expect(lock.status.holders).to match(
+          [have_attributes(pid: Process.pid, label: "who", fence: adopted.fence)]
+        )
         expect(lock.break).to be(true)
         eventually(news) { adopted.lost? }
       end
@@ -201,11 +233,20 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
   describe "locks of one key and several kinds" do
     it "do not meet" do
       ways = [
-        ->(&block) { store.acquire(key, wait: 0, &block) }, ->(&block) { store.semaphore(key, permits: 1).acquire(wait: 0, &block) },
-        ->(&block) { store.read_write_lock(key).write(wait: 0, &block) }, ->(&block) { store.once(key, within: long, &block).value }
+        ->(&block) { store.acquire(key, wait: 0, &block) },
+        ->(&block) { store.semaphore(key, permits: 1).acquire(wait: 0, &block) },
+        ->(&block) { store.read_write_lock(key).write(wait: 0, &block) },
+        ->(&block) { store.once(key, within: long, &block).value }
       ]
-      mine = -> { store.each_lock.select { |status| status.store_key.start_with?(store.status(key).store_key) } }
-      kinds = ways.reduce(->(*) { mine.call.map(&:kind) }) { |inner, way| ->(*) { way.call(&inner) } }.call
+      mine = -> do
+        store.each_lock.select do |status|
+          status.store_key.start_with?(store.status(key).store_key)
+        end
+      end
+      kinds =
+        ways
+          .reduce(->(*) { mine.call.map(&:kind) }) { |inner, way| ->(*) { way.call(&inner) } }
+          .call
       expect(kinds).to match_array(%i[lock semaphore read_write once])
       mine.call.each { |status| store.break(status) }
     end

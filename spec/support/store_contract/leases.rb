@@ -6,9 +6,13 @@ RSpec.shared_examples "a store of leases" do |unable = []|
   describe "a lease" do
     it "says what it is" do
       store.acquire(key, ttl: 10, label: "why") do |lease|
-        expect(lease).to have_attributes(key: key, ttl: 10.0, label: "why", valid?: true, lost?: false, fence: be_an(Integer))
+        expect(lease).to have_attributes(
+          key: key, ttl: 10.0, label: "why", valid?: true, lost?: false, fence: be_an(Integer)
+        )
         expect(lease.token).to match(/\A\h{8}-\h{4}-4\h{3}-[89ab]\h{3}-\h{12}\z/)
-        expect(lease.store_key).to match(respond_to?(:name_in_store) ? name_in_store : /\Aplock:v1:\h{64}\z/)
+        expect(lease.store_key).to match(
+          respond_to?(:name_in_store) ? name_in_store : /\Aplock:v1:\h{64}\z/
+        )
         expect(lease.remaining).to be_between(9.0, 10.0)
         expect(lease.valid_until - Plock::Clock.now).to be_within(0.1).of(lease.remaining)
         expect(lease.held_for).to be_between(0.0, 5.0)
@@ -17,7 +21,11 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "does not show its token" do
-      store.acquire(key) { |lease| expect([lease.inspect.include?(key), lease.inspect.include?(lease.token)]).to eq([true, false]) }
+      store.acquire(key) do |lease|
+        expect([lease.inspect.include?(key), lease.inspect.include?(lease.token)]).to eq(
+          [true, false]
+        )
+      end
     end
 
     it "has a greater fence than the one before, whatever ended that" do
@@ -92,7 +100,9 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect(store.acquire(key, wait: long) { lease.lost? }).to be(true)
       expect(lease).to have_attributes(valid?: false, remaining: 0.0)
       expect(lease.release).to be(false)
-      expect { lease.check! }.to raise_error(Plock::LeaseLost) { |error| expect(error.lease).to be(lease) }
+      expect { lease.check! }.to raise_error(Plock::LeaseLost) { |error|
+        expect(error.lease).to be(lease)
+      }
       expect { lease.extend }.to raise_error(Plock::LeaseLost)
     end
   end
@@ -118,7 +128,9 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "refuses a span that cannot be right" do
-      store.acquire(key) { |lease| expect { lease.extend(ttl: 0) }.to raise_error(ArgumentError, /ttl:/) }
+      store.acquire(key) do |lease|
+        expect { lease.extend(ttl: 0) }.to raise_error(ArgumentError, /ttl:/)
+      end
     end
   end
 
@@ -139,7 +151,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    # The first time a store is still about to open what it listens to, and looks at its leases when it has.
+    # The first time a store is still about to open what it listens to, and looks at its leases when
+    # it has.
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|
@@ -154,7 +167,9 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     unless unable.include?(:hand_over)
       it "keeps up with a span that was shortened when it was adopted" do
         2.times do
-          store.adopt(store.acquire(key, ttl: 1_000).dump, renew: true) { |lease| outlives(lease.extend(ttl: renewed)) }
+          store.adopt(store.acquire(key, ttl: 1_000).dump, renew: true) do |lease|
+            outlives(lease.extend(ttl: renewed))
+          end
           expect_free
         end
       end
@@ -174,7 +189,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       ttl = 0.3
       store.acquire(key, ttl: ttl, renew: true) do |lease|
         number = 3**100_000
-        number *= number until elapsed { number * number } > 3 * ttl # one call in C, that lets nobody else run
+        # one call in C, that lets nobody else run
+        number *= number until elapsed { number * number } > 3 * ttl
         expect(lease.check!).to be(lease)
       end
     end
@@ -229,8 +245,12 @@ RSpec.shared_examples "a store of leases" do |unable = []|
   describe "in a forked child" do
     it "is not valid, and is not released by anything that the child does" do
       store.acquire(key, ttl: long) do |lease|
-        expect(in_child { [lease.valid?, lease.lost?, lease.release, lease.remaining] }).to eq([false, false, false, 0.0])
-        expect { in_child { lease.check! } }.to raise_error(Support::Child::Failed, /LeaseLost.*parent/)
+        expect(in_child { [lease.valid?, lease.lost?, lease.release, lease.remaining] }).to eq(
+          [false, false, false, 0.0]
+        )
+        expect { in_child { lease.check! } }.to raise_error(
+          Support::Child::Failed, /LeaseLost.*parent/
+        )
         expect(lease).to be_valid
         expect(store.try_acquire(key)).to be_nil
       end
@@ -267,14 +287,19 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "the store works" do
-      expect(in_child { store.acquire(key) { |lease| lease.valid? && store.status(key).pid == Process.pid } }).to be(true)
+      expect(
+        in_child do
+          store.acquire(key) { |lease| lease.valid? && store.status(key).pid == Process.pid }
+        end
+      ).to be(true)
     end
   end
 
   describe "that nobody has any more" do
     it "is released when it is collected, and warned of" do
       heard = warnings do
-        Thread.new { store.acquire(key, ttl: long) && nil }.join # a stack of its own, so that nothing is left on this one
+        # a stack of its own, so that nothing is left on this one
+        Thread.new { store.acquire(key, ttl: long) && nil }.join
         eventually(10) { GC.start || free? }
         Plock::Dispatcher.flush
       end
@@ -282,7 +307,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "is not warned of where its loss is known already" do
-      Thread.new do # which has them until they are over: before that, whoever drops one is rightly warned
+      # which has them until they are over: before that, whoever drops one is rightly warned
+      Thread.new do
         over = store.acquire(key, ttl: 0.01)
         broken = store.acquire("#{key}:broken", ttl: long, on_lost: ->(_) {})
         store.break("#{key}:broken")

@@ -37,7 +37,8 @@ RSpec.shared_examples "a store whose leases can be lost" do
       heard = warnings do
         value = store.acquire(key) do
           store.break(key)
-          other = Thread.new { hold(ttl: long) }.value # this fiber does not know yet that it has lost the key
+          # this fiber does not know yet that it has lost the key
+          other = Thread.new { hold(ttl: long) }.value
           :value
         end
         expect(value).to be(:value)
@@ -51,9 +52,13 @@ RSpec.shared_examples "a store whose leases can be lost" do
     let(:told) { Queue.new }
 
     it "is called with the lease when it is broken, once, on plock's own thread" do
-      store.acquire(key, ttl: long, on_lost: ->(lease) { told << [lease, lease.lost?, Thread.current] }) do |lease|
+      store.acquire(
+        key, ttl: long, on_lost: ->(lease) { told << [lease, lease.lost?, Thread.current] }
+      ) do |lease|
         store.break(key)
-        expect(eventually(news) { !told.empty? && told.pop }).to match([lease, true, satisfy { |thread| thread != Thread.current }])
+        expect(eventually(news) { !told.empty? && told.pop }).to match(
+          [lease, true, satisfy { |thread| thread != Thread.current }]
+        )
       end
       Plock::Dispatcher.flush
       expect(told).to be_empty
@@ -65,7 +70,8 @@ RSpec.shared_examples "a store whose leases can be lost" do
     end
 
     it "is called when max_hold: is over" do
-      lease = hold(ttl: renewed, renew: true, max_hold: 2 * renewed, on_lost: ->(lost) { told << lost })
+      lease =
+        hold(ttl: renewed, renew: true, max_hold: 2 * renewed, on_lost: ->(lost) { told << lost })
       expect(eventually(3 * renewed + news) { !told.empty? && told.pop }).to be(lease)
     end
 
@@ -107,7 +113,10 @@ RSpec.shared_examples "a store whose leases can be lost" do
 
     it "finds its lease after the heap was compacted" do
       skip "this Ruby does not compact" unless GC.respond_to?(:compact)
-      leases = Array.new(50) { |number| hold("#{key}:#{number}", ttl: long, on_lost: ->(lease) { told << lease }) }
+      leases =
+        Array.new(50) do |number|
+          hold("#{key}:#{number}", ttl: long, on_lost: ->(lease) { told << lease })
+        end
       2.times { GC.compact }
       leases.each { |lease| store.break(lease.key) }
       eventually { told.size == 50 }

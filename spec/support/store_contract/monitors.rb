@@ -7,13 +7,18 @@ RSpec.shared_examples "a store for monitors" do
     let(:monitor) { monitor_of }
 
     def monitor_of(**options)
-      described_class.new(key, store: store, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG, **options)
+      described_class.new(
+        key, store: store, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG,
+        **options
+      )
     end
 
     def in_thread(&block) = background(&block).value
 
     it "returns the block's value, and is free after it" do
-      expect(monitor.synchronize { [free?, monitor.mon_locked?, monitor.mon_owned?] }).to eq([false, true, true])
+      expect(monitor.synchronize { [free?, monitor.mon_locked?, monitor.mon_owned?] }).to eq(
+        [false, true, true]
+      )
       expect([free?, monitor.mon_locked?, monitor.mon_owned?]).to eq([true, false, false])
     end
 
@@ -39,14 +44,20 @@ RSpec.shared_examples "a store for monitors" do
 
     it "is left when it was left as often as it was entered" do
       expect(Array.new(3) { monitor.enter }).to eq([nil] * 3)
-      expect(Array.new(3) { [monitor.exit, free?] }).to eq([[nil, false], [nil, false], [nil, true]])
+      expect(Array.new(3) { [monitor.exit, free?] }).to eq(
+        [[nil, false], [nil, false], [nil, true]]
+      )
     end
 
     it "keeps others out: threads, other monitors of the key, and who acquires the key" do
       monitor.synchronize do
-        expect(in_thread { [monitor.try_enter, monitor.mon_owned?, monitor.mon_locked?] }).to eq([false, false, true])
+        expect(in_thread { [monitor.try_enter, monitor.mon_owned?, monitor.mon_locked?] }).to eq(
+          [false, false, true]
+        )
         expect([monitor_of.try_enter, store.try_acquire(key)]).to eq([false, nil])
-        expect { in_thread { monitor_of(wait: 0.02).enter } }.to raise_error(Plock::TimeoutError, /"#{key}" within 0.02 s: held since/)
+        expect { in_thread { monitor_of(wait: 0.02).enter } }.to raise_error(
+          Plock::TimeoutError, /"#{key}" within 0.02 s: held since/
+        )
         expect_no_waiters
       end
       expect(in_thread { monitor.try_enter && monitor.exit.nil? }).to be(true)
@@ -55,7 +66,12 @@ RSpec.shared_examples "a store for monitors" do
     it "lets in who waits, in order" do
       monitor.enter
       served = Queue.new
-      threads = Array.new(3) { |number| wait_in_line(number + 1) { monitor.synchronize { monitor.synchronize { served << number } } } }
+      threads =
+        Array.new(3) do |number|
+          wait_in_line(number + 1) do
+            monitor.synchronize { monitor.synchronize { served << number } }
+          end
+        end
       monitor.exit
       threads.each(&:join)
       expect(Array.new(3) { served.pop }).to eq([0, 1, 2])
@@ -132,8 +148,13 @@ RSpec.shared_examples "a store for monitors" do
 
     it "works in a forked child" do
       monitor.synchronize { nil }
-      expect(in_child { monitor.synchronize { monitor.synchronize { [monitor.mon_owned?, store.status(key).pid == Process.pid] } } })
-        .to eq([true, true])
+      expect(
+        in_child do
+          monitor.synchronize do
+            monitor.synchronize { [monitor.mon_owned?, store.status(key).pid == Process.pid] }
+          end
+        end
+      ).to eq([true, true])
     end
 
     it "is renewed, unless it is told not to be" do
@@ -150,7 +171,9 @@ RSpec.shared_examples "a store for monitors" do
         monitor.synchronize do
           store.break(key)
           eventually { store.status(key).then { |status| !status.held? } }
-          expect { eventually { monitor.synchronize { nil } && false } }.to raise_error(Plock::LeaseLost)
+          expect { eventually { monitor.synchronize { nil } && false } }.to raise_error(
+            Plock::LeaseLost
+          )
           expect { monitor.try_enter }.to raise_error(Plock::LeaseLost)
           expect(monitor).to be_mon_owned
         end
@@ -168,7 +191,9 @@ RSpec.shared_examples "a store for monitors" do
     end
 
     it "takes the other options that a lock has" do
-      monitor_of(label: "why", at_least: 20).synchronize { expect(store.status(key).label).to eq("why") }
+      monitor_of(label: "why", at_least: 20).synchronize do
+        expect(store.status(key).label).to eq("why")
+      end
       expect(store.status(key).remaining).to be_between(15, 20.1)
       store.break(key)
     end
@@ -191,9 +216,9 @@ RSpec.shared_examples "a store for monitors" do
 
       it "on its way in again, does not leave too often or too seldom" do
         monitor.synchronize do
-          interrupted_everywhere(-> { monitor.synchronize { monitor.synchronize { monitor.synchronize { nil } } } }) do
-            expect([monitor.mon_owned?, free?]).to eq([true, false])
-          end
+          interrupted_everywhere(
+            -> { monitor.synchronize { monitor.synchronize { monitor.synchronize { nil } } } }
+          ) { expect([monitor.mon_owned?, free?]).to eq([true, false]) }
         end
         expect([monitor.mon_owned?, free?]).to eq([false, true])
       end
@@ -211,7 +236,9 @@ RSpec.shared_examples "a store for monitors" do
 
     it "answers to the names of Ruby's" do
       monitor.mon_synchronize do
-        expect([monitor.mon_try_enter, monitor.try_mon_enter, monitor.mon_enter]).to eq([true, true, nil])
+        expect([monitor.mon_try_enter, monitor.try_mon_enter, monitor.mon_enter]).to eq(
+          [true, true, nil]
+        )
         3.times { monitor.mon_exit }
       end
       expect_free
@@ -223,10 +250,16 @@ RSpec.shared_examples "a store for monitors" do
     end
 
     it "raises an ArgumentError for what cannot be right, when it is made" do
-      [{ ttl: 0 }, { wait: -1 }, { renew: 1 }, { on_lost: :raise }, { label: "" }, { patience: 5 }].each do |options|
-        expect { described_class.new(key, store: store, **options) }.to raise_error(ArgumentError, /#{options.keys.first}/)
+      [
+        { ttl: 0 }, { wait: -1 }, { renew: 1 }, { on_lost: :raise }, { label: "" }, { patience: 5 }
+      ].each do |options|
+        expect { described_class.new(key, store: store, **options) }.to raise_error(
+          ArgumentError, /#{options.keys.first}/
+        )
       end
-      [nil, "", 7, "k" * 1025].each { |wrong| expect { described_class.new(wrong) }.to raise_error(ArgumentError, /key/) }
+      [nil, "", 7, "k" * 1025].each do |wrong|
+        expect { described_class.new(wrong) }.to raise_error(ArgumentError, /key/)
+      end
     end
 
     it "shows its key" do

@@ -1,17 +1,25 @@
 # frozen_string_literal: true
 
-# A fiber that asks for what it holds itself is told so at once, instead of waiting until its patience ends.
+# A fiber that asks for what it holds itself is told so at once, instead of waiting until its
+# patience ends.
 RSpec.shared_examples "a store that is asked again from within" do |unable = []|
   long = Support::StoreContract::LONG
 
-  let(:itself) { raise_error(Plock::UnsupportedError, /\Athis fiber holds .*"#{key}".* would wait for itself: .*/) }
+  let(:itself) do
+    raise_error(
+      Plock::UnsupportedError, /\Athis fiber holds .*"#{key}".* would wait for itself: .*/
+    )
+  end
 
   describe "asking again from within" do
-    def again(**options, &block) = store.acquire(key, wait: Support::StoreContract::LONG, **options, &block)
+    def again(**options, &block) =
+      store.acquire(key, wait: Support::StoreContract::LONG, **options, &block)
 
     it "raises at once, names Monitor, and leaves the outer lease alone" do
       store.acquire(key) do |lease|
-        expect { again { raise "entered" } }.to raise_error(Plock::UnsupportedError, /"#{key}" already.*Plock::Monitor/)
+        expect { again { raise "entered" } }.to raise_error(
+          Plock::UnsupportedError, /"#{key}" already.*Plock::Monitor/
+        )
         expect { again }.to itself
         expect(store.status(key)).to have_attributes(held?: true, waiters: [])
         expect(lease).to be_valid
@@ -66,7 +74,11 @@ RSpec.shared_examples "a store that is asked again from within" do |unable = []|
         lease.release
         expect(again { :entered }).to be(:entered)
       end
-      warnings { store.acquire(key, ttl: short) { |lease| eventually { lease.lost? } && expect(again { :late }).to(be(:late)) } }
+      warnings do
+        store.acquire(key, ttl: short) do |lease|
+          eventually { lease.lost? } && expect(again { :late }).to(be(:late))
+        end
+      end
       expect_free
     end
 
@@ -104,7 +116,9 @@ RSpec.shared_examples "a store that is asked again from within" do |unable = []|
         semaphore = store.semaphore(key, permits: 2)
         semaphore.acquire do
           semaphore.acquire do
-            expect { semaphore.acquire(wait: long) }.to raise_error(Plock::UnsupportedError, /all 2 permits of "#{key}".*release one/)
+            expect { semaphore.acquire(wait: long) }.to raise_error(
+              Plock::UnsupportedError, /all 2 permits of "#{key}".*release one/
+            )
             expect(semaphore.try_acquire).to be_nil
           end
           expect(semaphore.acquire(wait: long) { :second }).to be(:second)

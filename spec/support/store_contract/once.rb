@@ -5,17 +5,27 @@ RSpec.shared_examples "a store of what is done once" do
   describe "#once" do
     after { windows.each { |status| store.break(status) } }
 
-    def windows = store.each_lock.select { |status| status.kind == :once && status.store_key.start_with?(store.status(key).store_key) }
+    def windows =
+      store.each_lock.select do |status|
+        status.kind == :once && status.store_key.start_with?(store.status(key).store_key)
+      end
 
-    def once(within: Support::StoreContract::LONG, **options, &block) = store.once(key, within: within, **options, &block)
+    def once(within: Support::StoreContract::LONG, **options, &block) =
+      store.once(key, within: within, **options, &block)
 
     it "runs the block, and tells its value" do
       result = once { |lease| [lease.key, lease.valid?] }
-      expect(result).to be_a(Plock::Once).and have_attributes(ran?: true, value: [key, true], frozen?: true)
+      expect(result).to be_a(Plock::Once).and have_attributes(
+        ran?: true,
+        value: [key, true],
+        frozen?: true
+      )
     end
 
     it "does not run it again, nor meanwhile, and does not wait" do
-      expect(once { once { raise "entered" } }.value).to have_attributes(ran?: false, value: nil, frozen?: true)
+      expect(once { once { raise "entered" } }.value).to have_attributes(
+        ran?: false, value: nil, frozen?: true
+      )
       expect(once { raise "entered" }).to have_attributes(ran?: false, value: nil)
     end
 
@@ -49,18 +59,22 @@ RSpec.shared_examples "a store of what is done once" do
 
     describe "where the block raises" do
       it "lets the next one run at once, and the exception go on" do
-        expect { once { raise IOError, "the block's own" } }.to raise_error(IOError, "the block's own")
+        expect { once { raise IOError, "the block's own" } }.to raise_error(
+          IOError, "the block's own"
+        )
         expect(once { :again }.value).to be(:again)
       end
 
       it "keeps others out with on_error: :keep, and lets the exception go on" do
-        expect { once(on_error: :keep) { raise IOError, "the block's own" } }.to raise_error(IOError, "the block's own")
+        expect { once(on_error: :keep) { raise IOError, "the block's own" } }.to raise_error(
+          IOError, "the block's own"
+        )
         expect(once { raise "entered" }).not_to be_ran
       end
     end
 
     # The store may need longer than this to let it in.
-    time_out = lambda do |&once|
+    time_out = ->(&once) do
       inside = false
       Timeout.timeout(0.02) { once.call { (inside = true) && sleep } }
     rescue Timeout::Error
@@ -98,17 +112,24 @@ RSpec.shared_examples "a store of what is done once" do
     end
 
     it "warns where its window was broken while the block ran" do
-      heard = warnings { expect(once { windows.each { |status| store.break(status) } && :value }.value).to be(:value) }
+      heard =
+        warnings do
+          expect(once { windows.each { |status| store.break(status) } && :value }.value).to be(
+            :value
+          )
+        end
       expect(heard).to match([/"#{key}" .* is lost before its block ended/])
     end
 
     it "tells of events" do
-      expect(events_of(/acq|cont|time|rel/) { once { once { nil } } }.map(&:name)).to eq(%i[acquire contended timeout release])
+      expect(events_of(/acq|cont|time|rel/) { once { once { nil } } }.map(&:name)).to eq(
+        %i[acquire contended timeout release]
+      )
     end
 
     it "leaves the way free where it is interrupted before the block runs, at whatever step" do
       ran = nil
-      block = lambda do
+      block = -> do
         ran = false
         once { ran = true }
       end
@@ -119,8 +140,12 @@ RSpec.shared_examples "a store of what is done once" do
     end
 
     it "raises an ArgumentError for what cannot be right" do
-      [0, nil, -1, "60", 31_622_401].each { |within| expect { once(within: within) { nil } }.to raise_error(ArgumentError, /within:/) }
-      [nil, :raise, "keep"].each { |way| expect { once(on_error: way) { nil } }.to raise_error(ArgumentError, /on_error:/) }
+      [0, nil, -1, "60", 31_622_401].each do |within|
+        expect { once(within: within) { nil } }.to raise_error(ArgumentError, /within:/)
+      end
+      [nil, :raise, "keep"].each do |way|
+        expect { once(on_error: way) { nil } }.to raise_error(ArgumentError, /on_error:/)
+      end
       expect { once(label: "") { nil } }.to raise_error(ArgumentError, /label:/)
       expect { once(ttl: 5) { nil } }.to raise_error(ArgumentError, /ttl/)
       expect { once }.to raise_error(ArgumentError, /block/)

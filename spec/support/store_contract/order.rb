@@ -5,7 +5,8 @@ RSpec.shared_examples "a store that serves in order" do
     let(:served) { Queue.new }
     let(:in_order) { Array.new(served.size) { served.pop } }
 
-    def all_of(threads) = threads.each { |thread| thread.join(10) || raise("a waiter was not served") }
+    def all_of(threads) =
+      threads.each { |thread| thread.join(10) || raise("a waiter was not served") }
 
     it "when the holder releases" do
       lease = hold(ttl: Support::StoreContract::LONG)
@@ -65,7 +66,9 @@ RSpec.shared_examples "a store that serves in order" do
       waiters = line_up(12) { |_number, given| served << given.fence }
       lease.release
       all_of(waiters)
-      expect([lease.fence, *in_order].each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
+      expect([lease.fence, *in_order].each_cons(2)).to all(
+        satisfy { |earlier, later| earlier < later }
+      )
     end
   end
 

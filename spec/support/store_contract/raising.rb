@@ -17,7 +17,9 @@ RSpec.shared_examples "a store that raises in the block" do
     end
 
     it "raises in a block that only computes" do
-      expect { store.acquire(key, ttl: 0.5, on_lost: :raise) { loop { nil } } }.to raise_error(Plock::LeaseLost)
+      expect { store.acquire(key, ttl: 0.5, on_lost: :raise) { loop { nil } } }.to raise_error(
+        Plock::LeaseLost
+      )
     end
 
     it "raises in the thread that holds it" do
@@ -57,9 +59,12 @@ RSpec.shared_examples "a store that raises in the block" do
         heard = warnings do
           store.acquire(name, ttl: long, on_lost: :raise) do
             started = Queue.new
-            Thread.handle_interrupt(Plock::LeaseLost => :never) { breaker = background { (started << true) && store.break(name) } }
+            Thread.handle_interrupt(Plock::LeaseLost => :never) do
+              breaker = background { (started << true) && store.break(name) }
+            end
             started.pop
-            round.odd? ? sleep(random.rand(0.0004)) : random.rand(5_000).times { nil } # the loss comes before, at or after the end
+            # the loss comes before, at or after the end
+            round.odd? ? sleep(random.rand(0.0004)) : random.rand(5_000).times { nil }
           end
         rescue Plock::LeaseLost
           raised = true

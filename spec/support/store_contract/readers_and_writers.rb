@@ -11,7 +11,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       entered = Queue.new
       leave = Queue.new
       thread = background do
-        lock.public_send(method, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG, **options) do |lease|
+        lock.public_send(
+          method, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG, **options
+        ) do |lease|
           entered << lease
           leave.pop
         end
@@ -22,9 +24,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
     # The so many-th in line; its value is the fence, and what the block says.
     def waiting(place, method, **options)
       wait_in_line(place, lock) do
-        lock.public_send(method, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG, **options) do |lease|
-          [lease.fence, *(yield lease if block_given?)]
-        end
+        lock.public_send(
+          method, ttl: Support::StoreContract::LONG, wait: Support::StoreContract::LONG, **options
+        ) { |lease| [lease.fence, *(yield lease if block_given?)] }
       end
     end
 
@@ -33,7 +35,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
     # What this fiber is refused at once.
     def expect_refusal(words)
       started = Plock::Clock.now
-      expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error| expect(error.code).to be(:unsupported) }
+      expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error|
+        expect(error.code).to be(:unsupported)
+      }
       expect(Plock::Clock.now - started).to be < 1
     end
 
@@ -52,7 +56,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
     it "lets one write at a time, and nobody read meanwhile" do
       _lease, leave = inside(:write)
       expect([lock.try_write, lock.try_read]).to eq([nil, nil])
-      expect { lock.read(wait: 0.02) { raise "entered" } }.to raise_error(Plock::TimeoutError, /held for writing since .*, \d waiting/)
+      expect { lock.read(wait: 0.02) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError, /held for writing since .*, \d waiting/
+      )
       eventually { lock.status.waiters.empty? }
       leave.call
       expect(lock.try_read { modes }).to eq([:read])
@@ -62,7 +68,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       _lease, leave = inside(:read)
       writer = waiting(1, :write, label: "import")
       reader = waiting(2, :read, label: "report")
-      expect(lock.status).to have_attributes(kind: :read_write, holders: [have_attributes(mode: :read)])
+      expect(lock.status).to have_attributes(
+        kind: :read_write, holders: [have_attributes(mode: :read)]
+      )
       expect(lock.status.waiters.map { |waiter| [waiter.mode, waiter.label, waiter.pid] })
         .to eq([[:write, "import", Process.pid], [:read, "report", Process.pid]])
       leave.call
@@ -97,7 +105,8 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     it "starves no writer where readers come and go" do
       stop = false
-      readers = Array.new(3) { background { lock.read(ttl: long, wait: long) { Thread.pass } until stop } }
+      readers =
+        Array.new(3) { background { lock.read(ttl: long, wait: long) { Thread.pass } until stop } }
       expect(Array.new(5) { lock.write(ttl: long, wait: 10) { modes } }).to all(eq([:write]))
       stop = true
       readers.each(&:join)
@@ -105,7 +114,8 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     it "starves no reader where writers come and go" do
       stop = false
-      writers = Array.new(3) { background { lock.write(ttl: long, wait: long) { Thread.pass } until stop } }
+      writers =
+        Array.new(3) { background { lock.write(ttl: long, wait: long) { Thread.pass } until stop } }
       expect(Array.new(5) { lock.read(ttl: long, wait: 10) { modes.uniq } }).to all(eq([:read]))
       stop = true
       writers.each(&:join)
@@ -151,14 +161,17 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         lock.try_read(wait: 0.01)
         leave.call
       end
-      expect(events.map { |event| [event.name, event.details[:mode]] }).to eq([%i[contended read], %i[timeout read]])
+      expect(events.map { |event| [event.name, event.details[:mode]] }).to eq(
+        [%i[contended read], %i[timeout read]]
+      )
     end
 
     describe "in one fiber" do
       it "lets a reader read again, with the same lease and without a look at the store" do
         lock.read(ttl: long, label: "first") do |lease|
           expect(store).not_to receive(:fill)
-          again = lock.read { |own| store.read_write_lock(key.to_sym).try_read { |third| [own, third] } }
+          again =
+            lock.read { |own| store.read_write_lock(key.to_sym).try_read { |third| [own, third] } }
           expect(again).to eq([lease, lease])
           expect([lease.valid?, modes]).to eq([true, [:read]])
         end
@@ -176,7 +189,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
       it "refuses a reader who asks to write, and says what to do" do
         lock.read(ttl: long) do
-          expect_refusal(/reads "#{key}" already.*release the lease/) { lock.write { raise "entered" } }
+          expect_refusal(/reads "#{key}" already.*release the lease/) do
+            lock.write { raise "entered" }
+          end
           expect_refusal(/reads/) { lock.try_write }
           expect_refusal(/reads/) { store.read_write_lock(key).write }
           expect(lock.status.waiters).to be_empty
@@ -233,18 +248,28 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       end
 
       it "does not take another key's lease, or another store's, for this one's" do
-        lock.read(ttl: long) { expect(store.read_write_lock("#{key}'").write { :entered }).to be(:entered) }
+        lock.read(ttl: long) do
+          expect(store.read_write_lock("#{key}'").write { :entered }).to be(:entered)
+        end
       end
 
       it "is not the other fibers of the thread", :fibers do
         lock.read(ttl: long) do
-          Fiber.new { expect([lock.try_write, lock.try_read { |lease| lease }]).to match([nil, a_kind_of(Plock::Lease)]) }.resume
+          Fiber
+            .new do
+              expect([lock.try_write, lock.try_read { |lease| lease }]).to match(
+                [nil, a_kind_of(Plock::Lease)]
+              )
+            end
+            .resume
         end
       end
 
       it "is not a forked child's: that owns nothing" do
         lock.read(ttl: long) do |lease|
-          expect(in_child { [lock.try_write, lock.try_read { |own| own.equal?(lease) }] }).to eq([nil, false])
+          expect(in_child { [lock.try_write, lock.try_read { |own| own.equal?(lease) }] }).to eq(
+            [nil, false]
+          )
           expect(lock.read { |own| own }).to be(lease)
         end
       end
@@ -307,7 +332,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
           it "can be handed over" do
             dump = lock.write(ttl: long).downgrade.dump
             expect(store.adopt(dump) { |lease| [lease.mode, modes] }).to eq([:read, [:read]])
-            expect(store.adopt(lock.write(ttl: long).dump) { |lease| lease.downgrade.mode }).to be(:read)
+            expect(store.adopt(lock.write(ttl: long).dump) { |lease| lease.downgrade.mode }).to be(
+              :read
+            )
             expect_free(lock)
           end
         end
@@ -316,7 +343,9 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
           lock.read { |lease| expect_refusal(/reads/) { lease.downgrade } }
           lock.write { |lease| lease.downgrade && expect_refusal(/reads/) { lease.downgrade } }
           others = [store.acquire("#{key}:1")]
-          others << store.semaphore("#{key}:2", permits: 1).acquire unless unable.include?(:semaphores)
+          unless unable.include?(:semaphores)
+            others << store.semaphore("#{key}:2", permits: 1).acquire
+          end
           others.each do |lease|
             expect_refusal(/not of a read-write lock/) { lease.downgrade }
             lease.release
@@ -327,14 +356,20 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
           lease = lock.write(ttl: long)
           lock.break
           _other, leave = inside(:write)
-          expect { lease.downgrade }.to raise_error(Plock::LeaseLost) { |error| expect(error.lease).to be(lease) }
+          expect { lease.downgrade }.to raise_error(Plock::LeaseLost) { |error|
+            expect(error.lease).to be(lease)
+          }
           expect([lease.lost?, modes]).to eq([true, [:write]])
           leave.call
-          expect { kept(lock.write).tap(&:release).downgrade }.to raise_error(Plock::LeaseLost, /released/)
+          expect { kept(lock.write).tap(&:release).downgrade }.to raise_error(
+            Plock::LeaseLost, /released/
+          )
         end
 
         it "leaves nothing behind where it is interrupted, at whatever step" do
-          interrupted_everywhere(-> { lock.write(ttl: long) { |lease| lease.downgrade && lock.read { nil } } }) { expect_free(lock) }
+          interrupted_everywhere(
+            -> { lock.write(ttl: long) { |lease| lease.downgrade && lock.read { nil } } }
+          ) { expect_free(lock) }
         end
       end
     end
@@ -343,7 +378,11 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       said = Sync do |task|
         reading = 0
         fibers = Array.new(3) do
-          task.async { lock.read(ttl: long, wait: long) { (reading += 1) && eventually { reading == 3 } && lock.read { reading } } }
+          task.async do
+            lock.read(ttl: long, wait: long) do
+              (reading += 1) && eventually { reading == 3 } && lock.read { reading }
+            end
+          end
         end
         eventually { reading == 3 }
         writer = task.async { lock.write(ttl: long, wait: long) { modes } }

@@ -4,8 +4,11 @@
 RSpec.shared_examples "a store that renews by itself" do |unable = []|
   news = Support::StoreContract::NEWS
 
-  # A ttl that comes from the configuration is not given in the call. It is of the examples here alone, so they need a group of their own.
-  before { store.instance_variable_set(:@profile, store.__send__(:profile).class.new(ttl: renewed)) }
+  # A ttl that comes from the configuration is not given in the call. It is of the examples here
+  # alone, so they need a group of their own.
+  before do
+    store.instance_variable_set(:@profile, store.__send__(:profile).class.new(ttl: renewed))
+  end
 
   # Does the lease last for longer than its ttl?
   def outlives?(lease)
@@ -38,7 +41,10 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
 
     it "has its lease renewed where it was waited for" do
       lease = hold(ttl: Support::StoreContract::LONG)
-      waiter = wait_in_line(1) { store.acquire(key, wait: Support::StoreContract::LONG) { |own| outlives?(own) } }
+      waiter =
+        wait_in_line(1) do
+          store.acquire(key, wait: Support::StoreContract::LONG) { |own| outlives?(own) }
+        end
       lease.release
       expect(waiter.value).to be(true)
     end
@@ -57,7 +63,9 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     unless unable.include?(:read_write_locks)
       it "has the leases of a read-write lock renewed" do
         lock = store.read_write_lock(key)
-        expect([lock.read { |lease| outlives?(lease) }, lock.write { |lease| outlives?(lease) }]).to eq([true, true])
+        expect(
+          [lock.read { |lease| outlives?(lease) }, lock.write { |lease| outlives?(lease) }]
+        ).to eq([true, true])
       end
     end
 
@@ -72,7 +80,11 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     end
 
     it "has its lease renewed until max_hold: is over" do
-      expect(runs_out? { |inside| store.acquire(key, max_hold: 1.5 * renewed) { |lease| inside.call(lease) && lease } }).to be_truthy
+      expect(
+        runs_out? do |inside|
+          store.acquire(key, max_hold: 1.5 * renewed) { |lease| inside.call(lease) && lease }
+        end
+      ).to be_truthy
     end
 
     it "learns of a break by itself" do
@@ -92,8 +104,11 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     end
 
     it "tells of renewals where there were any, and of none where there was no time for one" do
-      expect(events_of(:renew) { store.acquire(key) { nil } }).to be_empty # first: the last renewal is told of a moment after its block
-      expect(events_of(:renew) { store.acquire(key) { |lease| outlives?(lease) } }.map(&:name).uniq).to eq(%i[renew])
+      # first: the last renewal is told of a moment after its block
+      expect(events_of(:renew) { store.acquire(key) { nil } }).to be_empty
+      expect(
+        events_of(:renew) { store.acquire(key) { |lease| outlives?(lease) } }.map(&:name).uniq
+      ).to eq(%i[renew])
     end
   end
 

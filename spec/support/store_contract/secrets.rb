@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A store that notices where two processes hash the keys of one namespace with different secrets. Besides store and key the host has
-# `opener`, which opens another store in the same place with these options.
+# A store that notices where two processes hash the keys of one namespace with different secrets.
+# Besides store and key the host has `opener`, which opens another store in the same place with
+# these options.
 RSpec.shared_examples "a store that compares secrets" do
   let(:namespace) { "ns#{SecureRandom.hex(8)}" }
 
@@ -9,7 +10,8 @@ RSpec.shared_examples "a store that compares secrets" do
 
   def opened(secret, namespace = self.namespace) = opener.call(secret: secret, namespace: namespace)
 
-  # In another process, where others can see what is in the store: what it answers, or what it is refused with.
+  # In another process, where others can see what is in the store: what it answers, or what it is
+  # refused with.
   def outcome
     yield
   rescue Plock::ConfigurationError => e
@@ -33,7 +35,9 @@ RSpec.shared_examples "a store that compares secrets" do
       other = opened(second)
       told = outcome { call.call(other, key) }
       expect(told).to be_refused
-      expect(told.last).to include(namespace, "plock doctor", "plock secret --replace").and match(/host \S+ pid #{Process.pid}\)/)
+      expect(told.last).to include(namespace, "plock doctor", "plock secret --replace").and match(
+        /host \S+ pid #{Process.pid}\)/
+      )
       expect(told.last).not_to include(first, second)
       store_key = Plock.store_key("plock:v1:#{namespace}:", key, second)
       expect_nobody_at(store_key)
@@ -48,15 +52,21 @@ RSpec.shared_examples "a store that compares secrets" do
 
   it "refuses a process without a secret beside one with, and the other way round" do
     opened(first).acquire(key) { nil }
-    expect(outcome { opened(nil).acquire(key) { :ran } }.last).to match(/this process lacks the secret: set PLOCK_SECRET/)
+    expect(outcome { opened(nil).acquire(key) { :ran } }.last).to match(
+      /this process lacks the secret: set PLOCK_SECRET/
+    )
     bare = "#{namespace}b"
     opened(nil, bare).acquire(key) { nil }
-    expect(outcome { opened(first, bare).acquire(key) { :ran } }.last).to match(/no secret, noted .* without the secret, .* came first/)
+    expect(outcome { opened(first, bare).acquire(key) { :ran } }.last).to match(
+      /no secret, noted .* without the secret, .* came first/
+    )
   end
 
   it "lets those with the same secret work, and other namespaces with other secrets" do
     other = "#{namespace}b"
-    expect([opened(first), opened(first)].map { |store| store.acquire(key) { :ran } }).to eq(%i[ran ran])
+    expect([opened(first), opened(first)].map { |store| store.acquire(key) { :ran } }).to eq(
+      %i[ran ran]
+    )
     expect(opened(second, other).acquire(key) { :ran }).to be(:ran)
     expect(opened(first).status(key)).not_to be_held
   end
@@ -74,12 +84,16 @@ RSpec.shared_examples "a store that compares secrets" do
     lease = kept(old.acquire(key))
     fresh = opened(second)
     if store.can?(:list)
-      expect(outcome { fresh.replace_secret }).to match([Plock::ConfigurationError, :held, /in use .* stop all processes/])
+      expect(outcome { fresh.replace_secret }).to match(
+        [Plock::ConfigurationError, :held, /in use .* stop all processes/]
+      )
       expect(outcome { fresh.acquire(key) { :ran } }).to be_refused
       lease.release
       expect(fresh.replace_secret).to be(true)
     else
-      expect { fresh.replace_secret }.to raise_error(Plock::UnsupportedError, /cannot list.*by force/)
+      expect { fresh.replace_secret }.to raise_error(
+        Plock::UnsupportedError, /cannot list.*by force/
+      )
       expect(fresh.replace_secret(force: true)).to be(true)
       lease.release
     end

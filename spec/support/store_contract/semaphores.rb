@@ -8,7 +8,9 @@ RSpec.shared_examples "a store of semaphores" do
 
     # So many leases, released after the example.
     def take(count, permits: count, **options)
-      Array.new(count) { kept(semaphore(permits).acquire(ttl: Support::StoreContract::LONG, wait: 0, **options)) }
+      Array.new(count) do
+        kept(semaphore(permits).acquire(ttl: Support::StoreContract::LONG, wait: 0, **options))
+      end
     end
 
     # How many of so many permits can be had now.
@@ -20,11 +22,16 @@ RSpec.shared_examples "a store of semaphores" do
     it "lets so many in, and no more" do
       leases = take(3)
       expect(semaphore(3).try_acquire).to be_nil
-      expect { semaphore(3).acquire(wait: 0.02) { raise "entered" } }.to raise_error(Plock::TimeoutError) { |error|
-        expect(error.message).to match(/\Acould not acquire "#{key}" within 0.02 s: held since .*, and by 2 more, \d waiting\z/)
+      expect { semaphore(3).acquire(wait: 0.02) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      ) { |error|
+        expect(error.message).to match(
+          /\Acould not acquire "#{key}" within 0.02 s: held since .*, and by 2 more, \d waiting\z/
+        )
         expect(error.status.holders.map(&:fence)).to eq(leases.map(&:fence))
       }
-      eventually { semaphore(3).status.waiters.empty? } # who gave up leaves the line behind the caller's back
+      # who gave up leaves the line behind the caller's back
+      eventually { semaphore(3).status.waiters.empty? }
       leases[1].release
       expect(semaphore(3).try_acquire { :entered }).to be(:entered)
     end
@@ -53,9 +60,12 @@ RSpec.shared_examples "a store of semaphores" do
       _kept, lease = take(2)
       fences = Queue.new
       waiters = Array.new(8) do |number|
-        wait_in_line(number + 1, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { |own| fences << [own.fence, number] } }
+        wait_in_line(number + 1, semaphore(2)) do
+          semaphore(2).acquire(ttl: long, wait: long) { |own| fences << [own.fence, number] }
+        end
       end
-      lease.release # one after the other: two who are called at the same time may come in in any order
+      # one after the other: two who are called at the same time may come in in any order
+      lease.release
       waiters.each(&:join)
       expect(Array.new(8) { fences.pop }.sort.map(&:last)).to eq([*0...8])
     end
@@ -65,7 +75,9 @@ RSpec.shared_examples "a store of semaphores" do
       entered = Queue.new
       leave = Queue.new
       waiters = Array.new(4) do |number|
-        wait_in_line(number + 1, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { (entered << number) && leave.pop } }
+        wait_in_line(number + 1, semaphore(2)) do
+          semaphore(2).acquire(ttl: long, wait: long) { (entered << number) && leave.pop }
+        end
       end
       leases.each(&:release)
       [[0, 1], [2, 3]].each do |next_ones|
@@ -79,7 +91,9 @@ RSpec.shared_examples "a store of semaphores" do
     it "gives the turn of one who goes away to the next" do
       lease, = take(1)
       waiters = Array.new(3) do |number|
-        wait_in_line(number + 1, semaphore(1)) { semaphore(1).acquire(ttl: long, wait: long) { number } }
+        wait_in_line(number + 1, semaphore(1)) do
+          semaphore(1).acquire(ttl: long, wait: long) { number }
+        end
       end
       waiters[0].kill.join
       waiters[1].raise(IOError, "out")
@@ -91,10 +105,17 @@ RSpec.shared_examples "a store of semaphores" do
 
     it "tells who holds and who waits" do
       take(2, label: "inside")
-      waiter = wait_in_line(1, semaphore(2)) { semaphore(2).acquire(wait: long, label: "outside") { nil } }
+      waiter =
+        wait_in_line(1, semaphore(2)) { semaphore(2).acquire(wait: long, label: "outside") { nil } }
       status = semaphore(2).status
       expect(status.holders.map(&:label)).to eq(%w[inside inside])
-      expect(status.waiters).to match([have_attributes(label: "outside", pid: Process.pid, mode: nil, since: be_within(2).of(Time.now))])
+      expect(status.waiters).to match(
+        [
+          have_attributes(
+            label: "outside", pid: Process.pid, mode: nil, since: be_within(2).of(Time.now)
+          )
+        ]
+      )
       waiter.kill.join
     end
 
@@ -103,7 +124,9 @@ RSpec.shared_examples "a store of semaphores" do
       entered = Queue.new
       leave = Queue.new
       waiters = Array.new(3) do |number|
-        wait_in_line(number + 1, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { (entered << number) && leave.pop } }
+        wait_in_line(number + 1, semaphore(2)) do
+          semaphore(2).acquire(ttl: long, wait: long) { (entered << number) && leave.pop }
+        end
       end
       expect(semaphore(2).break).to be(true)
       expect([entered.pop, entered.pop]).to match_array([0, 1])
@@ -115,7 +138,9 @@ RSpec.shared_examples "a store of semaphores" do
 
     it "works for one, and for as many as 65535" do
       expect(semaphore(1).acquire { semaphore(1).try_acquire.nil? }).to be(true)
-      expect(semaphore(65_535).acquire { semaphore(65_535).acquire(wait: 0) { :entered } }).to be(:entered)
+      expect(semaphore(65_535).acquire { semaphore(65_535).acquire(wait: 0) { :entered } }).to be(
+        :entered
+      )
     end
 
     it "refuses a number of permits that cannot be right" do
@@ -171,9 +196,14 @@ RSpec.shared_examples "a store of semaphores" do
       it "by permits: that are lowered while it is held" do
         leases = take(3)
         expect(semaphore(2).try_acquire).to be_nil
-        waiter = wait_in_line(1, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { semaphore(2).status.holders.size } }
+        waiter =
+          wait_in_line(1, semaphore(2)) do
+            semaphore(2).acquire(ttl: long, wait: long) { semaphore(2).status.holders.size }
+          end
         leases[0].release
-        expect(semaphore(2).status).to have_attributes(holders: have_attributes(size: 2), waiters: have_attributes(size: 1))
+        expect(semaphore(2).status).to have_attributes(
+          holders: have_attributes(size: 2), waiters: have_attributes(size: 1)
+        )
         leases[1].release
         expect(waiter.value).to be(2)
         leases[2].release
@@ -188,20 +218,27 @@ RSpec.shared_examples "a store of semaphores" do
         expect(left(2)).to be(2)
       end
 
-      # When the holder leaves, there is room for both at once: which of them comes round first is his own affair.
+      # When the holder leaves, there is room for both at once: which of them comes round first is
+      # his own affair.
       it "by permits: that are raised while somebody waits who knows the lower number: nobody goes past him" do
         lease, = take(1)
-        first = wait_in_line(1, semaphore(1)) { semaphore(1).acquire(ttl: long, wait: long, &:fence) }
+        first =
+          wait_in_line(1, semaphore(1)) { semaphore(1).acquire(ttl: long, wait: long, &:fence) }
         expect(semaphore(9).try_acquire).to be_nil
-        second = wait_in_line(2, semaphore(9)) { semaphore(9).acquire(ttl: long, wait: long, &:fence) }
+        second =
+          wait_in_line(2, semaphore(9)) { semaphore(9).acquire(ttl: long, wait: long, &:fence) }
         lease.release
         expect([first.value, second.value]).to all(be > lease.fence)
       end
 
       it "by one who waits with a lower number, and goes away: who waited behind him is let in" do
         take(1)
-        first = wait_in_line(1, semaphore(1)) { semaphore(1).acquire(ttl: long, wait: long) { raise "entered" } }
-        second = wait_in_line(2, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { :entered } }
+        first =
+          wait_in_line(1, semaphore(1)) do
+            semaphore(1).acquire(ttl: long, wait: long) { raise "entered" }
+          end
+        second =
+          wait_in_line(2, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { :entered } }
         first.kill.join
         expect(second.join(5)&.value).to be(:entered)
       end
@@ -209,7 +246,8 @@ RSpec.shared_examples "a store of semaphores" do
       it "by one whose patience ends: who waited behind him is let in" do
         take(1)
         first = wait_in_line(1, semaphore(1)) { semaphore(1).try_acquire(wait: a_while) }
-        second = wait_in_line(2, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { :entered } }
+        second =
+          wait_in_line(2, semaphore(2)) { semaphore(2).acquire(ttl: long, wait: long) { :entered } }
         expect([first.value, second.join(5)&.value]).to eq([nil, :entered])
       end
     end

@@ -5,7 +5,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
   describe "#acquire_all" do
     # In the order in which they are taken.
-    let(:keys) { Array.new(4) { |number| "#{key}:#{number}" }.sort_by { |key| store.status(key).store_key } }
+    let(:keys) do
+      Array.new(4) { |number| "#{key}:#{number}" }.sort_by { |key| store.status(key).store_key }
+    end
 
     def expect_all_free = expect(keys.select { |key| store.status(key).held? }).to be_empty
 
@@ -20,14 +22,21 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       named = keys.rotate(2).reverse
       store.acquire_all(named, ttl: 20, label: "why") do |leases|
         expect(leases.map(&:key)).to eq(named)
-        expect(leases).to all(have_attributes(valid?: true, ttl: 20.0, remaining: be_between(18, 20), label: "why", mode: nil))
+        expect(leases).to all(
+          have_attributes(
+            valid?: true, ttl: 20.0, remaining: be_between(18, 20), label: "why", mode: nil
+          )
+        )
         expect(leases.map(&:token).uniq.size).to be(4)
         expect(named.map { |key| store.status(key).fence }).to eq(leases.map(&:fence))
       end
     end
 
     it "takes each key once, however often it is named" do
-      leases = store.acquire_all([keys[0], keys[1], keys[0].to_sym, keys[1].dup], wait: 0).map { |lease| kept(lease) }
+      leases =
+        store
+          .acquire_all([keys[0], keys[1], keys[0].to_sym, keys[1].dup], wait: 0)
+          .map { |lease| kept(lease) }
       expect(leases.map(&:key)).to eq(keys.first(2))
     end
 
@@ -35,12 +44,16 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       before = keys.map { |key| store.acquire(key, &:fence) }
       store.acquire_all(keys) do |leases|
         expect(leases.map(&:fence).zip(before)).to all(satisfy { |later, earlier| later > earlier })
-        expect(store.each_lock.map(&:store_key)).to include(*leases.map(&:store_key)) unless unable.include?(:list)
+        unless unable.include?(:list)
+          expect(store.each_lock.map(&:store_key)).to include(*leases.map(&:store_key))
+        end
       end
     end
 
     it "releases them all whichever way the block is left" do
-      expect { store.acquire_all(keys) { raise IOError, "the block's own" } }.to raise_error(IOError)
+      expect { store.acquire_all(keys) { raise IOError, "the block's own" } }.to raise_error(
+        IOError
+      )
       catch(:out) { store.acquire_all(keys) { throw :out } }
       store.acquire_all(keys) { break }
       expect_all_free
@@ -57,7 +70,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       store.acquire_all(keys, ttl: long) do |leases|
         leases[0].release
         leases[1].extend(ttl: 2 * long)
-        expect([store.status(keys[0]).held?, store.status(keys[1]).remaining > long]).to eq([false, true])
+        expect([store.status(keys[0]).held?, store.status(keys[1]).remaining > long]).to eq(
+          [false, true]
+        )
       end
       expect_all_free
     end
@@ -75,7 +90,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       expect(store.try_acquire_all(keys)).to be_nil
       expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
       expect(store.try_acquire_all(keys, wait: 0.02)).to be_nil
-      expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      )
       await_waiters(0, keys[2])
       lease.release
       expect_none
@@ -85,7 +102,10 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
     it "takes none past one who waits" do
       lease = hold(keys[1], ttl: long)
       refused = nil
-      waiter = wait_in_line(1, keys[1]) { store.acquire(keys[1], wait: long) { refused = store.try_acquire_all(keys).nil? } }
+      waiter =
+        wait_in_line(1, keys[1]) do
+          store.acquire(keys[1], wait: long) { refused = store.try_acquire_all(keys).nil? }
+        end
       lease.release
       waiter.join
       expect(refused).to be(true)
@@ -93,8 +113,12 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "says in a TimeoutError which key it was, who holds it, and how many were wanted" do
       hold(keys[1], ttl: long, label: "the nightly run")
-      expect { store.acquire_all(keys.rotate, wait: 0.05) { raise "entered" } }.to raise_error(Plock::TimeoutError) { |error|
-        expect(error.message).to match(/\Acould not acquire "#{keys[1]}", one of 4 keys, within 0.05 s: held since .*, label "the nig/)
+      expect { store.acquire_all(keys.rotate, wait: 0.05) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      ) { |error|
+        expect(error.message).to match(
+          /\Acould not acquire "#{keys[1]}", one of 4 keys, within 0.05 s: held since .*, label "the nig/
+        )
         expect(error.status).to have_attributes(key: keys[1], held?: true, label: "the nightly run")
       }
       (keys - [keys[1]]).each { |key| expect_nobody(key) }
@@ -102,8 +126,15 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "waits for one key at a time, and holds those before it only" do
       leases = [1, 3].map { |number| hold(keys[number], ttl: long) }
-      waiter = background { store.acquire_all(keys, ttl: long, wait: long) { keys.map { |key| store.status(key).held? } } }
-      lines = -> { keys.map { |key| store.status(key).then { |status| [status.held?, status.waiters.size] } } }
+      waiter =
+        background do
+          store.acquire_all(keys, ttl: long, wait: long) do
+            keys.map { |key| store.status(key).held? }
+          end
+        end
+      lines = -> do
+        keys.map { |key| store.status(key).then { |status| [status.held?, status.waiters.size] } }
+      end
       await_waiters(1, keys[1])
       expect(lines.call).to eq([[true, 0], [true, 1], [false, 0], [true, 0]])
       leases[0].release
@@ -126,7 +157,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
         named = number.odd? ? keys.rotate(number).reverse : keys.rotate(number)
         background { 10.times { store.acquire_all(named, ttl: long, wait: long) { Thread.pass } } }
       end
-      threads << background { 10.times { |number| store.acquire(keys[number % 4], ttl: long, wait: long) { Thread.pass } } }
+      threads << background do
+        10.times { |number| store.acquire(keys[number % 4], ttl: long, wait: long) { Thread.pass } }
+      end
       expect(threads.map { |thread| thread.join(30) }).to eq(threads)
       expect_none
     end
@@ -134,7 +167,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
     it "has the full time of each lease before it, however long it waited" do
       lease = hold(keys[3], ttl: long)
       waiter = background do
-        store.acquire_all(keys, ttl: 4 * short, wait: long) { |leases| leases.map { |one| one.check!.remaining } }
+        store.acquire_all(keys, ttl: 4 * short, wait: long) do |leases|
+          leases.map { |one| one.check!.remaining }
+        end
       end
       await_waiters(1, keys[3])
       started = Plock::Clock.now
@@ -145,7 +180,10 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "takes again what it lost while it waited" do
       lease = hold(keys[3], ttl: long)
-      waiter = background { store.acquire_all(keys, ttl: long, wait: long) { |leases| leases.map(&:valid?) } }
+      waiter =
+        background do
+          store.acquire_all(keys, ttl: long, wait: long) { |leases| leases.map(&:valid?) }
+        end
       await_waiters(1, keys[3])
       expect([store.break(keys[0]), store.break(keys[1])]).to eq([true, true])
       lease.release
@@ -155,7 +193,10 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "gives all back, and begins again, where somebody else has what it lost while it waited" do
       lease = hold(keys[3], ttl: long)
-      waiter = background { store.acquire_all(keys, ttl: long, wait: long) { |leases| leases.map(&:valid?) } }
+      waiter =
+        background do
+          store.acquire_all(keys, ttl: long, wait: long) { |leases| leases.map(&:valid?) }
+        end
       await_waiters(1, keys[3])
       store.break(keys[1])
       other = hold(keys[1], ttl: long)
@@ -169,9 +210,13 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "takes up to 64 different keys" do
       many = Array.new(64) { |number| "#{key}:many:#{number}" }
-      store.acquire_all(many + many) { |leases| expect(leases.map { |lease| store.status(lease.key).fence }).to eq(leases.map(&:fence)) }
+      store.acquire_all(many + many) do |leases|
+        expect(leases.map { |lease| store.status(lease.key).fence }).to eq(leases.map(&:fence))
+      end
       expect(many.select { |key| store.status(key).held? }).to be_empty
-      expect { store.acquire_all([*many, "#{key}:more"]) { raise "entered" } }.to raise_error(ArgumentError, /64/)
+      expect { store.acquire_all([*many, "#{key}:more"]) { raise "entered" } }.to raise_error(
+        ArgumentError, /64/
+      )
       expect(many.select { |key| store.status(key).held? }).to be_empty
     end
 
@@ -181,7 +226,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       end
       [{ ttl: 0 }, { wait: -1 }, { renew: 1 }, { on_lost: 5 }, { patience: 5 }].each do |options|
         %i[acquire_all try_acquire_all].each do |method|
-          expect { store.public_send(method, keys, **options) { raise "entered" } }.to raise_error(ArgumentError, /#{options.keys.first}/)
+          expect { store.public_send(method, keys, **options) { raise "entered" } }.to raise_error(
+            ArgumentError, /#{options.keys.first}/
+          )
         end
       end
       expect { store.acquire_all(keys, on_lost: :raise) }.to raise_error(ArgumentError, /block/)
@@ -229,7 +276,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       it "raises the first that is lost with on_lost: :raise" do
         heard = warnings do
           expect do
-            store.acquire_all(keys, ttl: long, on_lost: :raise) { store.break(keys[2]) && sleep(long) }
+            store.acquire_all(keys, ttl: long, on_lost: :raise) do
+              store.break(keys[2]) && sleep(long)
+            end
           end.to raise_error(Plock::LeaseLost) { |error| expect(error.lease.key).to eq(keys[2]) }
         end
         expect(heard).to be_empty
@@ -237,18 +286,26 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       end
 
       it "warns of each that was lost before the block ended, where nobody is told" do
-        heard = warnings { expect(store.acquire_all(keys) { [1, 2].each { |number| store.break(keys[number]) } }).to eq([1, 2]) }
+        heard =
+          warnings do
+            expect(
+              store.acquire_all(keys) { [1, 2].each { |number| store.break(keys[number]) } }
+            ).to eq([1, 2])
+          end
         expect(heard).to match([/"#{keys[1]}" .* is lost before/, /"#{keys[2]}" .* is lost before/])
       end
     end
 
     it "tells of events of each key" do
       heard = Queue.new
-      subscription = Plock.subscribe { |event| heard << [event.name, event.key_digest, event.label] }
+      subscription =
+        Plock.subscribe { |event| heard << [event.name, event.key_digest, event.label] }
       store.acquire_all(keys, label: "why") { nil }
       digests = keys.map { |key| store.status(key).store_key[-64..] }
       events = Array.new(heard.size) { heard.pop }.select { |_, digest| digests.include?(digest) }
-      expect(events).to match_array(%i[acquire release].product(digests).map { |name, digest| [name, digest, "why"] })
+      expect(events).to match_array(
+        %i[acquire release].product(digests).map { |name, digest| [name, digest, "why"] }
+      )
     ensure
       Plock.unsubscribe(subscription)
     end
@@ -267,11 +324,15 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     describe "interrupted" do
       it "leaves none, at whatever step" do
-        interrupted_everywhere(-> { store.acquire_all(keys.first(3), ttl: long, wait: long) { nil } }) { expect_none }
+        interrupted_everywhere(
+          -> { store.acquire_all(keys.first(3), ttl: long, wait: long) { nil } }
+        ) { expect_none }
       end
 
       it "leaves none with on_lost: :raise, at whatever step" do
-        interrupted_everywhere(-> { store.acquire_all(keys.first(3), ttl: long, on_lost: :raise) { nil } }) { expect_none }
+        interrupted_everywhere(
+          -> { store.acquire_all(keys.first(3), ttl: long, on_lost: :raise) { nil } }
+        ) { expect_none }
       end
 
       it "leaves none where it is refused, at whatever step" do
@@ -284,7 +345,10 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
       it "while it waits, leaves none and no place in line" do
         lease = hold(keys[2], ttl: long)
-        waiter = wait_in_line(1, keys[2]) { store.acquire_all(keys, ttl: long, wait: long) { raise "entered" } }
+        waiter =
+          wait_in_line(1, keys[2]) do
+            store.acquire_all(keys, ttl: long, wait: long) { raise "entered" }
+          end
         expect([store.status(keys[0]).held?, store.status(keys[1]).held?]).to eq([true, true])
         waiter.raise(IOError, "out")
         expect { waiter.join(5) }.to raise_error(IOError)
@@ -304,7 +368,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "is not a forked child's" do
       store.acquire_all(keys, ttl: long) do |leases|
-        expect(in_child { [leases.map(&:valid?), leases.map(&:release)].flatten.uniq }).to eq([false])
+        expect(in_child { [leases.map(&:valid?), leases.map(&:release)].flatten.uniq }).to eq(
+          [false]
+        )
         expect(leases).to all(be_valid)
       end
       expect_all_free
@@ -313,7 +379,9 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
     it "works for fibers", :fibers do
       said = Sync do |task|
         fibers = Array.new(3) do |number|
-          task.async { store.acquire_all(keys.rotate(number), ttl: long, wait: long) { sleep(0.002) && number } }
+          task.async do
+            store.acquire_all(keys.rotate(number), ttl: long, wait: long) { sleep(0.002) && number }
+          end
         end
         fibers.map(&:wait)
       end

@@ -5,15 +5,18 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
 
   describe "#status" do
     it "says that nobody holds a key" do
-      expect(store.status(key)).to have_attributes(held?: false, key: key, host: nil, pid: nil, thread: nil, label: nil, since: nil,
-                                                   remaining: nil, fence: nil, waiters: [])
+      expect(store.status(key)).to have_attributes(
+        held?: false, key: key, host: nil, pid: nil, thread: nil, label: nil, since: nil,
+        remaining: nil, fence: nil, waiters: []
+      )
     end
 
     it "says who holds it" do
       store.acquire(key, ttl: 20, label: "Größe\n7") do |lease|
         expect(store.status(key)).to have_attributes(
-          held?: true, host: Etc.uname[:nodename], pid: Process.pid, thread: an_instance_of(Integer), label: "Größe\n7",
-          since: be_within(2).of(Time.now), remaining: be_between(18, 20), fence: lease.fence, waiters: []
+          held?: true, host: Etc.uname[:nodename], pid: Process.pid,
+          thread: an_instance_of(Integer), label: "Größe\n7", since: be_within(2).of(Time.now),
+          remaining: be_between(18, 20), fence: lease.fence, waiters: []
         )
       end
     end
@@ -37,8 +40,14 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
       end
       waiters = store.status(key).waiters
       expect(waiters.map(&:label)).to eq(%w[first second])
-      expect(waiters).to all(have_attributes(host: Etc.uname[:nodename], pid: Process.pid, since: be_within(2).of(Time.now)))
-      expect(waiters.map(&:thread)).to all(be_an(Integer)).and satisfy { |numbers| numbers.uniq == numbers }
+      expect(waiters).to all(
+        have_attributes(
+          host: Etc.uname[:nodename], pid: Process.pid, since: be_within(2).of(Time.now)
+        )
+      )
+      expect(waiters.map(&:thread)).to all(be_an(Integer)).and satisfy { |numbers|
+        numbers.uniq == numbers
+      }
       lease.release
       threads.each(&:join)
       expect(store.status(key).waiters).to be_empty
@@ -77,8 +86,12 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
     def held = store.each_lock.map(&:store_key)
 
     it "names each key that is held, once" do
-      leases = Array.new(20) { |number| store.acquire("#{key}:#{number}", ttl: long, label: number.to_s) }
-      found = store.each_lock.select { |status| leases.any? { |lease| lease.store_key == status.store_key } }
+      leases =
+        Array.new(20) { |number| store.acquire("#{key}:#{number}", ttl: long, label: number.to_s) }
+      found =
+        store.each_lock.select do |status|
+          leases.any? { |lease| lease.store_key == status.store_key }
+        end
       expect(found.map(&:label)).to match_array([*0...20].map(&:to_s))
       expect(found).to all(have_attributes(held?: true, key: nil, pid: Process.pid))
       leases.each(&:release)

@@ -1,10 +1,15 @@
 # frozen_string_literal: true
 
-# What a store is asked for that it says it cannot do. Of the rest there is nothing to call: it only says so.
+# What a store is asked for that it says it cannot do. Of the rest there is nothing to call: it only
+# says so.
 RSpec.shared_examples "a store that cannot do everything" do |unable|
   requests = {
-    semaphores: ->(store, key) { store.semaphore(key, permits: 2).acquire(wait: 0) { raise "entered" } },
-    read_write_locks: ->(store, key) { store.read_write_lock(key).read(wait: 0) { raise "entered" } },
+    semaphores: ->(store, key) do
+      store.semaphore(key, permits: 2).acquire(wait: 0) { raise "entered" }
+    end,
+    read_write_locks: ->(store, key) do
+      store.read_write_lock(key).read(wait: 0) { raise "entered" }
+    end,
     downgrade: ->(store, key) { store.read_write_lock(key).write(wait: 0, &:downgrade) },
     hand_over: ->(store, key) { store.acquire(key, &:dump) },
     list: ->(store, _key) { store.each_lock { nil } },

@@ -78,12 +78,30 @@ module Torture
     ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
 
     # Everything is done to workers and servers, and leases are short.
-    ROUGH = Course.new(
-      **Torture::ROUGH.to_h, name: :rough, pause: 0.6, threads: 3, fibers: 0, roads: %i[relay],
-      pack: { kill: 5, stop: 5, cut: 3, sever: 2, dark: 2, silence: 2, restart: 1, calm: 2 },
-      pools: [5, 2, 16, 5], weights: { **Torture::ROUGH.weights, acquire_all: 4 }, ttls: { 0.5 => 2, 1.0 => 2, 2.0 => 1 }, rest: 0.06, interrupted: 0.06,
-      lengths: { none: 10, short: 60, medium: 25, edge: 0.5, overrun: 0.5, renewed: 2 }
-    )
+    ROUGH =
+      Course.new(
+        **Torture::ROUGH.to_h,
+        name: :rough,
+        pause: 0.6,
+        threads: 3,
+        fibers: 0,
+        roads: %i[relay],
+        pack: {
+          kill: 5, stop: 5, cut: 3, sever: 2, dark: 2, silence: 2, restart: 1, calm: 2
+        },
+        pools: [5, 2, 16, 5],
+        weights: {
+          **Torture::ROUGH.weights, acquire_all: 4
+        },
+        ttls: {
+          0.5 => 2, 1.0 => 2, 2.0 => 1
+        },
+        rest: 0.06,
+        interrupted: 0.06,
+        lengths: {
+          none: 10, short: 60, medium: 25, edge: 0.5, overrun: 0.5, renewed: 2
+        }
+      )
 
     # Workers are left alone, but interrupted within; connections and servers are not. Leases are
     # long: one that is left behind is missed by those who wait.

@@ -85,7 +85,9 @@ module Torture
         _, status = Process.wait2(pid)
         return if status.success?
 
-        chronicle.find(:late, "key #{key} cannot be had within #{patience} s, and nobody is left: #{status}")
+        chronicle.find(
+          :late, "key #{key} cannot be had within #{patience} s, and nobody is left: #{status}"
+        )
       end
     end
   end

@@ -122,7 +122,8 @@ module Torture
 
       def given_back_at(call)
         return gone_at(call) if call.ended.nil? || call.handed
-        doubtful = call.unreleased || call.outcome == :failed || disturbed_at(call, call.left, call.ended)
+        doubtful =
+          call.unreleased || call.outcome == :failed || disturbed_at(call, call.left, call.ended)
         doubtful ? settled_at(call) : call.ended
       end
 

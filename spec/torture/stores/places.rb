@@ -30,14 +30,15 @@ module Torture
       end
     end
 
-    # A server of the run's own, as the arena needs it. A crash of it is one of its processes, not of
-    # the machine: what it has acknowledged must survive.
+    # A server of the run's own, as the arena needs it. A crash of it is one of its processes, not
+    # of the machine: what it has acknowledged must survive.
     class Place
       attr_reader :server
 
       def port = @server.port
 
-      # Its processes stand still until thaw: statements that arrive meanwhile are carried out later.
+      # Its processes stand still until thaw: statements that arrive meanwhile are carried out
+      # later.
       def freeze_processes
         @frozen = Processes.below(@server.pid)
         @frozen.each { |pid| Support::Supervisor.watch(pid) unless pid == @server.pid }

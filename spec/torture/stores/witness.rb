@@ -37,7 +37,10 @@ module Torture
 
       # Where a fence is a moment of the server's clock, two who read may get in at the same one.
       def fences(entered, &pairs)
-        super(@kind.bound ? entered.uniq { |call| call.way.mode == "r" ? call.fence : call } : entered, &pairs)
+        super(
+          @kind.bound ? entered.uniq { |call| call.way.mode == "r" ? call.fence : call } : entered,
+          &pairs
+        )
       end
 
       def judge_call(call)
@@ -149,10 +152,12 @@ module Torture
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
 
-      # Told that it is lost, where the store has not forgotten it. A lease that belongs to a connection ends with
-      # that, also where a server that says nothing is why it was given up.
+      # Told that it is lost, where the store has not forgotten it. A lease that belongs to a
+      # connection ends with that, also where a server that says nothing is why it was given up.
       def losses(call)
-        return if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
+        if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
+          return
+        end
 
         super
       end
@@ -188,8 +193,12 @@ module Torture
       def late(call, wait, from, calls)
         before = calls.select { |other| other.asked < from && !other.equal?(call) }
                       .max_by { |other| other.ended || history.life(other)&.died || 0 }
-        find(:late, "#{call} waited #{ms(wait)} for a key that was free, from #{ms(from - call.asked)} " \
-                    "after it had asked", *[call, before].compact)
+        find(
+          :late,
+          "#{call} waited #{ms(wait)} for a key that was free, from #{ms(from - call.asked)} " \
+            "after it had asked",
+          *[call, before].compact
+        )
       end
     end
   end

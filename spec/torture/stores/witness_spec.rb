@@ -17,13 +17,18 @@ RSpec.describe Torture::Stores::Witness do
 
   # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
   def call(worker, way = :acquire, **facts)
-    facts = { key: 0, asked: 0, wait: 3_000, ttl: 500, outcome: facts[:entered] ? :done : :refused }.merge(facts)
+    facts = {
+      key: 0, asked: 0, wait: 3_000, ttl: 500, outcome: facts[:entered] ? :done : :refused
+    }.merge(facts)
     if (entered = facts[:entered])
-      facts = { fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
-                ended: entered + 11 }.merge(facts)
+      facts = {
+        fence: entered, at_first: entered + 500, valid_until: entered + 500, left: entered + 10,
+        ended: entered + 11
+      }.merge(facts)
     end
     plain = %i[key fence outcome lane number]
-    facts = facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : ms(value)] }
+    facts =
+      facts.to_h { |name, value| [name, value.nil? || plain.include?(name) ? value : ms(value)] }
     way = Torture::WAYS.find { |one| one.name == way }
     Torture::Call.new(life: worker, lane: "0", number: 1, way: way, **facts)
   end
@@ -39,7 +44,9 @@ RSpec.describe Torture::Stores::Witness do
   def kind_named(name) = Torture::Stores::KINDS.fetch(name)
 
   it "finds nothing in calls that went well" do
-    expect(finds(call("1", entered: 10), call("2", entered: 30), call("3", asked: 20, entered: 50))).to be_empty
+    expect(
+      finds(call("1", entered: 10), call("2", entered: 30), call("3", asked: 20, entered: 50))
+    ).to be_empty
   end
 
   describe "exclusion" do
@@ -48,7 +55,9 @@ RSpec.describe Torture::Stores::Witness do
     end
 
     it "lets a lease end with its time, though its holder was stopped and goes on" do
-      expect(finds(call("1", entered: 10, left: 900, ended: 901), call("2", entered: 520, asked: 500))).to be_empty
+      expect(
+        finds(call("1", entered: 10, left: 900, ended: 901), call("2", entered: 520, asked: 500))
+      ).to be_empty
     end
 
     it "grants a lock that a connection holds the end of that connection, but no other store" do
@@ -128,7 +137,9 @@ RSpec.describe Torture::Stores::Witness do
     it "sees it also while others are refused, and ask for several keys at once" do
       refused = (1..30).map { |n| call("3", wait: 0, asked: n * 90, ended: (n * 90) + 5) }
       both = call("3", :acquire_all, asked: 20, ended: 3_020)
-      expect(finds(call("1", entered: 10), *refused, both, call("2", asked: 5, ended: 3_005))).to eq [:late]
+      expect(
+        finds(call("1", entered: 10), *refused, both, call("2", asked: 5, ended: 3_005))
+      ).to eq [:late]
     end
 
     it "counts the time of a lease whose holder died, and not more" do
@@ -141,8 +152,12 @@ RSpec.describe Torture::Stores::Witness do
     it "does not count that time where a lock ends with its connection" do
       died("1", 20)
       dead = { left: nil, ended: nil, outcome: nil, ttl: 5_000, valid_until: 5_000 }
-      expect(finds(*waits_until(2_000, **dead), kind: kind_named("advisory-postgresql"))).to be_empty
-      expect(finds(*waits_until(2_200, **dead), kind: kind_named("advisory-postgresql"))).to eq [:late]
+      expect(
+        finds(*waits_until(2_000, **dead), kind: kind_named("advisory-postgresql"))
+      ).to be_empty
+      expect(finds(*waits_until(2_200, **dead), kind: kind_named("advisory-postgresql"))).to eq [
+        :late
+      ]
     end
 
     it "does not count a lock that ends with its connection until its dead holder was reaped" do
@@ -192,7 +207,9 @@ RSpec.describe Torture::Stores::Witness do
     it "grants one whose process ended soon, and one that never came back" do
       died("1", 1_000)
       expect(finds(row_left_by(call("1", entered: 10)))).to be_empty
-      expect(finds(row_left_by(call("1", entered: 10, left: nil, ended: nil, outcome: nil)))).to be_empty
+      expect(
+        finds(row_left_by(call("1", entered: 10, left: nil, ended: nil, outcome: nil)))
+      ).to be_empty
     end
   end
 
@@ -204,7 +221,9 @@ RSpec.describe Torture::Stores::Witness do
   end
 
   it "sees what is broken in Active Record where nobody was interrupted" do
-    failures = { "t1x0x1" => "NoMethodError: undefined method", "t2x0x1" => "NoMethodError: undefined method" }
+    failures = {
+      "t1x0x1" => "NoMethodError: undefined method", "t2x0x1" => "NoMethodError: undefined method"
+    }
     chronicle.downs << [ms(0), ms(10)]
     failed = { wait: 0, ended: 10, outcome: :failed }
     locker = kind_named("locker-postgresql")

@@ -5,7 +5,8 @@ require "rails/generators/active_record"
 
 module Plock
   module Generators
-    # `rails generate plock:database`: the migration that makes the tables of {Plock::Store::Database}.
+    # `rails generate plock:database`: the migration that makes the tables of
+    # {Plock::Store::Database}.
     class DatabaseGenerator < ::Rails::Generators::Base
       include ::ActiveRecord::Generators::Migration
 
@@ -15,7 +16,9 @@ module Plock
 
       # @return [void]
       def create_migration_file
-        migration_template("create_plock_tables.rb.tt", File.join(db_migrate_path, "create_plock_tables.rb"))
+        migration_template(
+          "create_plock_tables.rb.tt", File.join(db_migrate_path, "create_plock_tables.rb")
+        )
       end
     end
   end

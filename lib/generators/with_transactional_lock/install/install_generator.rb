@@ -5,7 +5,8 @@ require "rails/generators/active_record"
 
 module WithTransactionalLock
   module Generators
-    # `rails generate with_transactional_lock:install`: on MySQL and MariaDB, the migration that makes the table. PostgreSQL needs none.
+    # `rails generate with_transactional_lock:install`: on MySQL and MariaDB, the migration that
+    # makes the table. PostgreSQL needs none.
     class InstallGenerator < ::Rails::Generators::Base
       include ::ActiveRecord::Generators::Migration
 
@@ -15,7 +16,9 @@ module WithTransactionalLock
 
       # @return [void]
       def create_migration_file
-        return say("#{adapter} needs no table for transactional locks") unless adapter.match?(/mysql|trilogy/i)
+        unless adapter.match?(/mysql|trilogy/i)
+          return say("#{adapter} needs no table for transactional locks")
+        end
 
         migration_template("create_transactional_advisory_locks.rb.tt",
                            File.join(db_migrate_path, "create_transactional_advisory_locks.rb"))

@@ -34,8 +34,11 @@ module Plock
         end
 
         def unknown(what)
-          Finding.new(self.class::NAME, :unknown, "#{what} could not be asked: this user may not, or the server does not tell",
-                      "call plock doctor with --store and a user that may do INFO and CONFIG GET")
+          Finding.new(
+            self.class::NAME, :unknown,
+            "#{what} could not be asked: this user may not, or the server does not tell",
+            "call plock doctor with --store and a user that may do INFO and CONFIG GET"
+          )
         end
       end
     end

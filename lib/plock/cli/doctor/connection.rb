@@ -14,7 +14,9 @@ module Plock
         def look
           version = server.info("server", "redis_version") or return unknown("the version")
           name = "Redis #{version}"
-          name = "Valkey #{server.info("server", "valkey_version")}" if server.info("server", "server_name") == "valkey"
+          name = "Valkey #{server.info("server", "valkey_version")}" if server.info(
+            "server", "server_name"
+          ) == "valkey"
           if (version.split(".").first(2).map(&:to_i) <=> LEAST).negative?
             return danger("#{name} lacks what locks need", "use Redis 6.2 or later, or Valkey")
           end
@@ -28,13 +30,19 @@ module Plock
         NAME = "role"
 
         def look
-          mode = server.info("server", "redis_mode") || server.info("server", "server_mode") # in Valkey
+          # in Valkey
+          mode = server.info("server", "redis_mode") || server.info("server", "server_mode")
           role = server.info("replication", "role") or return unknown("the role")
-          return danger("a replica: it takes no locks", "name the primary, #{primary}") if role == "slave"
+          if role == "slave"
+            return danger("a replica: it takes no locks", "name the primary, #{primary}")
+          end
           return unknown("the mode") unless mode
           return fine("a primary that stands alone") if mode == "standalone"
 
-          danger("a #{mode}: plock cannot keep its promises there", "name a server that stands alone, or a primary")
+          danger(
+            "a #{mode}: plock cannot keep its promises there",
+            "name a server that stands alone, or a primary"
+          )
         end
 
         private
@@ -56,7 +64,10 @@ module Plock
           return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss:")
           return fine("none, and none needed: it does not leave this host") if server.local?
 
-          advice("none: who is on the way can read the password and the tokens", "set tls-port on the server, and use rediss://")
+          advice(
+            "none: who is on the way can read the password and the tokens",
+            "set tls-port on the server, and use rediss://"
+          )
         end
       end
 
@@ -64,7 +75,8 @@ module Plock
       class RoundTrip < Check
         NAME = "round trip"
         ROUNDS = 11
-        LONG = 0.02 # seconds. The shortest attempt has 0.2, and may need a connection, TLS and three of these
+        # seconds. The shortest attempt has 0.2, and may need a connection, TLS and three of these
+        LONG = 0.02
         private_constant :ROUNDS, :LONG
 
         def look

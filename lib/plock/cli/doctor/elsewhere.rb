@@ -5,7 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # A store of which no server is asked anything beyond locks: in a file of this host, in a database, in memcached, or in memory.
+      # A store of which no server is asked anything beyond locks: in a file of this host, in a
+      # database, in memcached, or in memory.
       class Elsewhere
         # @return [Locking]
         attr_reader :store
@@ -29,7 +30,12 @@ module Plock
 
         def look
           if server.store.is_a?(Testing::MemoryStore)
-            return danger("locks in this process's memory exclude no other process", "outside of tests, use a store that processes share")
+            return (
+              danger(
+                "locks in this process's memory exclude no other process",
+                "outside of tests, use a store that processes share"
+              )
+            )
           end
 
           Finding.new(NAME, :unknown, "not looked at here: #{LEFT_OUT}",

@@ -14,9 +14,13 @@ module Plock
         private_constant :PRODUCTION, :LOGIN, :REMEDY
 
         def look
-          name = Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
+          name =
+            Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
           if name
-            advice("#{who}, and no others, though #{name} says #{PRODUCTION}", "where there are several hosts, use a server: PLOCK_URL=redis://…")
+            advice(
+              "#{who}, and no others, though #{name} says #{PRODUCTION}",
+              "where there are several hosts, use a server: PLOCK_URL=redis://…"
+            )
           elsif in?(ENV.fetch(LOGIN, ""), "plock")
             advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron and services, local: is another one", REMEDY)
           elsif in?(ENV.fetch("TMPDIR", ""), own) || in?("/tmp", own)
@@ -37,7 +41,8 @@ module Plock
         def own = "plock-#{Process.euid}"
       end
 
-      # What the file is on. Which of them cannot be used the store itself knows, and says when it is opened.
+      # What the file is on. Which of them cannot be used the store itself knows, and says when it
+      # is opened.
       class FileSystem < Check
         NAME = "file system"
         MOUNTS = "/proc/self/mounts"
@@ -49,15 +54,21 @@ module Plock
 
         private
 
-        # Of the mount that the path is in deepest, and of two at one place the later. nil: the system does not say, or not of what this
-        # process was locked into.
+        # Of the mount that the path is in deepest, and of two at one place the later. nil: the
+        # system does not say, or not of what this process was locked into.
         def kind
           return unless File.readable?(MOUNTS)
 
           path = File.realpath(File.dirname(server.store.path))
           mounts = File.readlines(MOUNTS).map { |line| line.split(" ").values_at(1, 2) }
-          inside = mounts.select { |place, _| place == "/" || path == place || path.start_with?("#{place}/") }
-          inside.max_by.with_index { |(place, _), number| [place.length, number] }&.then { |_, name| "#{name}," }
+          inside =
+            mounts.select do |place, _|
+              place == "/" || path == place || path.start_with?("#{place}/")
+            end
+          inside
+            .max_by
+            .with_index { |(place, _), number| [place.length, number] }
+            &.then { |_, name| "#{name}," }
         end
       end
     end

@@ -20,13 +20,21 @@ module Plock
           return limited(policy, limit) unless limit.nil? || limit.zero?
           return fine("#{policy}, and no limit of memory") if policy == NEVER
 
-          advice("#{policy}, but no limit of memory: nothing is dropped as long as none is set", REMEDY)
+          advice(
+            "#{policy}, but no limit of memory: nothing is dropped as long as none is set", REMEDY
+          )
         end
 
         private
 
         def limited(policy, limit)
-          return danger("#{policy}: when memory is short, locks are dropped while they are held", REMEDY) unless policy == NEVER
+          unless policy == NEVER
+            return (
+              danger(
+                "#{policy}: when memory is short, locks are dropped while they are held", REMEDY
+              )
+            )
+          end
 
           used = server.number("memory", "used_memory").to_f / limit
           return fine("#{policy}, #{(used * 100).round} % of the memory in use") if used < FULL
@@ -44,9 +52,13 @@ module Plock
 
         def look
           enabled = server.info("persistence", "aof_enabled") or return unknown("persistence")
-          return danger("no append-only file: a restart forgets every lock that is held", REMEDY) if enabled == "0"
+          if enabled == "0"
+            return danger("no append-only file: a restart forgets every lock that is held", REMEDY)
+          end
           if server.info("persistence", "aof_last_write_status") == "err"
-            return danger("the append-only file cannot be written", "see the server's log, and its disk")
+            return (
+              danger("the append-only file cannot be written", "see the server's log, and its disk")
+            )
           end
 
           case sync = server.setting("appendfsync")
@@ -62,12 +74,15 @@ module Plock
         NAME = "replication"
 
         def look
-          replicas = server.number("replication", "connected_slaves") or return unknown("replication")
+          replicas = server.number("replication", "connected_slaves") or
+            return unknown("replication")
           return fine("no replicas") if replicas.zero?
 
-          danger("#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the " \
-                 "latest locks",
-                 "keep locks on a server that nothing fails over from, or let fences reject who is late")
+          danger(
+            "#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the " \
+              "latest locks",
+            "keep locks on a server that nothing fails over from, or let fences reject who is late"
+          )
         end
       end
     end

@@ -11,9 +11,35 @@ module Plock
 
         # Enough for everything; docs/operations.md shows it as one command.
         SMALLEST = %w[
-          ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load +subscribe +publish +time
-          +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem +zrange +zrangebyscore +zrank +zscore +zcard +zcount
-          +hget +hset +hdel +scan
+          ~plock:*
+          ~parse-stack:lock:v1:*
+          resetchannels
+          &plock:1:wake:*
+          +evalsha
+          +eval
+          +script|load
+          +subscribe
+          +publish
+          +time
+          +set
+          +get
+          +del
+          +exists
+          +pttl
+          +pexpire
+          +pexpireat
+          +zadd
+          +zrem
+          +zrange
+          +zrangebyscore
+          +zrank
+          +zscore
+          +zcard
+          +zcount
+          +hget
+          +hset
+          +hdel
+          +scan
         ].freeze
 
         REMEDY = "ACL SETUSER locks on >PASSWORD #{SMALLEST.join(" ")}"
@@ -44,7 +70,8 @@ module Plock
         end
       end
 
-      # Locks as they are used: taken, waited for, handed over, given back. Whatever is not allowed shows here.
+      # Locks as they are used: taken, waited for, handed over, given back. Whatever is not allowed
+      # shows here.
       class Trial < Check
         NAME = "trial"
         TTL = 5.0
@@ -55,14 +82,20 @@ module Plock
         def look
           key = "plock doctor #{Plock.token}"
           seconds = hand_over(key)
-          return fine(format("taken, waited for, handed over in %.2f ms, given back", seconds * 1000)) if seconds
+          if seconds
+            return (
+              fine(format("taken, waited for, handed over in %.2f ms, given back", seconds * 1000))
+            )
+          end
 
           danger("a lock was not handed over to who waited for it",
                  "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
         rescue ConfigurationError => e
           raise unless e.code == :other_secret
 
-          Finding.new(NAME, :unknown, "not tried: others use another secret", "see what is said of the secret")
+          Finding.new(
+            NAME, :unknown, "not tried: others use another secret", "see what is said of the secret"
+          )
         rescue PermissionError => e
           danger(e.message, Rights::REMEDY)
         rescue Error => e
@@ -91,7 +124,9 @@ module Plock
 
         def await_waiter(key, waiter)
           deadline = Clock.now + PATIENCE
-          sleep LOOK until !waiter.alive? || server.store.status(key).waiters.any? || Clock.now > deadline
+          until !waiter.alive? || server.store.status(key).waiters.any? || Clock.now > deadline
+            sleep LOOK
+          end
         end
       end
     end

@@ -24,10 +24,15 @@ module Plock
           end
           return fine("keys are hashed with a secret") if store.can?(:compares_secrets)
 
-          advice("keys are hashed with a secret, which this store cannot compare with that of others",
-                 "see that all processes have the same one")
+          advice(
+            "keys are hashed with a secret, which this store cannot compare with that of others",
+            "see that all processes have the same one"
+          )
         rescue Error => e
-          Finding.new(NAME, :unknown, "could not be compared with that of others: #{e.message}", "see what is said of the server")
+          Finding.new(
+            NAME, :unknown, "could not be compared with that of others: #{e.message}",
+            "see what is said of the server"
+          )
         end
 
         private

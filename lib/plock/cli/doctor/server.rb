@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # The server behind a store, as it tells of itself. Asked over a connection like those of locks: the same address,
-      # credentials, TLS and time limits.
+      # The server behind a store, as it tells of itself. Asked over a connection like those of
+      # locks: the same address, credentials, TLS and time limits.
       class Server
         # @return [Store]
         attr_reader :store
@@ -24,7 +24,8 @@ module Plock
           @conversation.ask(words)
         end
 
-        # The same where no answer is an answer, too: the user may not, or the server knows no such command.
+        # The same where no answer is an answer, too: the user may not, or the server knows no such
+        # command.
         #
         # @return [Object, nil]
         # @raise [Error]

@@ -5,7 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # The server's time against this host's. Leases do not depend on it: each side measures spans on a clock of its own.
+      # The server's time against this host's. Leases do not depend on it: each side measures spans
+      # on a clock of its own.
       class Clocks < Check
         NAME = "clock"
         APART = 1.0 # seconds
@@ -18,8 +19,12 @@ module Plock
           apart = time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
           return fine(format("%+.3f s against this host's", apart)) if apart.abs <= APART
 
-          advice(format("%+.1f s against this host's: the times that status shows are the server's", apart),
-                 "run NTP on both. Leases do not depend on it")
+          advice(
+            format(
+              "%+.1f s against this host's: the times that status shows are the server's", apart
+            ),
+            "run NTP on both. Leases do not depend on it"
+          )
         end
       end
 
@@ -33,12 +38,20 @@ module Plock
         def look
           here = Process.getrlimit(:NOFILE).first
           if here < FEW
-            return advice("this process may open #{here}: a busy program's connections will not find any", "raise ulimit -n to 1024 or more")
+            return (
+              advice(
+                "this process may open #{here}: a busy program's connections will not find any",
+                "raise ulimit -n to 1024 or more"
+              )
+            )
           end
 
-          clients, most = %w[connected_clients maxclients].map { |name| server.number("clients", name) }
+          clients, most =
+            %w[connected_clients maxclients].map { |name| server.number("clients", name) }
           return fine("#{limit(here)} here") unless clients && most
-          return fine("#{limit(here)} here, #{clients} of #{most} clients there") if clients < most * FULL
+          if clients < most * FULL
+            return fine("#{limit(here)} here, #{clients} of #{most} clients there")
+          end
 
           advice("#{clients} of #{most} clients are connected to the server: soon it refuses more",
                  "raise maxclients, or lower pool_size")

@@ -4,13 +4,15 @@ require "zlib"
 require "plock/store/advisory"
 
 class Locker
-  # PostgreSQL's advisory locks with two numbers, as the gem of this name takes them: the lock ends with a transaction of its own, on a
-  # connection that nobody else uses. Who waits is served by the database, in its order, and needs no CPU for it.
+  # PostgreSQL's advisory locks with two numbers, as the gem of this name takes them: the lock ends
+  # with a transaction of its own, on a connection that nobody else uses. Who waits is served by the
+  # database, in its order, and needs no CPU for it.
   #
   # @example
   #   Locker::Advisory.run("report", blocking: true, block_timeout: 60) { report } # => true, or false where it took longer
   class Advisory
-    # Raised in the holder's block when the connection that has the lock is lost: somebody else may have it from then on.
+    # Raised in the holder's block when the connection that has the lock is lost: somebody else may
+    # have it from then on.
     class LockConnectionLost < StandardError; end
 
     # What the database takes for a number.
@@ -42,9 +44,10 @@ class Locker
     end
 
     # @param key [String]
-    # @param options [Hash{Symbol => Object}] `:lockspace` (1): an Integer of 32 bits; `:blocking` (false): wait for it;
-    #   `:block_timeout` (nil): seconds at most; `:block_spin_wait` (nil): ask again after so many seconds, as the gem of this name does
-    #   after 0.005, instead of waiting in the database's line
+    # @param options [Hash{Symbol => Object}] `:lockspace` (1): an Integer of 32 bits; `:blocking`
+    #   (false): wait for it; `:block_timeout` (nil): seconds at most; `:block_spin_wait` (nil): ask
+    #   again after so many seconds, as the gem of this name does after 0.005, instead of waiting in
+    #   the database's line
     # @raise [ArgumentError]
     def initialize(key, options = {})
       unknown = options.keys - OPTIONS
@@ -64,7 +67,8 @@ class Locker
     #
     # @yield with the lock
     # @return [Boolean] has the block run?
-    # @raise [LockConnectionLost] in the block, as soon as the connection is lost. Under a Fiber scheduler, after it.
+    # @raise [LockConnectionLost] in the block, as soon as the connection is lost. Under a Fiber
+    #   scheduler, after it.
     # @raise [Plock::Error] the database could not be asked, or is another one than PostgreSQL
     def run
       raise ArgumentError, "Locker::Advisory#run needs a block" unless block_given?
@@ -96,7 +100,8 @@ class Locker
     def check_lockspace(number)
       return number if number.is_a?(Integer) && number.between?(MIN_LOCK, MAX_LOCK)
 
-      raise ArgumentError, "The :lockspace option must be an integer between #{MIN_LOCK} and #{MAX_LOCK}"
+      raise ArgumentError,
+            "The :lockspace option must be an integer between #{MIN_LOCK} and #{MAX_LOCK}"
     end
   end
 end

@@ -9,9 +9,11 @@ require "plock/store/renewal"
 require "plock/store/scheduler"
 
 class Locker
-  # What the {Holding}s of one model's table have in common, as a store has it for its leases: those of this process who wait, in order, and
-  # the scheduler that renews. On PostgreSQL who waits is called when a row is released, by NOTIFY; for older processes call nobody, and
-  # elsewhere nobody can be called, the first one of each key looks again at growing intervals, twice a second at least.
+  # What the {Holding}s of one model's table have in common, as a store has it for its leases: those
+  # of this process who wait, in order, and the scheduler that renews. On PostgreSQL who waits is
+  # called when a row is released, by NOTIFY; for older processes call nobody, and elsewhere nobody
+  # can be called, the first one of each key looks again at growing intervals, twice a second at
+  # least.
   #
   # @api private
   class Bell
@@ -57,9 +59,12 @@ class Locker
     def initialize(model)
       @lines = Plock::Store::Lines.new
       # A database that says nothing to one renewal keeps nobody else waiting.
-      @scheduler = Plock::Store::Scheduler.new(
-        ->(all) { all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } } }
-      )
+      @scheduler =
+        Plock::Store::Scheduler.new(
+          ->(all) do
+            all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } }
+          end
+        )
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
     end
 

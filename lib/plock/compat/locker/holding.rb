@@ -9,12 +9,13 @@ class Locker
   # and no renewal was answered. The work done since then may have been done twice.
   class LockStolen < StandardError; end
 
-  # The lock of one block, from the first attempt to its end: it is renewed, and has the block hear where that finds somebody else, or nobody
-  # until the time is over.
+  # The lock of one block, from the first attempt to its end: it is renewed, and has the block hear
+  # where that finds somebody else, or nobody until the time is over.
   #
   # @api private
   class Holding < Plock::Store::Grant
-    # How long a renewal may take, and a release that nobody waits for. The end of a block waits for either.
+    # How long a renewal may take, and a release that nobody waits for. The end of a block waits for
+    # either.
     LAST_S = 2.0
 
     # A release is not given up before it has been sent.
@@ -24,7 +25,8 @@ class Locker
 
     # @param locker [Locker] that is to have it
     def initialize(locker, rows)
-      # What a transaction of the caller's has taken, nobody can take from it; and another connection would wait for its end.
+      # What a transaction of the caller's has taken, nobody can take from it; and another
+      # connection would wait for its end.
       super(Bell.of(locker.model), Rows.call(locker.key), nil, renew: !rows.in_transaction?)
       @locker = locker
       @rows = rows
@@ -48,11 +50,15 @@ class Locker
     # @return [Integer, nil] the sequence; nil: somebody has it
     def get = (@locker.sequence if @locker.get)
 
-    # Another thread asks, so that a silent database does not keep this one from telling that the time is over.
+    # Another thread asks, so that a silent database does not keep this one from telling that the
+    # time is over.
     #
     # @return [Boolean, nil] was it still ours? Nil: nobody knows
     def renew(span)
-      ours, = Plock::Store::Aside.run((valid_until - Plock::Clock.now).clamp(0.0, LAST_S)) { @rows.renew(@locker.key, @locker.identifier, span) }
+      ours, =
+        Plock::Store::Aside.run((valid_until - Plock::Clock.now).clamp(0.0, LAST_S)) do
+          @rows.renew(@locker.key, @locker.identifier, span)
+        end
       ours
     rescue ActiveRecord::ActiveRecordError
       nil
@@ -63,11 +69,22 @@ class Locker
 
     def lose
       late = Plock::Clock.now >= valid_until
-      @alarm.raise_inside(late ? LockStolen.new("the lock on #{@locker.key.inspect} could not be renewed before its time was over") : stolen)
+      @alarm.raise_inside(
+        (
+          if late
+            LockStolen.new(
+              "the lock on #{@locker.key.inspect} could not be renewed before its time was over"
+            )
+          else
+            stolen
+          end
+        )
+      )
       super
     end
 
-    # A renewal that is under way ends first, for what it does would come after the release. A forked child leaves all to its parent.
+    # A renewal that is under way ends first, for what it does would come after the release. A
+    # forked child leaves all to its parent.
     def release(*)
       return if inherited?
 
@@ -75,8 +92,8 @@ class Locker
       give_back
     end
 
-    # Asking for it has come to nothing. The database may still carry out what was asked, so the row is given back until nothing of
-    # it can be left; whoever asks again does so under another name.
+    # Asking for it has come to nothing. The database may still carry out what was asked, so the row
+    # is given back until nothing of it can be left; whoever asks again does so under another name.
     def give_up
       return if @locker.locked == false || inherited?
 
@@ -97,7 +114,8 @@ class Locker
 
     def stolen = LockStolen.new("somebody else has taken the lock on #{@locker.key.inspect}")
 
-    # An exception that is on its way already is the one to be heard. Who has no time to wait for the answer need not.
+    # An exception that is on its way already is the one to be heard. Who has no time to wait for
+    # the answer need not.
     def give_back
       ours = Thread.handle_interrupt(LEAVING) { @locker.release }
       answered = true
@@ -109,8 +127,8 @@ class Locker
       warn_of("interrupted") unless answered || release_aside
     end
 
-    # Where nobody knows whether the row is ours, or its connection is in the middle of something. In a transaction of the caller's,
-    # no other connection could.
+    # Where nobody knows whether the row is ours, or its connection is in the middle of something.
+    # In a transaction of the caller's, no other connection could.
     #
     # @return [Boolean, nil] nil: that is still not known
     def release_aside

@@ -3,25 +3,36 @@
 require "openssl"
 
 class Locker
-  # The statements on a model's table. They go over whatever connection the model has in the thread that calls.
+  # The statements on a model's table. They go over whatever connection the model has in the thread
+  # that calls.
   #
   # @api private
   class Rows
     # How each database tells the time, in UTC, and a time that is so many seconds later.
     CLOCKS = {
-      postgresql: ["(clock_timestamp() AT TIME ZONE 'UTC')", "(clock_timestamp() AT TIME ZONE 'UTC' + INTERVAL ':seconds seconds')"],
+      postgresql: [
+        "(clock_timestamp() AT TIME ZONE 'UTC')",
+        "(clock_timestamp() AT TIME ZONE 'UTC' + INTERVAL ':seconds seconds')"
+      ],
       mysql: ["UTC_TIMESTAMP(6)", "(UTC_TIMESTAMP(6) + INTERVAL :seconds SECOND)"],
-      sqlite: ["strftime('%Y-%m-%d %H:%M:%f', 'now')", "strftime('%Y-%m-%d %H:%M:%f', 'now', '+:seconds seconds')"]
+      sqlite: [
+        "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+        "strftime('%Y-%m-%d %H:%M:%f', 'now', '+:seconds seconds')"
+      ]
     }.freeze
 
-    KINDS = { "PostgreSQL" => :postgresql, "PostGIS" => :postgresql, "Mysql2" => :mysql, "Trilogy" => :mysql, "SQLite" => :sqlite }.freeze
+    KINDS = {
+      "PostgreSQL" => :postgresql, "PostGIS" => :postgresql, "Mysql2" => :mysql,
+      "Trilogy" => :mysql, "SQLite" => :sqlite
+    }.freeze
 
     NAME = "Locker"
 
     private_constant :CLOCKS, :KINDS, :NAME
 
     # On which the processes of one table call each other, on PostgreSQL.
-    def self.channel(model) = "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
+    def self.channel(model) =
+      "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
 
     # @return [String] what is called there for a key
     def self.call(key) = OpenSSL::Digest::SHA256.hexdigest(key.to_s)
@@ -48,12 +59,19 @@ class Locker
       with do |connection, kind|
         now, later = clock(kind, seconds)
         key, owner = connection.quote(key.to_s), connection.quote(owner)
-        set = "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, sequence = COALESCE(sequence, 0) + 1"
-        update = "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now})"
-        row = ["#{name}, locked_by, locked_at, locked_until, sequence", "#{key}, #{owner}, #{now}, #{later}, 1"]
+        set =
+          "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, sequence = COALESCE(sequence, 0) + 1"
+        update =
+          "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now})"
+        row = [
+          "#{name}, locked_by, locked_at, locked_until, sequence",
+          "#{key}, #{owner}, #{now}, #{later}, 1"
+        ]
         next take_on_postgresql(connection, update, making(*row, key)) if kind == :postgresql
 
-        made = connection.update(update, NAME).positive? || send(:"insert_on_#{kind}", connection, *row, key).positive?
+        made =
+          connection.update(update, NAME).positive? ||
+          send(:"insert_on_#{kind}", connection, *row, key).positive?
         next unless made
 
         mine = "#{name} = #{key} AND locked_by = #{owner}"
@@ -102,7 +120,8 @@ class Locker
       end
     end
 
-    # Of a connection that was left in the middle of a statement, Active Record's pool does not know; another thread would get it.
+    # Of a connection that was left in the middle of a statement, Active Record's pool does not
+    # know; another thread would get it.
     def undisturbed(connection)
       value = yield
       ended = true
@@ -128,11 +147,18 @@ class Locker
 
     # No id is drawn for a row that is not made.
     def take_on_postgresql(connection, update, making)
-      connection.exec_query("WITH taken AS (#{update} RETURNING sequence), made AS (#{making} RETURNING sequence) " \
-                            "SELECT sequence FROM taken UNION ALL SELECT sequence FROM made", NAME).rows.dig(0, 0)
+      connection
+        .exec_query(
+          "WITH taken AS (#{update} RETURNING sequence), made AS (#{making} RETURNING sequence) " \
+            "SELECT sequence FROM taken UNION ALL SELECT sequence FROM made",
+          NAME
+        )
+        .rows
+        .dig(0, 0)
     end
 
-    def making(columns, values, key) = "INSERT #{row_if_absent(columns, values, key)} ON CONFLICT DO NOTHING"
+    def making(columns, values, key) =
+      "INSERT #{row_if_absent(columns, values, key)} ON CONFLICT DO NOTHING"
 
     def row_if_absent(columns, values, key)
       "INTO #{table} (#{columns}) SELECT #{values} WHERE NOT EXISTS (#{look_for(key)})"
@@ -141,14 +167,15 @@ class Locker
     def look_for(key) = "SELECT 1 FROM #{table} WHERE #{name} = #{key}"
 
     # @return [Integer] of rows made: another process may be making it
-    def insert_on_postgresql(connection, columns, values, key) = connection.update(making(columns, values, key), NAME)
+    def insert_on_postgresql(connection, columns, values, key) =
+      connection.update(making(columns, values, key), NAME)
 
     def insert_on_sqlite(connection, columns, values, key)
       connection.update("INSERT OR IGNORE #{row_if_absent(columns, values, key)}", NAME)
     end
 
-    # Two statements: what selects what it inserts keeps the ids and the gap locked until its end, so that several of them fail as a
-    # deadlock does (1213; on MariaDB 1467, see MDEV-33593).
+    # Two statements: what selects what it inserts keeps the ids and the gap locked until its end,
+    # so that several of them fail as a deadlock does (1213; on MariaDB 1467, see MDEV-33593).
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 

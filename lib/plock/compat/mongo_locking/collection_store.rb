@@ -8,17 +8,28 @@ require_relative "tenancy"
 
 module Mongo
   module Locking
-    # A store of plock's in the collection of the gem, one document to a lock: `scope`, `key`, `refcount` (how many have asked, of whom one
-    # has it), `expire_at`. As a process of the gem sees it, one of plock's is another of its own.
+    # A store of plock's in the collection of the gem, one document to a lock: `scope`, `key`,
+    # `refcount` (how many have asked, of whom one has it), `expire_at`. As a process of the gem
+    # sees it, one of plock's is another of its own.
     #
-    # Besides, a document of ours has an `owner`, and in `until` once more the time that we have written: only what has both is released,
-    # renewed and extended. It is made in one request, or it is not: nobody counts up who is not let in.
+    # Besides, a document of ours has an `owner`, and in `until` once more the time that we have
+    # written: only what has both is released, renewed and extended. It is made in one request, or
+    # it is not: nobody counts up who is not let in.
     #
     # Times are the clocks' of those who ask.
     class CollectionStore
       include ::Plock::Store::Looking
 
-      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade busy_renewal compares_secrets].freeze
+      UNABLE = %i[
+        order
+        lasting_fences
+        prompt_expiry
+        semaphores
+        read_write_locks
+        downgrade
+        busy_renewal
+        compares_secrets
+      ].freeze
 
       ONE_HOLDER = "a document has one holder"
 
@@ -31,12 +42,16 @@ module Mongo
       private_constant :OURS, :LOOKS
 
       # @param collection [Mongo::Collection]
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, however long the driver would wait
-      # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for Plock::Store.open
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, however
+      #   long the driver would wait
+      # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for
+      #   Plock::Store.open
       # @raise [InvalidConfig] not a collection
       # @raise [Plock::ConfigurationError] another value that cannot be right
       def initialize(collection, attempt_timeout: 1.0, **options)
-        raise InvalidConfig, "not a collection: #{collection.class}" unless Documents.usable?(collection)
+        unless Documents.usable?(collection)
+          raise InvalidConfig, "not a collection: #{collection.class}"
+        end
 
         set_up(Profile.new(**options), attempt_timeout)
         @documents = Documents.new(collection, @attempt_timeout)
@@ -54,7 +69,9 @@ module Mongo
         place = place_of(grant.key)
         document = ours_now(grant, ttl)
         document = grant.writing(document["expire_at"]) do
-          indexed.change(place.merge("refcount" => { "$lt" => 1 }), { "$set" => document }, upsert: true) || @takeover.step(place, document)
+          indexed.change(
+            place.merge("refcount" => { "$lt" => 1 }), { "$set" => document }, upsert: true
+          ) || @takeover.step(place, document)
         end
         document && document["fence"]
       end
@@ -68,7 +85,8 @@ module Mongo
       end
 
       def give_back(grant, keep, _deadline = nil)
-        return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive? # nobody's, until its time is over
+        # nobody's, until its time is over
+        return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
 
         found = take_down(mine(grant))
         @lines.call_first(grant.key)
@@ -103,14 +121,19 @@ module Mongo
       # @return [Hash, nil] nil: it is not ours any more
       def change(grant, expire_at, **others)
         grant.writing(expire_at) do
-          @documents.change(mine(grant), { "$set" => { "expire_at" => expire_at, "until" => expire_at, **others } })
+          @documents.change(
+            mine(grant), { "$set" => { "expire_at" => expire_at, "until" => expire_at, **others } }
+          )
         end
       end
 
       def ours_now(grant, ttl)
         now = ::Time.now.utc
-        { "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => grant.token, "holder" => ::Plock::Record.write(nil, grant.label, "-"),
-          "fence" => (now.to_r * 1_000_000).to_i, "since" => now }
+        {
+          "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => grant.token,
+          "holder" => ::Plock::Record.write(nil, grant.label, "-"),
+          "fence" => (now.to_r * 1_000_000).to_i, "since" => now
+        }
       end
 
       # @return [Hash, nil] the document; nil: it was not so any more
@@ -130,14 +153,22 @@ module Mongo
       #
       # @return [Hash, nil] nil: there was no such document
       def count_down(filter, **changes)
-        left = @documents.change(filter, { "$inc" => { "refcount" => -1 }, "$unset" => OURS, **changes }) or return
-        @documents.remove(left.slice("scope", "key").merge("refcount" => { "$lt" => 1 })) if left["refcount"] < 1
+        left =
+          @documents.change(
+            filter, { "$inc" => { "refcount" => -1 }, "$unset" => OURS, **changes }
+          ) or return
+        if left["refcount"] < 1
+          @documents.remove(left.slice("scope", "key").merge("refcount" => { "$lt" => 1 }))
+        end
         left
       end
 
       # As it was found.
       def unmoved(found)
-        { **found.slice("scope", "key"), "owner" => found["owner"], "expire_at" => found["expire_at"] }
+        {
+          **found.slice("scope", "key"), "owner" => found["owner"],
+          "expire_at" => found["expire_at"]
+        }
       end
 
       # Has nobody taken it over who knows of no owner?
@@ -160,9 +191,15 @@ module Mongo
         label = ::Plock::Record.who(found["holder"])[:label]
         fence = [found["fence"].to_i + 1, (::Time.now.to_r * 1_000_000).to_i].max
         adopted = grant.writing(expire_at) do
-          @documents.change(left.merge("expire_at" => found["expire_at"]),
-                            { "$set" => { "expire_at" => expire_at, "until" => expire_at, "owner" => grant.token, "fence" => fence,
-                                          "holder" => ::Plock::Record.write(nil, label, "-") } })
+          @documents.change(
+            left.merge("expire_at" => found["expire_at"]),
+            {
+              "$set" => {
+                "expire_at" => expire_at, "until" => expire_at, "owner" => grant.token,
+                "fence" => fence, "holder" => ::Plock::Record.write(nil, label, "-")
+              }
+            }
+          )
         end
         [fence, span || (expire_at - ::Time.now).clamp(0.0, granted)] if adopted
       end
@@ -191,13 +228,15 @@ module Mongo
         end
       end
 
-      # Where others have counted up, the rest is left to be taken over. Whoever has come since keeps it; whoever has only renewed it is
-      # looked at again.
+      # Where others have counted up, the rest is left to be taken over. Whoever has come since
+      # keeps it; whoever has only renewed it is looked at again.
       def break_hold(key, _shared)
         owner = nil
         LOOKS.times do
           found = @documents.find(place_of(key))
-          return false unless holder(found) && (owner.nil? || (ours?(found) && found["owner"] == owner))
+          unless holder(found) && (owner.nil? || (ours?(found) && found["owner"] == owner))
+            return false
+          end
           return true if break_one(key, found)
 
           owner = found["owner"] or return false
@@ -207,7 +246,12 @@ module Mongo
 
       # @return [Boolean] was it still so?
       def break_one(key, found)
-        count_down(unmoved(found).merge("refcount" => { "$gt" => 0 }), "$set" => { "expire_at" => ::Time.at(0).utc }) or return false
+        count_down(
+          unmoved(found).merge("refcount" => { "$gt" => 0 }),
+          "$set" => {
+            "expire_at" => ::Time.at(0).utc
+          }
+        ) or return false
         @watched[found["owner"]]&.lose
         @lines.call_first(key)
         true

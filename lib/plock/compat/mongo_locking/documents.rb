@@ -4,8 +4,8 @@ require "plock/store/aside"
 
 module Mongo
   module Locking
-    # The calls of a collection that locks are made of, with either generation of the `mongo` gem. Nothing of what it raises leaves
-    # this, except as an error of plock's.
+    # The calls of a collection that locks are made of, with either generation of the `mongo` gem.
+    # Nothing of what it raises leaves this, except as an error of plock's.
     #
     # @api private
     class Documents
@@ -21,9 +21,12 @@ module Mongo
 
         def self.===(error)
           case error
-          when ::SystemCallError, ::IOError then true
-          when ::StandardError then error.class.ancestors.any? { |ancestor| NAMES.match?(ancestor.name.to_s) }
-          else false
+          when ::SystemCallError, ::IOError
+            true
+          when ::StandardError
+            error.class.ancestors.any? { |ancestor| NAMES.match?(ancestor.name.to_s) }
+          else
+            false
           end
         end
       end
@@ -31,7 +34,8 @@ module Mongo
       private_constant :DUPLICATE_CODES, :UNIQUE, :OTHERS, :DriverFailure
 
       def self.usable?(collection)
-        collection.respond_to?(:find) && (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
+        collection.respond_to?(:find) &&
+          (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
       end
 
       # @param timeout [Float] seconds that one request may take
@@ -59,7 +63,9 @@ module Mongo
 
       # @return [Hash, nil] the document as it was; nil: there was none such
       def remove(filter)
-        ask { @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter) }
+        ask do
+          @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter)
+        end
       end
 
       def find(filter)
@@ -73,7 +79,9 @@ module Mongo
       private
 
       def index(keys, unique: false)
-        return @collection.indexes.create_one(keys, unique: unique, background: true) unless @first_generation
+        unless @first_generation
+          return @collection.indexes.create_one(keys, unique: unique, background: true)
+        end
 
         @collection.ensure_index(keys.to_a, unique: unique, background: true)
       end
@@ -85,11 +93,17 @@ module Mongo
         raise unless e.message.include?("No matching object found")
       end
 
-      # On a thread of its own, for nobody knows how long the driver waits. There nothing is found that the driver has cached for the
-      # caller's, and no interrupt of the caller's is taken for a failure.
+      # On a thread of its own, for nobody knows how long the driver waits. There nothing is found
+      # that the driver has cached for the caller's, and no interrupt of the caller's is taken for a
+      # failure.
       def ask(upsert = false, &block)
         answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
-        raise ::Plock::UnavailableError.new("the collection has not answered within #{@timeout} s", code: :timed_out) unless answer
+        unless answer
+          raise ::Plock::UnavailableError.new(
+            "the collection has not answered within #{@timeout} s",
+                  code: :timed_out
+          )
+        end
 
         answer.first
       end
@@ -104,7 +118,10 @@ module Mongo
       end
 
       def duplicate?(error)
-        code = %i[code error_code].find { |name| error.respond_to?(name) }&.then { |name| error.public_send(name) }
+        code =
+          %i[code error_code]
+            .find { |name| error.respond_to?(name) }
+            &.then { |name| error.public_send(name) }
         DUPLICATE_CODES.include?(code) || error.message.match?(/\bE1100[01]\b/)
       end
     end

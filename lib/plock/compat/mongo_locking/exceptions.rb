@@ -24,13 +24,15 @@ module Mongo
       # Raised when a class, or Mongo::Locking, is configured so that there is nothing to lock.
       class InvalidConfig < Error; end
 
-      # Raised when an object is its own parent's parent; the message names all that are in the circle.
+      # Raised when an object is its own parent's parent; the message names all that are in the
+      # circle.
       class CircularLock < Error; end
 
       # Raised when somebody else had the lock until patience ended. The block has not run.
       class LockTimeout < Error; end
 
-      # Raised when the store failed, or a lock was found to be lost. The cause says more; the block has not run.
+      # Raised when the store failed, or a lock was found to be lost. The cause says more; the block
+      # has not run.
       class LockFailure < Error; end
     end
   end

@@ -25,7 +25,10 @@ module Mongo
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
         owner = status.holders.first.dup.tap { |holder| holder.label = nil } # that is scope and key
 
-        new(name.scope, name.key, owner.to_s, status.since && (::Time.now - status.since), status.remaining, status).freeze
+        new(
+          name.scope, name.key, owner.to_s, status.since && (::Time.now - status.since),
+          status.remaining, status
+        ).freeze
       end
     end
   end

@@ -7,13 +7,17 @@ require_relative "tenures"
 
 module Mongo
   module Locking
-    # How the instances of one class are locked: as roots, by a key within a scope, or by what they belong to.
+    # How the instances of one class are locked: as roots, by a key within a scope, or by what they
+    # belong to.
     class Locker
       # Seconds, and a number of tries.
-      DEFAULT_OPTIONS = { max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600 }.freeze
+      DEFAULT_OPTIONS = {
+        max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600
+      }.freeze
       OPTIONS = DEFAULT_OPTIONS.keys.freeze
 
-      LIFETIMES = (::Plock::Locking::Arguments::TTL_MIN..::Plock::Locking::Arguments::SPAN_MAX).freeze
+      LIFETIMES =
+        (::Plock::Locking::Arguments::TTL_MIN..::Plock::Locking::Arguments::SPAN_MAX).freeze
       private_constant :LIFETIMES
 
       class << self
@@ -23,17 +27,26 @@ module Mongo
         # @raise [Exceptions::ArgumentError]
         def root(class_name, key: :id, scope: class_name, **options)
           bad("locker key must be a Proc or Symbol") unless [::Proc, ::Symbol].include?(key.class)
-          bad("locker scope must be a Proc, Symbol or String") unless [::Proc, ::Symbol, ::String].include?(scope.class)
+          unless [::Proc, ::Symbol, ::String].include?(scope.class)
+            bad("locker scope must be a Proc, Symbol or String")
+          end
 
-          new({ key: key, scope: scope, parent: nil }, check(known(options, "lockable!", class_name)))
+          new(
+            { key: key, scope: scope, parent: nil }, check(known(options, "lockable!", class_name))
+          )
         end
 
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
         def child(class_name, parent:, **options)
-          bad("parent reference must be a Proc or Symbol") unless [::Proc, ::Symbol].include?(parent.class)
+          unless [::Proc, ::Symbol].include?(parent.class)
+            bad("parent reference must be a Proc or Symbol")
+          end
 
-          new({ key: nil, scope: nil, parent: parent }, check(known(options, "locked_by!", class_name)))
+          new(
+            { key: nil, scope: nil, parent: parent },
+            check(known(options, "locked_by!", class_name))
+          )
         end
 
         # @return [Hash] the same
@@ -41,7 +54,9 @@ module Mongo
         def check(options)
           options.each do |name, value|
             bad("unknown option: #{name.inspect}") unless OPTIONS.include?(name)
-            bad("#{name} must be a number, 0 or more (got #{value.inspect})") unless value.is_a?(::Numeric) && value.real? && value >= 0
+            unless value.is_a?(::Numeric) && value.real? && value >= 0
+              bad("#{name} must be a number, 0 or more (got #{value.inspect})")
+            end
             next if name != :max_lifetime || LIFETIMES.cover?(value)
 
             bad("#{name} must be from #{LIFETIMES.begin} to #{LIFETIMES.end} seconds (got #{value.inspect})")
@@ -72,8 +87,11 @@ module Mongo
           return options if unknown.empty?
 
           names = unknown.map(&:inspect).join(", ")
-          ::Plock::Log.warn(Locking.logger, "#{class_name}.#{method} ignores #{names}: the options that it knows are " \
-                                            "#{OPTIONS.map(&:inspect).join(", ")}")
+          ::Plock::Log.warn(
+            Locking.logger,
+            "#{class_name}.#{method} ignores #{names}: the options that it knows are " \
+              "#{OPTIONS.map(&:inspect).join(", ")}"
+          )
           options.slice(*OPTIONS)
         end
 

@@ -11,10 +11,11 @@ module Mongo
       module ClassMethods
         # Its instances are roots.
         #
-        # @param opts [Hash{Symbol => Object}] besides, those of {Locking.configure} that say how to wait
+        # @param opts [Hash{Symbol => Object}] besides, those of {Locking.configure} that say how to
+        #   wait
         # @option opts [Symbol, Proc] :key (:id) a method of the instance, or what is called with it
-        # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or what is called with the instance
-        # An option of another name is ignored, with a warning.
+        # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or what is called
+        #   with the instance An option of another name is ignored, with a warning.
         #
         # @return [self]
         # @raise [Exceptions::ArgumentError]
@@ -46,7 +47,8 @@ module Mongo
         end
       end
 
-      # Holds the lock of the root while the block runs. Who has it already just runs the block; it belongs to the fiber.
+      # Holds the lock of the root while the block runs. Who has it already just runs the block; it
+      # belongs to the fiber.
       #
       # @param opts [Hash{Symbol => Numeric}] those of {Locking.configure} that say how to wait
       # @yield with the lock

@@ -10,7 +10,8 @@ module Mongo
       MARK = "mongo "
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
-      # What a document is called in its store: by its name, where other stores have only a digest of that, and the digest.
+      # What a document is called in its store: by its name, where other stores have only a digest
+      # of that, and the digest.
       DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
       # What a label does not show as it is.
@@ -60,7 +61,11 @@ module Mongo
       end
 
       def label
-        text = [@scope, @key].map { |part| part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) } }.join("/")
+        text =
+          [@scope, @key].map do |part|
+            part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) }
+          end
+            .join("/")
         ::Plock::Locking::Arguments.shortened_label("#{MARK}#{text}")
       end
 

@@ -8,7 +8,8 @@ module Mongo
     #
     # @api private
     module Path
-      # Who has not come to a root after so many steps goes in circles, though the objects are new each time.
+      # Who has not come to a root after so many steps goes in circles, though the objects are new
+      # each time.
       MOST = 10_000
 
       # How many of those are named.
@@ -16,7 +17,8 @@ module Mongo
       private_constant :MOST, :NAMED
 
       class << self
-        # One that has been passed is remembered, after 1, 2, 4 … steps: so a circle is found without a list of all that were passed.
+        # One that has been passed is remembered, after 1, 2, 4 … steps: so a circle is found
+        # without a list of all that were passed.
         def root_of(from)
           lockable = passed = from
           type = from.class
@@ -53,10 +55,14 @@ module Mongo
         def circular(from)
           seen = []
           lockable = from
-          seen << lockable and lockable = locker_of(lockable).parent_for(lockable) until seen.any? { |one| one.eql?(lockable) } || seen.size > NAMED
+          seen << lockable and
+            lockable = locker_of(lockable).parent_for(lockable) until seen.any? { |one|
+                                                                        one.eql?(lockable)
+                                                                      } || seen.size > NAMED
           first = seen.index { |one| one.eql?(lockable) }
           names = [*seen.drop(first || 0), lockable].map { |one| describe(one) }
-          raise Exceptions::CircularLock, "circular lock: #{names.join(" -> ")}#{" -> …" unless first}"
+          raise Exceptions::CircularLock,
+                "circular lock: #{names.join(" -> ")}#{" -> …" unless first}"
         end
 
         def describe(lockable)

@@ -2,9 +2,10 @@
 
 module Mongo
   module Locking
-    # How a document is taken over whose time is over: by giving it a short time, which is nobody's, and by coming back a while later. It is
-    # taken then if nobody has touched it. A process of the gem takes over in two steps, and the second one, which writes the time, it does
-    # not look at who was there before: so it is waited for.
+    # How a document is taken over whose time is over: by giving it a short time, which is nobody's,
+    # and by coming back a while later. It is taken then if nobody has touched it. A process of the
+    # gem takes over in two steps, and the second one, which writes the time, it does not look at
+    # who was there before: so it is waited for.
     #
     # @api private
     class Takeover
@@ -52,7 +53,10 @@ module Mongo
       def start(place, unmoved)
         nobodys = ::Time.now.utc + NOBODYS_S
         set = { "expire_at" => nobodys, "until" => nobodys, "owner" => "-" }
-        begun = @documents.change(unmoved, { "$set" => set, "$unset" => { "holder" => "", "since" => "" } }) or return
+        begun =
+          @documents.change(
+            unmoved, { "$set" => set, "$unset" => { "holder" => "", "since" => "" } }
+          ) or return
         @lock.synchronize do
           @begun.clear if @begun.size >= MOST
           @begun[place] = [*begun.values_at("expire_at", "refcount"), ::Plock::Clock.now]
@@ -64,7 +68,8 @@ module Mongo
       def begun?(place, expire_at, count)
         @lock.synchronize do
           *state, since = @begun[place]
-          state == [expire_at, count] && ::Plock::Clock.now - since >= SETTLED_S && @begun.delete(place)
+          state == [expire_at, count] && ::Plock::Clock.now - since >= SETTLED_S &&
+            @begun.delete(place)
         end
       end
     end

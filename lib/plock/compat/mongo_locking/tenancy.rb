@@ -4,8 +4,9 @@ require "plock/store/grant"
 
 module Mongo
   module Locking
-    # One lease of a {CollectionStore}. A process of the gem that takes a document over when its time is over leaves our owner in it. So a
-    # document is ours as long as it also has the time that we have written.
+    # One lease of a {CollectionStore}. A process of the gem that takes a document over when its
+    # time is over leaves our owner in it. So a document is ours as long as it also has the time
+    # that we have written.
     #
     # @api private
     class Tenancy < ::Plock::Store::Grant
@@ -13,7 +14,8 @@ module Mongo
       MOST = 64
       private_constant :MOST
 
-      # @return [Array<Time>] what has been written last, and where an answer is missing, what may have been
+      # @return [Array<Time>] what has been written last, and where an answer is missing, what may
+      #   have been
       def written = @written || []
 
       # Runs the block, which writes this time. Where it raises, that may have been written, or not.

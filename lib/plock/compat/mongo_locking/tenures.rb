@@ -4,7 +4,8 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # Which locks a fiber has, so that it need not wait for itself. A forked child has none of its parent's.
+    # Which locks a fiber has, so that it need not wait for itself. A forked child has none of its
+    # parent's.
     #
     # @api private
     module Tenures
@@ -57,8 +58,13 @@ module Mongo
         end
 
         def terms(name, options)
-          { ttl: options[:max_lifetime], wait: patience(**options.slice(:max_retries, :first_retry_interval, :max_retry_interval)), renew: true,
-            label: name.label }
+          {
+            ttl: options[:max_lifetime],
+            wait:
+              patience(**options.slice(:max_retries, :first_retry_interval, :max_retry_interval)),
+            renew: true,
+            label: name.label
+          }
         end
 
         # As long as so many tries would have taken, with pauses between them.

@@ -3,8 +3,9 @@
 require "plock/store/per_process"
 
 class RemoteLock
-  # The leases that this process has, by store, key and owner: whoever releases a lock may do so through another adapter than the one it
-  # was acquired with. Those whose time is over are forgotten now and then.
+  # The leases that this process has, by store, key and owner: whoever releases a lock may do so
+  # through another adapter than the one it was acquired with. Those whose time is over are
+  # forgotten now and then.
   #
   # @api private
   module Holdings

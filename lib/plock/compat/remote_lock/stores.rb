@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 class RemoteLock
-  # From what an adapter is given to what locks are made in. Clients of one server share it, for an adapter may be made for every lock.
+  # From what an adapter is given to what locks are made in. Clients of one server share it, for an
+  # adapter may be made for every lock.
   #
   # @api private
   module Stores
@@ -18,9 +19,17 @@ class RemoteLock
       def redis(source)
         return source if Plock::Store === source
 
-        address = Plock::ClientAddress.of(source) unless String === source || Plock::Locking === source
+        address = Plock::ClientAddress.of(source) unless String === source ||
+                                                         Plock::Locking === source
         url, options = address ? [address.url, address.options] : [source, {}]
-        store = Plock::Locking === source ? source : shared([url.to_s, options.sort]) { Plock::Store.open(url, **options) }
+        store =
+          (
+            if Plock::Locking === source
+              source
+            else
+              shared([url.to_s, options.sort]) { Plock::Store.open(url, **options) }
+            end
+          )
         return store if Plock::Store === store
 
         raise ArgumentError, "#{store.url} is not in Redis: RemoteLock::Adapters::Store is for such"
@@ -31,7 +40,8 @@ class RemoteLock
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield
         @lock.synchronize do
-          known = @known.delete(digest) || known # two threads may have opened it: then the second is not used
+          # two threads may have opened it: then the second is not used
+          known = @known.delete(digest) || known
           @known.shift if @known.size >= MOST
           @known[digest] = known
         end

@@ -4,15 +4,16 @@ require "plock/store/backoff"
 require_relative "waiting"
 
 class RemoteLock
-  # For locks that processes of the original are to see: key and value stand in the store as the original writes them, and that alone
-  # decides who has the lock. Besides, who acquires it has a lease of plock's, its turn: that is what the next one waits for, and it is
-  # given back together with the lock.
+  # For locks that processes of the original are to see: key and value stand in the store as the
+  # original writes them, and that alone decides who has the lock. Besides, who acquires it has a
+  # lease of plock's, its turn: that is what the next one waits for, and it is given back together
+  # with the lock.
   #
-  # A holder without a turn, as those of the original, tells nobody when it leaves. Whoever has the turn looks at its lock, at growing
-  # intervals.
+  # A holder without a turn, as those of the original, tells nobody when it leaves. Whoever has the
+  # turn looks at its lock, at growing intervals.
   #
-  # An adapter that includes this has `turns`, the store of plock's that turns are taken in, `free(key)`, which releases the lock, and
-  # `free_with(key, turn)`, which releases both.
+  # An adapter that includes this has `turns`, the store of plock's that turns are taken in,
+  # `free(key)`, which releases the lock, and `free_with(key, turn)`, which releases both.
   #
   # @api private
   module Turnstile

@@ -13,11 +13,13 @@ class RemoteLock
     SPANS = (Plock::Locking::Arguments::TTL_MIN..Plock::Locking::Arguments::SPAN_MAX).freeze
     private_constant :METHODS, :SPANS
 
-    # Where one of the methods is not this gem's any more, or Kernel.sleep not Ruby's, as in a test or a subclass, nobody may go past it.
+    # Where one of the methods is not this gem's any more, or Kernel.sleep not Ruby's, as in a test
+    # or a subclass, nobody may go past it.
     #
     # @return [Boolean] does `obtain` come to the same as asking again and again?
     def obtains?
-      Kernel.method(:sleep).source_location.nil? && METHODS.all? { |name| method(name).source_location.first.start_with?(__dir__) }
+      Kernel.method(:sleep).source_location.nil? &&
+        METHODS.all? { |name| method(name).source_location.first.start_with?(__dir__) }
     end
 
     private
@@ -26,17 +28,20 @@ class RemoteLock
       number = Float(seconds)
       return number if SPANS.cover?(number)
 
-      raise ArgumentError, "expiry must be more than 0 seconds, and 366 days at most (got #{seconds.inspect})"
+      raise ArgumentError,
+            "expiry must be more than 0 seconds, and 366 days at most (got #{seconds.inspect})"
     rescue TypeError
       raise ArgumentError, "expiry must be a number of seconds (got #{seconds.inspect})"
     end
 
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
-    # Asks for a lease, and keeps it if the block says so. It is known before it is granted, so that it can be given back at any moment.
-    # A key of any length has one, whose label says what it is for.
+    # Asks for a lease, and keeps it if the block says so. It is known before it is granted, so that
+    # it can be given back at any moment. A key of any length has one, whose label says what it is
+    # for.
     #
-    # @param undo [#call, nil] gives back what the block may have taken; the lease is given back after that
+    # @param undo [#call, nil] gives back what the block may have taken; the lease is given back
+    #   after that
     # @yieldreturn [Boolean] is the lock ours?
     def leased(store, key, seconds, wait, undo = nil)
       profile = store.__send__(:profile)
@@ -47,7 +52,8 @@ class RemoteLock
       lease = Plock::Lease.new(name, terms)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Taking.handing_out(keep, -> { give_up(lease, undo) }) do
-        store.__send__(:trying, name, profile.store_key(name), terms, nil, lease: lease) && yield(lease)
+        store.__send__(:trying, name, profile.store_key(name), terms, nil, lease: lease) &&
+          yield(lease)
       end || false
     end
 

@@ -6,9 +6,10 @@ require "plock/store/database"
 module WithTransactionalLock
   # MySQL and MariaDB: a row of a table, whose lock ends with the transaction.
   #
-  # Names must not block one another, so that no lock may be on more than the one row. That is so where the table is sorted by the
-  # numbers, as the generator makes it: with an index beside the table, the gap before the row is locked as well. It is not so for who
-  # waits for a row that is new, and is rolled back then. So a row is committed before it is locked for the first time.
+  # Names must not block one another, so that no lock may be on more than the one row. That is so
+  # where the table is sorted by the numbers, as the generator makes it: with an index beside the
+  # table, the gap before the row is locked as well. It is not so for who waits for a row that is
+  # new, and is rolled back then. So a row is committed before it is locked for the first time.
   #
   # @api private
   module Mysql
@@ -29,14 +30,16 @@ module WithTransactionalLock
 
     private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S
 
-    # The rows that a process knows to be there in one database, and connections beside those of the application, for making more.
+    # The rows that a process knows to be there in one database, and connections beside those of the
+    # application, for making more.
     Known = Struct.new(:rows, :connections)
     private_constant :Known
 
     @known = Concurrent::Map.new
 
     class << self
-      # Has the row committed before it is locked: over another connection, for the caller may be in a transaction.
+      # Has the row committed before it is locked: over another connection, for the caller may be in
+      # a transaction.
       def prepare(model, connection, request)
         known = known_of(model, connection)
         return if known.rows[request.id]
@@ -47,7 +50,9 @@ module WithTransactionalLock
 
       def lock(connection, request, _prepared)
         raise Plock::UnsupportedError, "MySQL has no shared transactional locks" if request.shared
-        return connection.execute(request.statement(:insert) { insert(request) }, NAME) unless request.timeout
+        unless request.timeout
+          return connection.execute(request.statement(:insert) { insert(request) }, NAME)
+        end
 
         within(connection, request) { |limit| connection.execute(limit + insert(request), NAME) }
       end
@@ -57,11 +62,14 @@ module WithTransactionalLock
       def known_of(model, connection)
         @known[connection.pool.db_config] || @known.compute_if_absent(connection.pool.db_config) do
           origin = Plock::Store::Database::Origin.new(model)
-          Known.new(Concurrent::Map.new, Plock::Store::Database::Connections.new(origin, 1, MAKING_S))
+          Known.new(
+            Concurrent::Map.new, Plock::Store::Database::Connections.new(origin, 1, MAKING_S)
+          )
         end
       end
 
-      # Where it could not be made, it is locked all the same. Whoever inserts it at this moment has the lock, and is waited for then.
+      # Where it could not be made, it is locked all the same. Whoever inserts it at this moment has
+      # the lock, and is waited for then.
       def made?(connections, id)
         deadline = Plock::Clock.now + MAKING_S
         connections.with(deadline) do |other|
@@ -79,7 +87,11 @@ module WithTransactionalLock
 
       # MariaDB can limit one statement, MySQL a connection only.
       def within(connection, request, &block)
-        connection.mariadb? ? yield(statement_limit(request)) : within_connection_limit(connection, request, &block)
+        if connection.mariadb?
+          yield(statement_limit(request))
+        else
+          within_connection_limit(connection, request, &block)
+        end
       rescue ActiveRecord::LockWaitTimeout, ActiveRecord::StatementTimeout
         raise request.late
       rescue ActiveRecord::StatementInvalid => e
@@ -88,7 +100,8 @@ module WithTransactionalLock
         raise request.late
       end
 
-      # Locks are waited for in whole seconds, and statements as exactly as is asked for; the one limit is not to come before the other.
+      # Locks are waited for in whole seconds, and statements as exactly as is asked for; the one
+      # limit is not to come before the other.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 
@@ -97,11 +110,16 @@ module WithTransactionalLock
       end
 
       def within_connection_limit(connection, request)
-        before = connection.exec_query("SELECT @@SESSION.innodb_lock_wait_timeout", NAME).rows.dig(0, 0)
-        connection.execute("SET SESSION innodb_lock_wait_timeout = #{[request.timeout.ceil, 1].max}", NAME)
+        before =
+          connection.exec_query("SELECT @@SESSION.innodb_lock_wait_timeout", NAME).rows.dig(0, 0)
+        connection.execute(
+          "SET SESSION innodb_lock_wait_timeout = #{[request.timeout.ceil, 1].max}", NAME
+        )
         yield ""
       ensure
-        connection.execute("SET SESSION innodb_lock_wait_timeout = #{before}", NAME) if before && connection.active?
+        if before && connection.active?
+          connection.execute("SET SESSION innodb_lock_wait_timeout = #{before}", NAME)
+        end
       end
     end
   end

@@ -5,7 +5,8 @@ require "plock/store/database"
 module WithTransactionalLock
   # PostgreSQL: an advisory lock of the transaction, in one round trip.
   #
-  # In a transaction that was open before, the lock is asked for behind a savepoint: where it is not had, that transaction is as it was.
+  # In a transaction that was open before, the lock is asked for behind a savepoint: where it is not
+  # had, that transaction is as it was.
   #
   # @api private
   module Postgresql
@@ -26,7 +27,16 @@ module WithTransactionalLock
       def lock(connection, request, joined)
         return try(connection, request) if request.timeout&.zero?
 
-        connection.execute(joined ? request.statement(:joined) { behind_savepoint(request) } : request.statement(:alone) { alone(request) }, NAME)
+        connection.execute(
+          (
+            if joined
+              request.statement(:joined) { behind_savepoint(request) }
+            else
+              request.statement(:alone) { alone(request) }
+            end
+          ),
+          NAME
+        )
         done = true
       rescue ActiveRecord::LockWaitTimeout
         raise unless request.timeout
@@ -38,11 +48,15 @@ module WithTransactionalLock
 
       private
 
-      def function(kind, request) = "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
+      def function(kind, request) =
+        "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
 
       # A row of a statement that the query cache has no part in.
       def try(connection, request)
-        connection.exec_query("#{comment(request)}SELECT #{function("try_", request)}", NAME).rows.dig(0, 0) or raise request.late
+        connection
+          .exec_query("#{comment(request)}SELECT #{function("try_", request)}", NAME)
+          .rows
+          .dig(0, 0) or raise request.late
       end
 
       def alone(request) = comment(request) + waiting(request)
@@ -61,15 +75,18 @@ module WithTransactionalLock
           "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
       end
 
-      # The caller's transaction is as it was, whatever has happened, but for the lock where an interrupt came when it was had already;
-      # and where there is no connection any more, nobody can do anything.
+      # The caller's transaction is as it was, whatever has happened, but for the lock where an
+      # interrupt came when it was had already; and where there is no connection any more, nobody
+      # can do anything.
       def go_back(connection)
         Thread.handle_interrupt(Object => :never) do
           raw = connection.raw_connection
           Plock::Store::Database::Postgresql.stop_asking(raw)
           next unless raw.transaction_status == PG::PQTRANS_INERROR
 
-          connection.execute("ROLLBACK TO SAVEPOINT #{SAVEPOINT}; RELEASE SAVEPOINT #{SAVEPOINT}", NAME)
+          connection.execute(
+            "ROLLBACK TO SAVEPOINT #{SAVEPOINT}; RELEASE SAVEPOINT #{SAVEPOINT}", NAME
+          )
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
         nil # why is on its way already

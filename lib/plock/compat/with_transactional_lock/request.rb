@@ -12,7 +12,8 @@ module WithTransactionalLock
     # Of a name is shown at most so much.
     SHOWN = 100
 
-    # So many requests that say no more than a name are remembered, where the name has at most so many bytes.
+    # So many requests that say no more than a name are remembered, where the name has at most so
+    # many bytes.
     KNOWN_MAX = 1000
     KNOWN_BYTES = 256
 
@@ -25,15 +26,21 @@ module WithTransactionalLock
         plain = @known[name] || plain(name)
         return plain if timeout.nil? && shared == false
 
-        raise ArgumentError, "shared: must be true or false (got #{shared.inspect})" unless shared == true || shared == false
+        unless shared == true || shared == false
+          raise ArgumentError, "shared: must be true or false (got #{shared.inspect})"
+        end
 
-        new(plain.id, plain.comment, timeout && Plock::Locking::Arguments.span("timeout:", timeout), shared)
+        new(
+          plain.id, plain.comment, timeout && Plock::Locking::Arguments.span("timeout:", timeout),
+          shared
+        )
       end
 
       private
 
       def plain(any)
-        name = String.try_convert(any) or raise TypeError, "the name of a lock must be a String (got #{any.class})"
+        name = String.try_convert(any) or
+          raise TypeError, "the name of a lock must be a String (got #{any.class})"
         request = new(Digest::SHA256.digest(name).unpack1("q<"), comment(name), nil, false)
         return request if name.bytesize > KNOWN_BYTES
 
@@ -52,7 +59,10 @@ module WithTransactionalLock
     end
 
     def late
-      Plock::TimeoutError.new("could not acquire the transactional lock #{comment.inspect} within #{timeout} s", code: :timed_out)
+      Plock::TimeoutError.new(
+        "could not acquire the transactional lock #{comment.inspect} within #{timeout} s",
+        code: :timed_out
+      )
     end
   end
 end

@@ -98,7 +98,8 @@ module Plock
           @store.here.enter { |here| here[server_id] = self }
         end
 
-        # Gives the lock back, and the connection. Once. A server that does not answer ends the lock with the connection, which is closed.
+        # Gives the lock back, and the connection. Once. A server that does not answer ends the lock
+        # with the connection, which is closed.
         #
         # @return [Boolean] was it held?
         def unlock(deadline)
@@ -112,7 +113,8 @@ module Plock
           held
         end
 
-        # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it comes when all is done.
+        # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it
+        # comes when all is done.
         #
         # @return [Boolean] was it there?
         def take_away(deadline)

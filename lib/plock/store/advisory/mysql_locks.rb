@@ -34,9 +34,17 @@ module Plock
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
-          held, server_id = connection.run("SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()", name(key), deadline)
-                                      .rows.first
-          [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).rows.dig(0, 0)] if held == 1
+          held, server_id =
+            connection
+              .run(
+                "SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()", name(key),
+                deadline
+              )
+              .rows
+              .first
+          if held == 1
+            [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).rows.dig(0, 0)]
+          end
         end
 
         def held?(connection, key, server_id, deadline)
@@ -52,13 +60,19 @@ module Plock
         end
 
         def examine(connection, key, _shared, deadline)
-          rows = connection.run("SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
-                                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
-                                name(key), deadline).rows
+          rows =
+            connection.run(
+              "SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
+                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
+              name(key),
+              deadline
+            ).rows
           holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
           held = [[holder, nil]] if holder && held.empty? # of somebody whom we may not see
-          [held, waiting].map { |some| some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] } }
+          [held, waiting].map do |some|
+            some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] }
+          end
         end
 
         def holders(connection, key, deadline)

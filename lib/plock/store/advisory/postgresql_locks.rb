@@ -13,7 +13,8 @@ module Plock
         ADVICE = "there is a pooler before PostgreSQL that lends a connection to each transaction, where a lock would stay with " \
                  "whoever has that connection next: use scope: :transaction, or connect to PostgreSQL itself"
 
-        # How many connections one tries at once, to see whether a pooler takes one away from another.
+        # How many connections one tries at once, to see whether a pooler takes one away from
+        # another.
         TRIALS = 3
 
         NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -39,11 +40,19 @@ module Plock
         end
 
         # @param seconds [Float] how long the database may wait; 0.0 does not
-        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and the fence; nil: it is held
+        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and
+        #   the fence; nil: it is held
         def lock(connection, key, share, seconds, deadline)
           @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
-          held, server_id, fence = seconds.positive? ? wait(connection, key, share, seconds, deadline) : try(connection, key, share, deadline)
+          held, server_id, fence =
+            (
+              if seconds.positive?
+                wait(connection, key, share, seconds, deadline)
+              else
+                try(connection, key, share, deadline)
+              end
+            )
           [asked_at, server_id, fence] if held
         end
 
@@ -56,7 +65,11 @@ module Plock
         def unlock(connection, key, share, server_id, deadline)
           return end_transaction(connection, deadline) if @transaction
 
-          unlocked, now_at = connection.run("SELECT #{unlocking(share)}, pg_backend_pid()", number(key), deadline).rows.first
+          unlocked, now_at =
+            connection
+              .run("SELECT #{unlocking(share)}, pg_backend_pid()", number(key), deadline)
+              .rows
+              .first
           return unlocked if now_at == server_id
 
           cut(connection, server_id, deadline) # where the lock has stayed
@@ -65,7 +78,9 @@ module Plock
 
         # @return [Boolean] is nothing held over this connection any more?
         def clean(connection, deadline)
-          !connection.run(@transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline).nil?
+          !connection.run(
+            @transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline
+          ).nil?
         end
 
         # @return [Boolean] was it held?
@@ -75,14 +90,26 @@ module Plock
                   "a lock that lasts as long as a transaction cannot be downgraded"
           end
 
-          connection.run("SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)", number(key), deadline).rows.dig(0, 1)
+          connection
+            .run(
+              "SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)", number(key),
+              deadline
+            )
+            .rows
+            .dig(0, 1)
         end
 
-        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's process, host and mode
+        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's
+        #   process, host and mode
         def examine(connection, key, shared, deadline)
-          rows = connection.run("SELECT l.pid, a.client_hostname, host(a.client_addr), l.mode, l.granted FROM pg_locks l " \
-                                "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE #{OURS} " \
-                                "ORDER BY to_jsonb(l)->>'waitstart', l.pid", number(key), deadline).rows
+          rows =
+            connection.run(
+              "SELECT l.pid, a.client_hostname, host(a.client_addr), l.mode, l.granted FROM pg_locks l " \
+                "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE #{OURS} " \
+                "ORDER BY to_jsonb(l)->>'waitstart', l.pid",
+              number(key),
+              deadline
+            ).rows
           rows.partition(&:last).map do |some|
             some.map { |id, name, address, mode, _| [id, name || address, (MODES[mode] if shared)] }
           end
@@ -90,7 +117,10 @@ module Plock
 
         # @return [Array<Integer>] the server's processes of all who hold it
         def holders(connection, key, deadline)
-          connection.run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline).rows.flatten
+          connection
+            .run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline)
+            .rows
+            .flatten
         end
 
         # Cuts the connection of who holds it.
@@ -113,11 +143,15 @@ module Plock
 
         private
 
-        # An open transaction that does nothing is what a lock is: the server's limits for such do not count for it.
+        # An open transaction that does nothing is what a lock is: the server's limits for such do
+        # not count for it.
         def begin_transaction(connection, deadline)
-          connection.run("ROLLBACK", deadline) if connection.in_transaction? # of an attempt that came to nothing
+          # of an attempt that came to nothing
+          connection.run("ROLLBACK", deadline) if connection.in_transaction?
           connection.run("BEGIN", deadline)
-          connection.limits_of_idle_transactions.each { |name| connection.run("SET LOCAL #{name} = 0", deadline) }
+          connection.limits_of_idle_transactions.each do |name|
+            connection.run("SET LOCAL #{name} = 0", deadline)
+          end
         end
 
         # Of one that may just have been downgraded, either.

@@ -8,15 +8,17 @@ require_relative "../../errors"
 module Plock
   class Store
     class Database
-      # One connection that only this store uses: made as Active Record makes it, and then spoken to directly, so that every answer is
-      # waited for until a deadline, and nothing that Active Record does with its own connections (transactions, query cache, roles,
-      # pinning) has a part in it. Statements are told to `sql.active_record` all the same.
+      # One connection that only this store uses: made as Active Record makes it, and then spoken to
+      # directly, so that every answer is waited for until a deadline, and nothing that Active
+      # Record does with its own connections (transactions, query cache, roles, pinning) has a part
+      # in it. Statements are told to `sql.active_record` all the same.
       #
       # In statements `$1`, `$2` … stand for what is bound.
       #
       # @api private
       class Connection
-        # What a statement came to: its rows; how many rows it met; on MySQL what LAST_INSERT_ID was given.
+        # What a statement came to: its rows; how many rows it met; on MySQL what LAST_INSERT_ID was
+        # given.
         Answer = Struct.new(:rows, :count, :id)
 
         EVENT = "sql.active_record"
@@ -44,7 +46,8 @@ module Plock
         def self.settings(hash) = hash
 
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected
-        # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another one to the same database
+        # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another one to the same
+        #   database
         def initialize(adapter, &another)
           @adapter = adapter
           @another = another
@@ -64,12 +67,15 @@ module Plock
         # Runs statements in one transaction that the server carries out without waiting for this
         # process in between: one that is stopped holds no lock on a row.
         #
-        # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them returns rows
+        # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them
+        #   returns rows
         # @param types [String] of its columns: `s` for text, `i` for an integer
         # @return [Array<Array>] the rows
         # @raise [Error] nothing of it stays
         def batch(statements, binds, types, deadline)
-          telling(statements.join("; ")) { perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline) }
+          telling(statements.join("; ")) do
+            perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline)
+          end
         rescue *self.class.failures => e
           @busy = false if answered?(e)
           roll_back unless @busy
@@ -85,7 +91,8 @@ module Plock
           end
         end
 
-        # @return [Boolean] can it be used again? In the middle of something it can where that comes to an end soon.
+        # @return [Boolean] can it be used again? In the middle of something it can where that comes
+        #   to an end soon.
         def usable?
           return false if @spoilt
 
@@ -96,7 +103,8 @@ module Plock
         # @return [IO, nil] of its socket; nil: the driver does not show it
         def socket = nil
 
-        # Does the other end still hold it, when nothing is asked? Only a thread that nobody disturbs may ask.
+        # Does the other end still hold it, when nothing is asked? Only a thread that nobody
+        # disturbs may ask.
         def lives? = !@spoilt && alive?
 
         # @return [Boolean] is the end of an answer missing?
@@ -146,7 +154,9 @@ module Plock
         def telling(sql)
           return yield unless ActiveSupport::Notifications.notifier.listening?(EVENT)
 
-          payload = { sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter }
+          payload = {
+            sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter
+          }
           mask = Locking::Taking.mask
           started = false
           begin
@@ -157,7 +167,8 @@ module Plock
           end
         end
 
-        # What a subscriber raises is the subscriber's fault, and no reason to treat a statement otherwise.
+        # What a subscriber raises is the subscriber's fault, and no reason to treat a statement
+        # otherwise.
         def tell(what, payload)
           Thread.handle_interrupt(Locking::Taking.mask) do
             yield if block_given?

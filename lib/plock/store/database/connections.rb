@@ -8,8 +8,8 @@ require_relative "../pool"
 module Plock
   class Store
     class Database
-      # The connections of one store to a database: made as those of a model are, but its own, so that neither the model's pool nor a
-      # transaction of whoever calls is in the way.
+      # The connections of one store to a database: made as those of a model are, but its own, so
+      # that neither the model's pool nor a transaction of whoever calls is in the way.
       #
       # @api private
       class Connections < Pool
@@ -22,7 +22,8 @@ module Plock
           ActiveSupport::ForkTracker.after_fork { Connections.discard_all(weak) }
         end
 
-        # At once, and not when the child comes to use them: a descriptor that lives on in a child keeps a dead parent looking alive.
+        # At once, and not when the child comes to use them: a descriptor that lives on in a child
+        # keeps a dead parent looking alive.
         #
         # @param weak [WeakRef] to the connections of a store that may be gone
         def self.discard_all(weak)
@@ -35,13 +36,16 @@ module Plock
 
         def adapter = @origin.adapter(@connect_timeout)
 
-        # On a thread that goes on when the caller does not wait any more: one that is killed in the middle of it would leave a
-        # connection open.
+        # On a thread that goes on when the caller does not wait any more: one that is killed in the
+        # middle of it would leave a connection open.
         def connect(loan, deadline)
           seconds = [@connect_timeout, [deadline - Clock.now, 0.001].max].min
           Aside.run(seconds, lasting: true) { fulfil(loan) } and return
 
-          raise UnavailableError.new("the database was not connected to within #{seconds.round(3)} s", code: :timed_out)
+          raise UnavailableError.new(
+            "the database was not connected to within #{seconds.round(3)} s",
+                  code: :timed_out
+          )
         end
       end
     end

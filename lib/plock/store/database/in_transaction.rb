@@ -15,7 +15,8 @@ module Plock
 
         # Is what becomes of the lease part of the caller's transaction?
         #
-        # @raise [UnsupportedError] it is part of another one that is still open: nobody else can see it
+        # @raise [UnsupportedError] it is part of another one that is still open: nobody else can
+        #   see it
         def inside_with?(grant)
           return inside? && grant.share.nil? if grant.transaction.nil?
           return true if inside? && @origin.connection.equal?(grant.transaction)
@@ -29,13 +30,21 @@ module Plock
           return super unless inside?
 
           asks_to_watch = renew == true || (watch && !renew)
-          refuse_inside(wait: wait.positive?, "renew: or on_lost:": asks_to_watch, "a lock that is shared": share)
+          refuse_inside(
+            wait: wait.positive?, "renew: or on_lost:": asks_to_watch,
+            "a lock that is shared": share
+          )
           grant = grant_for(key, label: label)
           fence = nil
           Dispatcher.start
           asked_at = Clock.now
           handing_out(given, -> { leave_inside(grant) if fence }) do
-            @origin.inside { |inside| fence = tables.acquire(inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon) }
+            @origin.inside do |inside|
+              fence =
+                tables.acquire(
+                  inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon
+                )
+            end
             if fence
               grant.given(fence, asked_at, ttl)
               grant.transaction = @origin.connection
@@ -60,8 +69,8 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # Nobody is called before the transaction is committed: not by this process itself either. Where it is rolled back, the lease is
-        # released after that, for its owner is done with it.
+        # Nobody is called before the transaction is committed: not by this process itself either.
+        # Where it is rolled back, the lease is released after that, for its owner is done with it.
         def give_back_inside(grant, keep, deadline)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|
@@ -71,12 +80,16 @@ module Plock
             tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero?
             true
           end
-          @origin.when_over(-> { give_back_later(grant, [kept_until - Clock.now, 0.0].max) }) if ours
+          if ours
+            @origin.when_over(-> { give_back_later(grant, [kept_until - Clock.now, 0.0].max) })
+          end
           !ours.nil?
         end
 
         def prolong_inside(grant, span, deadline)
-          @origin.inside { |inside| tables.prolong(inside, grant.key, grant.token, micros(span), false, deadline) || nil } || false
+          @origin.inside do |inside|
+            tables.prolong(inside, grant.key, grant.token, micros(span), false, deadline) || nil
+          end || false
         end
       end
     end

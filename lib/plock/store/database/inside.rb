@@ -5,8 +5,8 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # The caller's connection, in the caller's transaction, spoken to as {Connection} is: for what is to be part of that transaction.
-      # What goes wrong leaves it as it was.
+      # The caller's connection, in the caller's transaction, spoken to as {Connection} is: for what
+      # is to be part of that transaction. What goes wrong leaves it as it was.
       #
       # @api private
       class Inside
@@ -30,7 +30,8 @@ module Plock
           savepoint("RELEASE SAVEPOINT") if kept
           value
         rescue ActiveRecord::ActiveRecordError => e
-          raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause } # an interrupt, which Active Record wraps
+          # an interrupt, which Active Record wraps
+          raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause }
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
         ensure
@@ -40,10 +41,15 @@ module Plock
         # As {Connection#run}; how long it may take is the caller's database's business.
         def run(sql, *binds, _deadline)
           text = sql.gsub(/\$(\d+)/) { @adapter.quote(binds[$1.to_i - 1]) }
-          return Connection::Answer.new(@adapter.exec_query(text, NAME).rows, nil) if text.match?(/\A(?:SELECT|WITH)|RETURNING/)
+          if text.match?(/\A(?:SELECT|WITH)|RETURNING/)
+            return Connection::Answer.new(@adapter.exec_query(text, NAME).rows, nil)
+          end
 
           count = @adapter.update(text, NAME)
-          Connection::Answer.new([], count, (@adapter.exec_query("SELECT LAST_INSERT_ID()", NAME).rows.dig(0, 0) if @mysql))
+          Connection::Answer.new(
+            [], count,
+            (@adapter.exec_query("SELECT LAST_INSERT_ID()", NAME).rows.dig(0, 0) if @mysql)
+          )
         end
 
         private

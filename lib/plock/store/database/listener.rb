@@ -6,11 +6,13 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # The thread on which a process hears what others tell it on PostgreSQL's LISTEN, with a connection that has no other use: one for
-      # a store, however many wait. It is there as long as anybody would hear, and a while longer.
+      # The thread on which a process hears what others tell it on PostgreSQL's LISTEN, with a
+      # connection that has no other use: one for a store, however many wait. It is there as long as
+      # anybody would hear, and a while longer.
       #
-      # That it hears is tried out, by a word over another connection: through a pooler that lends a server to each transaction, it does
-      # not. Then those who wait look for themselves, which is warned of.
+      # That it hears is tried out, by a word over another connection: through a pooler that lends a
+      # server to each transaction, it does not. Then those who wait look for themselves, which is
+      # warned of.
       #
       # @api private
       class Listener
@@ -36,7 +38,8 @@ module Plock
         # @return [Integer, nil] the server's process that it listens on; nil: none so far
         attr_reader :server_process
 
-        # Whoever waits until it hears looks again and again: a fiber whose time ends must hold no lock.
+        # Whoever waits until it hears looks again and again: a fiber whose time ends must hold no
+        # lock.
         #
         # @return [Boolean] does it hear?
         def start(deadline)
@@ -66,7 +69,9 @@ module Plock
               raise if Background.killed?
 
               now_hearing(false, deaf: @deaf)
-              Log.failure(Plock.logger, "the listener of a store in a database", e) if (failures += 1) == RETRIES_S.size
+              if (failures += 1) == RETRIES_S.size
+                Log.failure(Plock.logger, "the listener of a store in a database", e)
+              end
               sleep(RETRIES_S[[failures, RETRIES_S.size].min - 1])
             end
           end
@@ -128,7 +133,8 @@ module Plock
           end
         end
 
-        # Decided together with {#start}, so that whoever wants it either finds it there or starts another.
+        # Decided together with {#start}, so that whoever wants it either finds it there or starts
+        # another.
         def over?
           @lock.synchronize do
             next false unless @stopping || !@site.listening?

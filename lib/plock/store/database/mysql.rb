@@ -10,29 +10,37 @@ module Plock
       #
       # @api private
       class Mysql < Connection
-        # What goes away when it is tried again: a lock that was waited for too long, a deadlock, a row that has changed meanwhile.
+        # What goes away when it is tried again: a lock that was waited for too long, a deadlock, a
+        # row that has changed meanwhile.
         CONFLICTS = [1205, 1213, 1020].freeze
 
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
         MISSING = 1146
 
-        # Rows are locked, and no gaps between them: callers for neighbouring keys do not wait for one another.
+        # Rows are locked, and no gaps between them: callers for neighbouring keys do not wait for
+        # one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
         # What a block of statements begins with.
-        ON_FAILURE = "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
+        ON_FAILURE =
+          "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
-        # Settings of each session: MariaDB does not wait for a row that somebody else has locked, MySQL a second at least, and ends a
-        # session that says nothing for a while.
+        # Settings of each session: MariaDB does not wait for a row that somebody else has locked,
+        # MySQL a second at least, and ends a session that says nothing for a while.
         VARIABLES = { innodb_lock_wait_timeout: 0 }.freeze
         ON_MYSQL = { innodb_lock_wait_timeout: 1, wait_timeout: 10 }.freeze
         READ_S = 2
         LONGEST_S = 31_536_000
 
         # The server is going down, has too many connections, is read-only …
-        UNAVAILABLE = [1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1317, 1836, 1927, 3024].freeze
+        UNAVAILABLE = [
+          1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1317, 1836,
+          1927, 3024
+        ].freeze
 
-        REFUSALS = { 1044 => :no_database, 1045 => :login, 1049 => :no_database, 1698 => :login }.freeze
+        REFUSALS = {
+          1044 => :no_database, 1045 => :login, 1049 => :no_database, 1698 => :login
+        }.freeze
 
         def self.refusal(error) = REFUSALS[number_of(error)]
 
@@ -44,21 +52,31 @@ module Plock
 
         # How Active Record is to make one.
         def self.settings(hash)
-          { read_timeout: READ_S, **hash, variables: { **VARIABLES, **hash.fetch(:variables, {}).transform_keys(&:to_sym) } }
+          {
+            read_timeout: READ_S,
+            **hash,
+            variables: {
+              **VARIABLES, **hash.fetch(:variables, {}).transform_keys(&:to_sym)
+            }
+          }
         end
 
         def initialize(adapter, &another)
           super
-          ON_MYSQL.each { |name, value| @adapter.execute("SET SESSION #{name} = #{value}") } unless adapter.mariadb?
+          unless adapter.mariadb?
+            ON_MYSQL.each { |name, value| @adapter.execute("SET SESSION #{name} = #{value}") }
+          end
         end
 
-        # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
+        # The server's limit for sessions that say nothing does not count for this one, which may
+        # hold a lock.
         def stay_open(deadline)
           run("SET SESSION wait_timeout = #{LONGEST_S}", deadline) unless @stays_open
           @stays_open = true
         end
 
-        # Where the server is in the middle of something, it is told to stop: else it finds out by and by that nobody listens.
+        # Where the server is in the middle of something, it is told to stop: else it finds out by
+        # and by that nobody listens.
         def close
           kill if @busy && !Background.over? # then nothing would end it
           super
@@ -78,8 +96,9 @@ module Plock
           end
         end
 
-        # MariaDB carries out a block of statements by itself. MySQL does not: there they are sent one by one, and the server ends a
-        # session that says nothing for a while, so that what it has locked is free.
+        # MariaDB carries out a block of statements by itself. MySQL does not: there they are sent
+        # one by one, and the server ends a session that says nothing for a while, so that what it
+        # has locked is free.
         def perform_batch(statements, _types, deadline)
           texts = [ISOLATED, begin_sql, *statements, "COMMIT"]
           texts = ["#{ON_FAILURE}; #{texts.join("; ")}; END"] if @adapter.mariadb?

@@ -24,7 +24,8 @@ module Plock
         # Of the statement, and not of a time zone that may go back an hour.
         def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-        # Each assignment sees what those before it assigned: the one that says whether the key is free is the last.
+        # Each assignment sees what those before it assigned: the one that says whether the key is
+        # free is the last.
         def acquire_sql
           free = "expires_at <= VALUES(acquired_at) AND waiting = 0"
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip

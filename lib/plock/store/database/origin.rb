@@ -7,16 +7,22 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # Where a store's connections come from: the database of an Active Record class, and what is particular about it.
+      # Where a store's connections come from: the database of an Active Record class, and what is
+      # particular about it.
       #
       # @api private
       class Origin
-        { Postgresql: "postgresql", Mysql2: "mysql2", Trilogy: "trilogy", Sqlite: "sqlite", PostgresqlTables: "postgresql_tables",
-          MysqlTables: "mysql_tables", SqliteTables: "sqlite_tables" }.each { |name, file| Database.autoload(name, File.join(__dir__, file)) }
+        {
+          Postgresql: "postgresql", Mysql2: "mysql2", Trilogy: "trilogy", Sqlite: "sqlite",
+          PostgresqlTables: "postgresql_tables", MysqlTables: "mysql_tables",
+          SqliteTables: "sqlite_tables"
+        }.each { |name, file| Database.autoload(name, File.join(__dir__, file)) }
 
-        KINDS = { "PostgreSQL" => %i[Postgresql PostgresqlTables], "PostGIS" => %i[Postgresql PostgresqlTables],
-                  "Mysql2" => %i[Mysql2 MysqlTables], "Trilogy" => %i[Trilogy MysqlTables],
-                  "SQLite" => %i[Sqlite SqliteTables] }.freeze
+        KINDS = {
+          "PostgreSQL" => %i[Postgresql PostgresqlTables],
+          "PostGIS" => %i[Postgresql PostgresqlTables], "Mysql2" => %i[Mysql2 MysqlTables],
+          "Trilogy" => %i[Trilogy MysqlTables], "SQLite" => %i[Sqlite SqliteTables]
+        }.freeze
 
         # A database that only the connection sees that opened it.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
@@ -49,7 +55,8 @@ module Plock
 
         def initialize(model)
           unless model.is_a?(Class) && model <= ActiveRecord::Base
-            raise ArgumentError, "a store in a database needs an Active Record class (got #{model.inspect})"
+            raise ArgumentError,
+                  "a store in a database needs an Active Record class (got #{model.inspect})"
           end
 
           @model = model
@@ -71,13 +78,20 @@ module Plock
         def adapter(connect_timeout)
           config = self.config
           check_database(config.adapter_class::ADAPTER_NAME)
-          hash = @connection_class.settings({ connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash))
-          ActiveRecord::DatabaseConfigurations::HashConfig.new(config.env_name, config.name, hash).new_connection.connect!
+          hash =
+            @connection_class.settings(
+              { connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash)
+            )
+          ActiveRecord::DatabaseConfigurations::HashConfig
+            .new(config.env_name, config.name, hash)
+            .new_connection
+            .connect!
         rescue ActiveRecord::ActiveRecordError => e
           raise failure(e)
         end
 
-        # Only a transaction that the caller has begun counts: a test's, which nobody can join, does not.
+        # Only a transaction that the caller has begun counts: a test's, which nobody can join, does
+        # not.
         #
         # @return [Boolean] is a transaction of the model's open in this thread?
         def in_transaction?
@@ -89,7 +103,8 @@ module Plock
 
         # @yieldparam inside [Inside] the caller's connection, of the role that writes
         def inside(&block)
-          ActiveRecord::Base.while_preventing_writes(false) do # the caller may be in a block of a role that reads
+          # the caller may be in a block of a role that reads
+          ActiveRecord::Base.while_preventing_writes(false) do
             Inside.new(writing_pool.active_connection, @connection_class.failures).guarded(&block)
           end
         end
@@ -97,8 +112,8 @@ module Plock
         # @return [Object] what tells the caller's transaction from those of other threads
         def connection = writing_pool.active_connection
 
-        # Calls one of these when the caller's transaction has ended: the first also if only the savepoint in which the caller is
-        # is rolled back.
+        # Calls one of these when the caller's transaction has ended: the first also if only the
+        # savepoint in which the caller is is rolled back.
         def when_over(rolled_back, committed = nil)
           connection.add_transaction_record(Outcome.new(rolled_back, committed))
         end
@@ -110,8 +125,9 @@ module Plock
           "#{config.adapter}:#{"//#{place}/" unless place.empty?}#{config.database}"
         end
 
-        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so that a model that is connected anew is
-        #   followed; of the role that writes, whatever role the caller is in
+        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so
+        #   that a model that is connected anew is followed; of the role that writes, whatever role
+        #   the caller is in
         def config
           writing_pool.db_config
         end
@@ -119,14 +135,17 @@ module Plock
         private
 
         def writing_pool
-          pool = @model.connection_handler.retrieve_connection_pool(
-            @model.connection_specification_name, role: ActiveRecord.writing_role, shard: @model.default_shard
-          )
+          pool =
+            @model.connection_handler.retrieve_connection_pool(
+              @model.connection_specification_name, role: ActiveRecord.writing_role,
+              shard: @model.default_shard
+            )
           pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
-        # Active Record guesses from the words of a message what was wrong, and takes a server that is going down for a wrong password
-        # when the role, the database or the host has a name that occurs there. What the server itself says decides.
+        # Active Record guesses from the words of a message what was wrong, and takes a server that
+        # is going down for a wrong password when the role, the database or the host has a name that
+        # occurs there. What the server itself says decides.
         def failure(error)
           error = error.cause || error
           message = error.message.lines.first.to_s.strip
@@ -137,7 +156,8 @@ module Plock
           end
         end
 
-        # A model may be connected anew, and to another place, but what is spoken there must stay the same.
+        # A model may be connected anew, and to another place, but what is spoken there must stay
+        # the same.
         def check_database(name)
           return if name == @database
 

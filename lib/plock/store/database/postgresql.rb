@@ -9,8 +9,8 @@ module Plock
     class Database
       # @api private
       class Postgresql < Connection
-        # What goes away when it is tried again: a deadlock, a conflict between transactions, a lock or a
-        # statement that took longer than the server lets it.
+        # What goes away when it is tried again: a deadlock, a conflict between transactions, a lock
+        # or a statement that took longer than the server lets it.
         CONFLICTS = %w[40001 40P01 55P03 57014].freeze
 
         FORBIDDEN = "42501"
@@ -29,8 +29,9 @@ module Plock
         # How the server says that it ends the connection.
         FATAL = "E"
 
-        # A refused connection has no SQLSTATE that libpq would show, so the server's own words decide. Each begins with a severity, and
-        # then says what is refused, whoever is named in it (src/backend/libpq/auth.c, utils/init/postinit.c, in lc_messages = C or English).
+        # A refused connection has no SQLSTATE that libpq would show, so the server's own words
+        # decide. Each begins with a severity, and then says what is refused, whoever is named in it
+        # (src/backend/libpq/auth.c, utils/init/postinit.c, in lc_messages = C or English).
         REFUSALS = { /FATAL: +(?:\S+ authentication failed|password authentication failed|no pg_hba\.conf entry|role ".*" (?:does not exist|is not permitted to log in)|pg_hba\.conf rejects)/ => :login,
                      /fe_sendauth: no password supplied/ => :login,
                      /FATAL: +(?:database ".*" does not exist|permission denied for database|no such database)/ => :no_database }.freeze
@@ -39,7 +40,8 @@ module Plock
           REFUSALS.find { |words, _| words.match?(error.message) }&.last
         end
 
-        # Seconds, and how many times, after which the system finds out that the other machine is gone.
+        # Seconds, and how many times, after which the system finds out that the other machine is
+        # gone.
         KEEPALIVES = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3 }.freeze
 
         def self.settings(hash) = { **KEEPALIVES, **hash }
@@ -73,23 +75,33 @@ module Plock
 
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
 
-        # @return [Integer] the process of the server's that was told at the start: a pooler in between makes one up
+        # @return [Integer] the process of the server's that was told at the start: a pooler in
+        #   between makes one up
         def server_id = @raw.backend_pid
 
         def socket = @raw.socket_io
 
-        # The server's limit for sessions that say nothing does not count for this one, which may hold a lock.
+        # The server's limit for sessions that say nothing does not count for this one, which may
+        # hold a lock.
         def stay_open(deadline)
-          run("SET idle_session_timeout = 0", deadline) unless @stays_open || @raw.server_version < 140_000
+          unless @stays_open || @raw.server_version < 140_000
+            run("SET idle_session_timeout = 0", deadline)
+          end
           @stays_open = true
         end
 
-        # @return [Array<String>] the server's settings that end a transaction in which nothing happens
+        # @return [Array<String>] the server's settings that end a transaction in which nothing
+        #   happens
         def limits_of_idle_transactions
-          @raw.server_version >= 170_000 ? %w[idle_in_transaction_session_timeout transaction_timeout] : %w[idle_in_transaction_session_timeout]
+          if @raw.server_version >= 170_000
+            %w[idle_in_transaction_session_timeout transaction_timeout]
+          else
+            %w[idle_in_transaction_session_timeout]
+          end
         end
 
-        # What the server says unasked need not be its last word: a notice, or a setting that has changed.
+        # What the server says unasked need not be its last word: a notice, or a setting that has
+        # changed.
         def lives?
           return false if @spoilt || @raw.status != PG::CONNECTION_OK
 
@@ -109,8 +121,8 @@ module Plock
           raise failure(e)
         end
 
-        # Where the server is in the middle of something, it is told to stop: a statement that waits for another's transaction would do so
-        # as long as that takes, and then be carried out.
+        # Where the server is in the middle of something, it is told to stop: a statement that waits
+        # for another's transaction would do so as long as that takes, and then be carried out.
         def close
           return super if !@busy || Background.over? # then nothing would end it
 
@@ -124,7 +136,8 @@ module Plock
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-        # A pooler may give the session to others, with its settings: there each statement is a transaction with its own limit.
+        # A pooler may give the session to others, with its settings: there each statement is a
+        # transaction with its own limit.
         def limit_lock_waits
           deadline = Clock.now + START_S
           @pooled = run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) != server_id
@@ -133,10 +146,15 @@ module Plock
 
         def perform_batch(statements, _types, deadline) = carry_out(statements, deadline).rows
 
-        # @return [Connection::Answer] the rows of the statement that returns some, and how many the last one met
+        # @return [Connection::Answer] the rows of the statement that returns some, and how many the
+        #   last one met
         def carry_out(statements, deadline)
           @busy = true
-          @raw.send_query([begin_sql, "SET LOCAL lock_timeout = #{LOCK_WAIT_MS}", *statements, "COMMIT"].join("; "))
+          @raw.send_query(
+            [begin_sql, "SET LOCAL lock_timeout = #{LOCK_WAIT_MS}", *statements, "COMMIT"].join(
+              "; "
+            )
+          )
           rows = []
           counts = []
           finish(deadline) do |result|
@@ -149,7 +167,8 @@ module Plock
         def escape(text) = @raw.escape_string(text)
 
         def perform(sql, binds, deadline)
-          if @pooled && WRITES.match?(sql) then return carry_out([fill_places(sql, binds)], deadline)
+          if @pooled && WRITES.match?(sql)
+            return carry_out([fill_places(sql, binds)], deadline)
           elsif @names && binds.any?
             name = @names[sql] || prepare(sql, deadline)
             @busy = true
@@ -197,11 +216,13 @@ module Plock
           false
         end
 
-        # What was asked is most often done in a moment; what is not is given up, and the connection with it.
+        # What was asked is most often done in a moment; what is not is given up, and the connection
+        # with it.
         def recovered?
           deadline = Clock.now + DRAIN_S
           while @raw.block(left_until(deadline))
-            result = @raw.get_result or return !in_transaction? || !run("ROLLBACK", Clock.now + DRAIN_S).nil?
+            result = @raw.get_result or
+              return !in_transaction? || !run("ROLLBACK", Clock.now + DRAIN_S).nil?
             result.clear
           end
           false
@@ -211,7 +232,8 @@ module Plock
 
         # The server has refused it, and waits for the next one.
         def answered?(error)
-          !error.result.nil? && @raw.transaction_status != PG::PQTRANS_ACTIVE && @raw.status == PG::CONNECTION_OK
+          !error.result.nil? && @raw.transaction_status != PG::PQTRANS_ACTIVE &&
+            @raw.status == PG::CONNECTION_OK
         end
 
         def failure(error)

@@ -11,19 +11,23 @@ module Plock
       class PostgresqlTables < Tables
         # As {#release}, and calls the first who waits, where that is not one of this process.
         #
-        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may somebody be waiting, and the token of the
-        #   first: of one who has come at this very moment, this statement knows nothing
+        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may
+        #   somebody be waiting, and the token of the first: of one who has come at this very
+        #   moment, this statement knows nothing
         def release_and_call(connection, key, token, channel, deadline)
           row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
           row && [row[0] != 0, row[1]]
         end
 
         def call_first(connection, key, channel, deadline)
-          connection.run("SELECT holder, token, #{call("$2")} FROM #{head}", key, channel, deadline).rows.first
+          connection
+            .run("SELECT holder, token, #{call("$2")} FROM #{head}", key, channel, deadline)
+            .rows
+            .first
         end
 
-        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as it was: of those who come at this
-        # moment, this statement knows nothing.
+        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as
+        # it was: of those who come at this moment, this statement knows nothing.
         #
         # @return [Integer, nil] the fence
         def claim(connection, key, token, ttl, deadline)
@@ -43,15 +47,15 @@ module Plock
 
         private
 
-        # A claim's record names the channel of its process, and the server's process that listens there: when that has ended, so
-        # has the one that waits.
+        # A claim's record names the channel of its process, and the server's process that listens
+        # there: when that has ended, so has the one that waits.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
           "CASE WHEN #{listener} ~ '^[0-9]+$' THEN EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
         end
 
-        # The first who waits for `$1`, and is not known to have ended. In order first, so that whether one lives is looked at only until
-        # the first that does.
+        # The first who waits for `$1`, and is not known to have ended. In order first, so that
+        # whether one lives is looked at only until the first that does.
         def head(condition = "true")
           "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel FROM (SELECT token, holder FROM #{@claims} " \
             "WHERE #{condition} AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0) AS c " \

@@ -10,13 +10,15 @@ require_relative "listener"
 module Plock
   class Store
     class Database
-      # The database as one store sees it, and all that it has in this process: connections, who waits, who is to hear of losses.
+      # The database as one store sees it, and all that it has in this process: connections, who
+      # waits, who is to hear of losses.
       #
       # @api private
       class Site
         MICROSECONDS = 1_000_000.0
 
-        # Seconds between two attempts of what collided with another transaction: no connection is kept in between.
+        # Seconds between two attempts of what collided with another transaction: no connection is
+        # kept in between.
         COLLISION_S = [0.002, 0.1].freeze
 
         # How long after it was interrupted the server may still carry out a statement.
@@ -76,7 +78,8 @@ module Plock
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
 
-        # Gives a lease back, and calls the first who waits: where the database can, by the same statement.
+        # Gives a lease back, and calls the first who waits: where the database can, by the same
+        # statement.
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
@@ -106,8 +109,8 @@ module Plock
           call(holder, next_token, deadline)
         end
 
-        # The same by and by, and once more: the server may still carry out what was interrupted. After a failure it is tried again,
-        # less and less often.
+        # The same by and by, and once more: the server may still carry out what was interrupted.
+        # After a failure it is tried again, less and less often.
         def settle_later(key, token, until_time)
           times = [Clock.now + AFTERMATH_S, until_time]
           @scheduler.retry_until(until_time) do
@@ -173,7 +176,9 @@ module Plock
           return if Clock.now < @prune_at
 
           @prune_at = Clock.now + PRUNE_S
-          @scheduler.retry_until(@prune_at) { Clock.now + PRUNE_ON_S if ask(:prune, by: Clock.now + @release_timeout) }
+          @scheduler.retry_until(@prune_at) do
+            Clock.now + PRUNE_ON_S if ask(:prune, by: Clock.now + @release_timeout)
+          end
         end
 
         def close

@@ -6,17 +6,20 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # SQLite runs a statement while no other thread runs, so that none can be interrupted. Where another connection writes, it is
-      # waited for in short sleeps, in which others run.
+      # SQLite runs a statement while no other thread runs, so that none can be interrupted. Where
+      # another connection writes, it is waited for in short sleeps, in which others run.
       #
       # @api private
       class Sqlite < Connection
         SLEEPS_S = (0.001..0.02).freeze
 
         # By the codes of SQLite's (https://www.sqlite.org/rescode.html).
-        FAILURES = { 3 => SQLite3::PermissionException, 5 => SQLite3::BusyException, 6 => SQLite3::LockedException,
-                     8 => SQLite3::ReadOnlyException, 10 => SQLite3::IOException, 11 => SQLite3::CorruptException,
-                     13 => SQLite3::FullException, 14 => SQLite3::CantOpenException, 23 => SQLite3::AuthorizationException }.freeze
+        FAILURES = {
+          3 => SQLite3::PermissionException, 5 => SQLite3::BusyException,
+          6 => SQLite3::LockedException, 8 => SQLite3::ReadOnlyException,
+          10 => SQLite3::IOException, 11 => SQLite3::CorruptException, 13 => SQLite3::FullException,
+          14 => SQLite3::CantOpenException, 23 => SQLite3::AuthorizationException
+        }.freeze
 
         def self.failures = [SQLite3::Exception]
 
@@ -64,7 +67,11 @@ module Plock
           Thread.handle_interrupt(NEVER) do
             @deadline = deadline
             rows = @raw.execute_batch2([begin_sql, *statements, "COMMIT"].join("; "))
-            rows.map { |row| (row.is_a?(Hash) ? row.values : row).zip(types.chars).map { |value, type| type == "i" ? value&.to_i : value } }
+            rows.map do |row|
+              (row.is_a?(Hash) ? row.values : row)
+                .zip(types.chars)
+                .map { |value, type| type == "i" ? value&.to_i : value }
+            end
           rescue RuntimeError => e # of any failure
             raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
           end
@@ -87,7 +94,11 @@ module Plock
 
         # Bytes would be a BLOB, and equal no text.
         def text(value)
-          value.is_a?(String) && value.encoding == Encoding::BINARY ? value.dup.force_encoding(Encoding::UTF_8) : value
+          if value.is_a?(String) && value.encoding == Encoding::BINARY
+            value.dup.force_encoding(Encoding::UTF_8)
+          else
+            value
+          end
         end
 
         def wait_for_others(count)
@@ -105,11 +116,19 @@ module Plock
 
         def failure(error)
           case error
-          when SQLite3::BusyException, SQLite3::LockedException then again(error)
+          when SQLite3::BusyException, SQLite3::LockedException
+            again(error)
           when SQLite3::SQLException
-            error.message.start_with?("no such table") ? missing_table(error) : ProtocolError.new(words(error), code: :server_error)
-          when SQLite3::ReadOnlyException, SQLite3::PermissionException, SQLite3::AuthorizationException then forbidden(error)
-          else unavailable(error)
+            if error.message.start_with?("no such table")
+              missing_table(error)
+            else
+              ProtocolError.new(words(error), code: :server_error)
+            end
+          when SQLite3::ReadOnlyException, SQLite3::PermissionException,
+               SQLite3::AuthorizationException
+            forbidden(error)
+          else
+            unavailable(error)
           end
         end
       end

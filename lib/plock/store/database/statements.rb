@@ -7,8 +7,11 @@ module Plock
       #
       # @api private
       module Statements
-        ALL = 1_000_000_000 # MySQL reads a table that a statement changes only in a subquery with a limit
-        STEP = 60 * 1_000_000 # so far ahead of the clock is what was written before the clock was set back; a statement waits less
+        # MySQL reads a table that a statement changes only in a subquery with a limit
+        ALL = 1_000_000_000
+        # so far ahead of the clock is what was written before the clock was set back; a statement
+        # waits less
+        STEP = 60 * 1_000_000
 
         private
 
@@ -17,7 +20,8 @@ module Plock
           "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} #{on_conflict("name")} #{in_time(@leases)}"
         end
 
-        # What becomes of a row that is there already: these columns get what would have been inserted.
+        # What becomes of a row that is there already: these columns get what would have been
+        # inserted.
         def or_update(unique, *columns)
           "#{on_conflict(unique)} #{columns.map { |column| "#{column} = #{inserted(column)}" }.join(", ")}"
         end
@@ -37,7 +41,8 @@ module Plock
         end
 
         # No lease begins later than its new end was written.
-        def ends_in(span) = "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
+        def ends_in(span) =
+          "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
         # Nobody has this claim any more.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
@@ -87,7 +92,8 @@ module Plock
 
         # The key's row has the fence of the last lease.
         def mark
-          latest = "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
+          latest =
+            "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
           "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} WHERE name = $key AND #{latest} > fence"
         end
 
@@ -95,7 +101,8 @@ module Plock
           "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
         end
 
-        # @return [String] the condition that the process that has this claim is not known to have ended
+        # @return [String] the condition that the process that has this claim is not known to have
+        #   ended
         def alive(_claim) = "1 = 1"
 
         # No owner holds the key alone any more.
@@ -120,7 +127,8 @@ module Plock
         end
 
         # @param columns [String] what else to tell
-        # @return [String] a row, if the condition holds: what is noted of the first who waits, and its token
+        # @return [String] a row, if the condition holds: what is noted of the first who waits, and
+        #   its token
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
             "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \

@@ -5,17 +5,20 @@ require_relative "statements"
 module Plock
   class Store
     class Database
-      # The statements on the two tables, each given the connection that it is to go over. Moments and spans are microseconds, moments
-      # the database's own.
+      # The statements on the two tables, each given the connection that it is to go over. Moments
+      # and spans are microseconds, moments the database's own.
       #
-      # `plock_leases` has a row for each key: who holds it, until when, the last fence, and whether somebody may be waiting. Whoever
-      # changes more than that row locks it first. `plock_claims` has those who wait for a key, in the order of their ids, and those
-      # who hold a key that can have several holders: they have a fence.
+      # `plock_leases` has a row for each key: who holds it, until when, the last fence, and whether
+      # somebody may be waiting. Whoever changes more than that row locks it first. `plock_claims`
+      # has those who wait for a key, in the order of their ids, and those who hold a key that can
+      # have several holders: they have a fence.
       #
-      # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's clock is ahead of that.
+      # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's
+      # clock is ahead of that.
       #
-      # What was acquired more than a minute from now was acquired before the clock was set back. Such a lease has from now on what it
-      # had from its beginning; a place in the queue that lasts so long is nobody's.
+      # What was acquired more than a minute from now was acquired before the clock was set back.
+      # Such a lease has from now on what it had from its beginning; a place in the queue that lasts
+      # so long is nobody's.
       #
       # This is how PostgreSQL and SQLite are spoken to; MySQL needs other words for some of it.
       #
@@ -25,7 +28,8 @@ module Plock
 
         NEVER = (2**63) - 1 # a moment that is always to come
         DAY = 86_400 * 1_000_000
-        PLACE_KEPT = 60 * 1_000_000 # that its time has been over for so long says that its owner is gone
+        # that its time has been over for so long says that its owner is gone
+        PLACE_KEPT = 60 * 1_000_000
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
 
@@ -52,12 +56,20 @@ module Plock
         def release_shared(connection, key, token, keep, deadline)
           claims, held, = lease(key, token, true)
           answer =
-            if keep.zero? then connection.run("DELETE FROM #{claims} WHERE #{held}", token, deadline)
-            else connection.run("UPDATE #{claims} SET #{ends_in("$2")}, token = $3 WHERE #{held}", token, keep, "#{token}:kept", deadline)
+            if keep.zero?
+              connection.run("DELETE FROM #{claims} WHERE #{held}", token, deadline)
+            else
+              connection.run(
+                "UPDATE #{claims} SET #{ends_in("$2")}, token = $3 WHERE #{held}", token, keep,
+                "#{token}:kept", deadline
+              )
             end
           return unless answer.count.positive?
 
-          connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) == 1
+          connection
+            .run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline)
+            .rows
+            .dig(0, 0) == 1
         end
 
         # @return [Boolean] was it still held with this token?
@@ -70,30 +82,57 @@ module Plock
         # @return [Integer, nil] how long it is still held with this token, and since when
         def left(connection, key, token, shared, deadline)
           table, held, *binds = lease(key, token, shared)
-          connection.run("SELECT expires_at - #{now} FROM #{table} WHERE #{held}", *binds, deadline).rows.dig(0, 0)
+          connection
+            .run("SELECT expires_at - #{now} FROM #{table} WHERE #{held}", *binds, deadline)
+            .rows
+            .dig(0, 0)
         end
 
-        # Takes or keeps a place in the wait queue of a key, and the key itself if this request is the
-        # first one there and the key has room for it.
+        # Takes or keeps a place in the wait queue of a key, and the key itself if this request is
+        # the first one there and the key has room for it.
         #
         # @param queue [Boolean] is it to keep its place if it is refused?
         # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; for how long
         #   the key is still held, or nil; how many wait before it; who is first in the queue after
         #   that, and its token, or nil
         def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
-          statements = [lock_rows, prune_claims_of_key, take_place, *(share ? share_key : occupy_key),
-                        queue ? leave_place("EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)") : leave_place,
-                        flag, outcome]
-          connection.batch(statements, { key: key, token: token, mode: share&.mode, slots: share&.limit, ttl: ttl,
-                                         place: place, holder: holder }, "iiiss", deadline).first
+          statements = [
+            lock_rows,
+            prune_claims_of_key,
+            take_place,
+            *(share ? share_key : occupy_key),
+            (
+              if queue
+                leave_place(
+                  "EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
+                )
+              else
+                leave_place
+              end
+            ),
+            flag,
+            outcome
+          ]
+          connection.batch(
+            statements,
+            {
+              key: key, token: token, mode: share&.mode, slots: share&.limit, ttl: ttl,
+              place: place, holder: holder
+            },
+            "iiiss",
+            deadline
+          ).first
         end
 
         # Takes back everything that a token has of a key.
         #
         # @return [Array(String, String), nil] whom to call: what is noted of it, and its token
         def settle(connection, key, token, deadline)
-          statements = [lock_rows, vacate("name = $key AND token = $token"),
-                        "DELETE FROM #{@claims} WHERE token = $token", prune_claims_of_key, flag, first_of_queue("l.expires_at <= #{now}")]
+          statements = [
+            lock_rows, vacate("name = $key AND token = $token"),
+            "DELETE FROM #{@claims} WHERE token = $token", prune_claims_of_key, flag,
+            first_of_queue("l.expires_at <= #{now}")
+          ]
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
 
@@ -102,8 +141,8 @@ module Plock
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @return [Array<Array(String, String, Integer)>] what is noted of each holder, and of the first
-        #   who waits, its token, and 1 for a holder, 0 for who waits
+        # @return [Array<Array(String, String, Integer)>] what is noted of each holder, and of the
+        #   first who waits, its token, and 1 for a holder, 0 for who waits
         def break(connection, key, deadline)
           told = "SELECT holder, token, 1 FROM #{@leases} WHERE name = $key AND expires_at > #{now} UNION ALL " \
                  "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
@@ -128,36 +167,65 @@ module Plock
         #
         # @param from [String] the token of the owner that left it
         # @param ttl [Integer, nil] nil: it keeps its end
-        # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held any more
+        # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held
+        #   any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
-          table, fence = shared ? [@claims, "(SELECT #{next_fence} FROM #{@leases} WHERE name = $key)"] : [@leases, next_fence]
-          statements = [lock_rows, "UPDATE #{table} SET fence = #{fence}, token = $token, holder = $holder, " \
-                                  "expires_at = COALESCE(#{now} + $ttl, expires_at), " \
-                                  "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END " \
-                                  "WHERE name = $key AND token = $from AND fence IS NOT NULL AND expires_at > #{now}",
-                        *(mark if shared),
-                        "SELECT fence, expires_at - #{now} FROM #{table} WHERE name = $key AND token = $token"]
-          connection.batch(statements, { key: key, from: from, token: token, ttl: ttl, holder: holder }, "ii", deadline).first
+          table, fence =
+            (
+              if shared
+                [@claims, "(SELECT #{next_fence} FROM #{@leases} WHERE name = $key)"]
+              else
+                [@leases, next_fence]
+              end
+            )
+          statements = [
+            lock_rows,
+            "UPDATE #{table} SET fence = #{fence}, token = $token, holder = $holder, " \
+              "expires_at = COALESCE(#{now} + $ttl, expires_at), " \
+              "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END " \
+              "WHERE name = $key AND token = $from AND fence IS NOT NULL AND expires_at > #{now}",
+            *(mark if shared),
+            "SELECT fence, expires_at - #{now} FROM #{table} WHERE name = $key AND token = $token"
+          ]
+          connection.batch(
+            statements, { key: key, from: from, token: token, ttl: ttl, holder: holder }, "ii",
+            deadline
+          ).first
         end
 
         # @return [String, nil] what is noted of the owner that has this token
         def holder_of(connection, token, key, shared, deadline)
           table, held, *binds = lease(key, token, shared)
-          connection.run("SELECT holder FROM #{table} WHERE #{held}", *binds, deadline).rows.dig(0, 0)
+          connection
+            .run("SELECT holder FROM #{table} WHERE #{held}", *binds, deadline)
+            .rows
+            .dig(0, 0)
         end
 
         # Takes several keys, all or none.
         #
-        # @param wanted [Array<Array(String, String, String)>] key, token, and what is to be noted of it
-        # @return [Hash{String => Integer}] by keys that were free, their fences; they are held when all were
+        # @param wanted [Array<Array(String, String, String)>] key, token, and what is to be noted
+        #   of it
+        # @return [Hash{String => Integer}] by keys that were free, their fences; they are held when
+        #   all were
         def acquire_all(connection, wanted, ttl, deadline)
           binds = { ttl: ttl, count: wanted.size }
-          wanted.each_with_index { |(key, token, holder), at| binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder) }
-          places = wanted.each_index.sort_by { |at| wanted[at].first } # in one order everywhere: else two could wait for each other
-          ours = "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
-          statements = [lock_rows(places), *forget_waiters(places), *places.map { |at| take_row("waiting = 0", at) },
-                        "SELECT name, fence FROM #{@leases} WHERE #{ours}",
-                        vacate("#{ours} AND (SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count")]
+          wanted.each_with_index do |(key, token, holder), at|
+            binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder)
+          end
+          # in one order everywhere: else two could wait for each other
+          places = wanted.each_index.sort_by { |at| wanted[at].first }
+          ours =
+            "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
+          statements = [
+            lock_rows(places),
+            *forget_waiters(places),
+            *places.map { |at| take_row("waiting = 0", at) },
+            "SELECT name, fence FROM #{@leases} WHERE #{ours}",
+            vacate(
+              "#{ours} AND (SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count"
+            )
+          ]
           connection.batch(statements, binds, "si", deadline).to_h
         end
 
@@ -172,7 +240,8 @@ module Plock
           connection.run("SELECT token FROM #{@leases} WHERE #{mine}", deadline).rows.flatten
         end
 
-        # How things stand for one who waits: how long the key is still held, is anybody before it, how long its own place is kept.
+        # How things stand for one who waits: how long the key is still held, is anybody before it,
+        # how long its own place is kept.
         #
         # @return [Array(Integer, Boolean, Integer), nil] nil: its place is gone
         def look(connection, key, token, deadline)
@@ -180,10 +249,14 @@ module Plock
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long it is still held by one; 0 or less where it is not, or that is to be found out under its lock
+        # @return [Integer] how long it is still held by one; 0 or less where it is not, or that is
+        #   to be found out under its lock
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
-          connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).rows.dig(0, 0) || 0
+          connection
+            .run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline)
+            .rows
+            .dig(0, 0) || 0
         end
 
         # Calls the first who waits, where the database can, and that is not one of this process.
@@ -194,12 +267,20 @@ module Plock
                          "ORDER BY id LIMIT 1", key, deadline).rows.first
         end
 
-        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of those who hold the key, and then of those who wait, in
-        #   their order: the fence, or nil; for how long that lasts; since when; what is noted of it; how it shares the key
+        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of those who hold the
+        #   key, and then of those who wait, in their order: the fence, or nil; for how long that
+        #   lasts; since when; what is noted of it; how it shares the key
         def examine(connection, key, deadline)
-          connection.run("SELECT fence, expires_at - #{now}, acquired_at, holder, NULL, 0 AS place FROM #{@leases} WHERE name = $1 " \
-                         "UNION ALL SELECT fence, expires_at - #{now}, acquired_at, holder, mode, id FROM #{@claims} WHERE name = $1 " \
-                         "ORDER BY place", key, deadline).rows.select { |_fence, left| left.positive? }
+          connection
+            .run(
+              "SELECT fence, expires_at - #{now}, acquired_at, holder, NULL, 0 AS place FROM #{@leases} WHERE name = $1 " \
+                "UNION ALL SELECT fence, expires_at - #{now}, acquired_at, holder, mode, id FROM #{@claims} WHERE name = $1 " \
+                "ORDER BY place",
+              key,
+              deadline
+            )
+            .rows
+            .select { |_fence, left| left.positive? }
         end
 
         # @return [Array<String>] the next names of keys that are held, in order
@@ -210,37 +291,55 @@ module Plock
                          prefix, prefix.length, after, deadline).rows.flatten
         end
 
-        # A note is a row of no lock: nobody ever holds it, and it never becomes old enough to be forgotten.
+        # A note is a row of no lock: nobody ever holds it, and it never becomes old enough to be
+        # forgotten.
         def note(connection, name, deadline)
-          connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).rows.dig(0, 0)
+          connection
+            .run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline)
+            .rows
+            .dig(0, 0)
         end
 
         # @param replace [Boolean] even where there is one
         def keep_note(connection, name, note, replace, deadline)
-          connection.run("INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
-                         name, note, deadline)
-          connection.run("UPDATE #{@leases} SET holder = $2 WHERE name = $1", name, note, deadline) if replace
+          connection.run(
+            "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
+            name, note, deadline
+          )
+          if replace
+            connection.run(
+              "UPDATE #{@leases} SET holder = $2 WHERE name = $1", name, note, deadline
+            )
+          end
         end
 
         # Forgets keys that have been free for a day, and places that nobody kept.
         #
         # @return [Boolean] may there be more?
         def prune(connection, deadline)
-          connection.run("DELETE FROM #{@claims} WHERE expires_at < #{now} - $1", PLACE_KEPT, deadline)
+          connection.run(
+            "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1", PLACE_KEPT, deadline
+          )
           connection.run(prune_leases_sql, DAY, deadline).count >= PRUNED_AT_ONCE
         end
 
         private
 
-        # Of a lease: its table, the condition that finds it there as long as it lasts, and what that binds.
+        # Of a lease: its table, the condition that finds it there as long as it lasts, and what
+        # that binds.
         def lease(key, token, shared)
-          return [@claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token] if shared
+          if shared
+            return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token
+          end
 
           [@leases, "token = $1 AND name = $2 AND expires_at > #{now}", token, key]
         end
 
         def among(connection, names)
-          lists = [names.values, names.keys].map { |some| some.map { |text| connection.literal(text) }.join(", ") }
+          lists =
+            [names.values, names.keys].map do |some|
+              some.map { |text| connection.literal(text) }.join(", ")
+            end
           "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
         end
 

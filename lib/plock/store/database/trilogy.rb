@@ -9,14 +9,15 @@ module Plock
     class Database
       # @api private
       class Trilogy < Mysql
-        # A client of Trilogy's as it is without the guard that lets interrupts in, whatever the caller has put off. One that is
-        # used by one at a time does not need it.
+        # A client of Trilogy's as it is without the guard that lets interrupts in, whatever the
+        # caller has put off. One that is used by one at a time does not need it.
         class Client
           def initialize(client)
-            @query, @check, @escape, @limit, @more, @next = %i[query check escape read_timeout= more_results_exist? next_result].map do |name|
-              method = client.method(name)
-              method.super_method || method
-            end
+            @query, @check, @escape, @limit, @more, @next =
+              %i[query check escape read_timeout= more_results_exist? next_result].map do |name|
+                method = client.method(name)
+                method.super_method || method
+              end
           end
 
           # Of a block of statements, the first result.

@@ -8,7 +8,8 @@ require_relative "../aside"
 module Plock
   class Store
     class Memcached
-      # One connection to memcached. Values are Strings as they are, and no failure of Dalli's leaves it.
+      # One connection to memcached. Values are Strings as they are, and no failure of Dalli's
+      # leaves it.
       #
       # @api private
       class Client
@@ -20,18 +21,23 @@ module Plock
         end
 
         # Where a server is down, its keys are nobody else's; and it is tried again soon.
-        SETTINGS = { protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true, serializer: Strings,
-                     down_retry_delay: 0.1, socket_max_failures: 1, socket_failure_delay: 0.01 }.freeze
+        SETTINGS = {
+          protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true,
+          serializer: Strings, down_retry_delay: 0.1, socket_max_failures: 1,
+          socket_failure_delay: 0.01
+        }.freeze
 
         # What a client that was given is asked for.
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
 
         NEVER = { Object => :never }.freeze
 
-        # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not every Fiber scheduler knows.
+        # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not
+        # every Fiber scheduler knows.
         ASIDE = !IO.method_defined?(:timeout=)
 
-        # A connection on which nothing waits longer for an answer than this. Where a server stops in the middle of a line, that does not help.
+        # A connection on which nothing waits longer for an answer than this. Where a server stops
+        # in the middle of a line, that does not help.
         module InTime
           attr_accessor :patience
 
@@ -53,7 +59,8 @@ module Plock
           when ::Dalli::Client then of_client(source)
           else
             unless source.respond_to?(:with)
-              raise ArgumentError, "a store in memcached needs servers, or a Dalli::Client (got #{source.class})"
+              raise ArgumentError,
+                    "a store in memcached needs servers, or a Dalli::Client (got #{source.class})"
             end
 
             source.with { |client| address_of(client) }
@@ -94,7 +101,8 @@ module Plock
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
         # @return [Boolean] had it not changed?
-        def replace(key, value, ttl, cas) = !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
+        def replace(key, value, ttl, cas) =
+          !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
 
         # @return [Boolean] was it there, and had it not changed?
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
@@ -123,8 +131,12 @@ module Plock
 
           @busy = true
           answer =
-            if Fiber.current_scheduler then ask_aside(seconds, &block)
-            else Thread.handle_interrupt(NEVER) { ASIDE ? ask_aside(seconds, &block) : ask_here(seconds, &block) }
+            if Fiber.current_scheduler
+              ask_aside(seconds, &block)
+            else
+              Thread.handle_interrupt(NEVER) do
+                ASIDE ? ask_aside(seconds, &block) : ask_here(seconds, &block)
+              end
             end
           @busy = false
           answer
@@ -139,8 +151,9 @@ module Plock
           yield
         end
 
-        # Whoever has waited long enough leaves a connection behind that is not used any more. When the process is ending there is no other
-        # thread: then a connection that exists waits no longer for an answer, and none is made, for nothing would end Dalli's greeting.
+        # Whoever has waited long enough leaves a connection behind that is not used any more. When
+        # the process is ending there is no other thread: then a connection that exists waits no
+        # longer for an answer, and none is made, for nothing would end Dalli's greeting.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

@@ -16,7 +16,9 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   # What the database says of a lock on this key. Other examples may have locks of their own.
   def pg_locks(what, more = "")
     numbers = "classid = 1 AND objid = #{described_class.new(key).crc % (2**32)}"
-    model.lease_connection.select_value("SELECT #{what} FROM pg_locks WHERE locktype = 'advisory' AND #{numbers} #{more}")
+    model.lease_connection.select_value(
+      "SELECT #{what} FROM pg_locks WHERE locktype = 'advisory' AND #{numbers} #{more}"
+    )
   end
 
   def waiting = pg_locks("count(*)", "AND NOT granted")
@@ -32,7 +34,11 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   end
 
   it "says whether the block has run" do
-    expect(described_class.run(key) { described_class.run(key) { raise "entered" } && raise("re-entered") }).to be(true)
+    expect(
+      described_class.run(key) do
+        described_class.run(key) { raise "entered" } && raise("re-entered")
+      end
+    ).to be(true)
     holder = hold_in_another
     expect(described_class.run(key) { raise "entered" }).to be(false)
     expect(described_class.run("#{key}:other") { nil }).to be(true)
@@ -43,10 +49,18 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   end
 
   it "has the numbers that the gem of this name has" do
-    expect(described_class.new("foo")).to have_attributes(key: "foo", crc: -1_938_594_527, lockspace: 1, blocking: false, locked: false)
-    rows = -> { model.lease_connection.select_rows("SELECT classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory'") }
+    expect(described_class.new("foo")).to have_attributes(
+      key: "foo", crc: -1_938_594_527, lockspace: 1, blocking: false, locked: false
+    )
+    rows = -> do
+      model.lease_connection.select_rows(
+        "SELECT classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory'"
+      )
+    end
     others = rows.call # of other examples
-    described_class.run("foo") { expect(rows.call - others).to eq([[1, -1_938_594_527 % (2**32), 2]]) }
+    described_class.run("foo") do
+      expect(rows.call - others).to eq([[1, -1_938_594_527 % (2**32), 2]])
+    end
   end
 
   it "excludes who takes them as the gem of this name does" do
@@ -62,15 +76,24 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   it "refuses what cannot be right" do
     expect { described_class.new(:key) }.to raise_error(ArgumentError, "key must be a string")
     [2**31, -2**31 - 1, "1"].each do |number|
-      expect { described_class.new("key", lockspace: number) }.to raise_error(ArgumentError, /:lockspace option must be an integer between/)
+      expect { described_class.new("key", lockspace: number) }.to raise_error(
+        ArgumentError, /:lockspace option must be an integer between/
+      )
     end
-    expect { described_class.new("key", timeout: 1) }.to raise_error(ArgumentError, /unknown option: :timeout/)
+    expect { described_class.new("key", timeout: 1) }.to raise_error(
+      ArgumentError, /unknown option: :timeout/
+    )
     expect { described_class.run("key") }.to raise_error(ArgumentError, /block/)
   end
 
   it "waits in the database, as long as it is to" do
     holder = hold_in_another
-    took = elapsed { expect(described_class.run(key, blocking: true, block_timeout: 0.3) { raise "entered" }).to be(false) }
+    took =
+      elapsed do
+        expect(
+          described_class.run(key, blocking: true, block_timeout: 0.3) { raise "entered" }
+        ).to be(false)
+      end
     expect(took).to be_between(0.3, 2)
     waiter = background { described_class.run(key, blocking: true) { :entered } }
     eventually { waiting == 1 }
@@ -80,14 +103,16 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
 
   it "asks again and again where it is told to" do
     holder = hold_in_another
-    waiter = background { described_class.run(key, blocking: true, block_spin_wait: 0.01) { :entered } }
+    waiter =
+      background { described_class.run(key, blocking: true, block_spin_wait: 0.01) { :entered } }
     await_sleep(waiter)
     expect(waiting).to be_zero
     holder.tell(:go)
     expect(waiter.join(10)&.value).to be(true)
   end
 
-  it "works through a pooler that lends a connection to each transaction", needs: Support::Pgbouncer::PROGRAMS do
+  it "works through a pooler that lends a connection to each transaction",
+     needs: Support::Pgbouncer::PROGRAMS do
     pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
     pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
     connect_base(pooled)
@@ -118,7 +143,9 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
 
   it "leaves nothing behind where who waits is interrupted" do
     holder = hold_in_another
-    expect { Timeout.timeout(0.2) { described_class.run(key, blocking: true) { raise "entered" } } }.to raise_error(Timeout::Error)
+    expect {
+      Timeout.timeout(0.2) { described_class.run(key, blocking: true) { raise "entered" } }
+    }.to raise_error(Timeout::Error)
     thread = background { described_class.run(key, blocking: true) { raise "entered" } }
     eventually { waiting == 1 }
     thread.kill.join(5)
@@ -133,6 +160,8 @@ RSpec.describe Locker::Advisory, "on another database" do
 
   it "says that it needs PostgreSQL" do
     connect_base(Support::Databases.model(:sqlite))
-    expect { described_class.run("key") { nil } }.to raise_error(Plock::UnsupportedError, /PostgreSQL/)
+    expect { described_class.run("key") { nil } }.to raise_error(
+      Plock::UnsupportedError, /PostgreSQL/
+    )
   end
 end

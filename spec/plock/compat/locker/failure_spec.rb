@@ -22,7 +22,9 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
         expect(original.get(model, key, "old", 30)).to be(false)
       end
       expect(original.get(model, key, "old", 0.2)).to be(true)
-      expect(Locker.run(key, model: model, blocking: true) { |sequence| expect(sequence).to be(4) }).to be(true)
+      expect(
+        Locker.run(key, model: model, blocking: true) { |sequence| expect(sequence).to be(4) }
+      ).to be(true)
     end
 
     it "sees within half a second that one who calls nobody has released it" do
@@ -52,11 +54,15 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     expect(delays.min).to be < 0.1
   end
 
-  it "works through a pooler that lends a connection to each transaction, where nobody can be called", needs: Support::Pgbouncer::PROGRAMS do
+  it "works through a pooler that lends a connection to each transaction, where nobody can be called",
+     needs: Support::Pgbouncer::PROGRAMS do
     pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
     pooled = Support::Lockers.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
     holder = hold_in_another(lock_for: 20, renew_every: 0.1)
-    waiter = background { Locker.run(key, model: pooled, blocking: true) { |sequence| expect(sequence).to be(2) } }
+    waiter =
+      background do
+        Locker.run(key, model: pooled, blocking: true) { |sequence| expect(sequence).to be(2) }
+      end
     eventually { row.locked_until > row.locked_at + 20.1 } # renewed
     holder.tell(:go)
     expect(waiter.join(5)&.value).to be(true)
@@ -97,7 +103,10 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
   it "tells its block where the database says nothing until the time is over" do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
     model # the table is there
-    far = Support::Lockers.connect("Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+    far =
+      Support::Lockers.connect(
+        "Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
+      )
     far.connection_pool.disconnect!
     heard_at = nil
     thread = background do
@@ -128,7 +137,10 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     holder = hold_in_another
     warm = background { Locker.run(key, model: model, blocking: true) { nil } }
     eventually { Locker::Bell.of(model).instance_variable_get(:@listener).hearing? }
-    waiter = child { |parent| parent.tell(:asks) && Locker.run(key, model: model, blocking: true) { :entered } }
+    waiter =
+      child do |parent|
+        parent.tell(:asks) && Locker.run(key, model: model, blocking: true) { :entered }
+      end
     waiter.hear
     holder.tell(:go)
     expect([warm.join(10)&.value, waiter.result]).to eq([true, true])
@@ -140,18 +152,29 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     allow(lines).to receive(:join).and_wrap_original do |join, *arguments|
       join.call(*arguments).tap { Thread.current.raise(Interrupt) }
     end
-    expect { Locker.run(key, model: model, blocking: true) { raise "entered" } }.to raise_error(Interrupt)
+    expect { Locker.run(key, model: model, blocking: true) { raise "entered" } }.to raise_error(
+      Interrupt
+    )
     allow(lines).to receive(:join).and_call_original
     holder.tell(:go) && holder.result
-    expect(background { Locker.run(key, model: model, blocking: true) { nil } }.join(5)&.value).to be(true)
+    expect(
+      background { Locker.run(key, model: model, blocking: true) { nil } }.join(5)&.value
+    ).to be(true)
   end
 
   it "has no row for long that was asked for when an interrupt came" do
     model.create!(key: key)
-    busy = child { |parent| model.transaction { model.where(key: key).update_all(locked_at: Time.now) && parent.tell(:in) && parent.hear } }
+    busy =
+      child do |parent|
+        model.transaction do
+          model.where(key: key).update_all(locked_at: Time.now) && parent.tell(:in) && parent.hear
+        end
+      end
     busy.hear
     thread = background { Locker.run(key, model: model) { raise "entered" } }
-    eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1 }
+    eventually do
+      model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+    end
     thread.kill
     busy.tell(:go)
     thread.join(5)
@@ -160,7 +183,10 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
 
   it "is done at once where a wait is interrupted between two looks, also with no connection to spare" do
     holder = hold_in_another
-    only = Support::Lockers.connect("Only#{SecureRandom.hex(4)}", Support::Postgres.shared.config(pool: 1))
+    only =
+      Support::Lockers.connect(
+        "Only#{SecureRandom.hex(4)}", Support::Postgres.shared.config(pool: 1)
+      )
     locker = Locker.new(key, model: only)
     looked, between = false, Queue.new
     allow(locker).to receive(:get).and_wrap_original do |get|
@@ -185,10 +211,15 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
 
   it "can be interrupted where the database says nothing to a release" do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
-    far = Support::Lockers.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+    far =
+      Support::Lockers.connect(
+        "Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
+      )
     heard = warnings do
       took = elapsed do
-        expect { Timeout.timeout(0.5) { Locker.run(key, model: far) { line.swallow(:reply) } } }.to raise_error(Timeout::Error)
+        expect {
+          Timeout.timeout(0.5) { Locker.run(key, model: far) { line.swallow(:reply) } }
+        }.to raise_error(Timeout::Error)
       end
       expect(took).to be < 4
     end

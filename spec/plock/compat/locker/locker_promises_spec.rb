@@ -40,7 +40,10 @@ activity = {
         end
       end
       writer.hear
-      own = Support::Lockers.connect("Own#{SecureRandom.hex(4)}", model.connection_db_config.configuration_hash)
+      own =
+        Support::Lockers.connect(
+          "Own#{SecureRandom.hex(4)}", model.connection_db_config.configuration_hash
+        )
       caller = background { Locker.run(key, model: own, lock_for: 30) { raise "entered" } }
       eventually { busy == 1 }
       caller.kill.join(10)

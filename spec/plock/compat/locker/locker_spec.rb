@@ -32,7 +32,9 @@ Support::Databases::NAMES.each do |name|
       asked = Time.now
       run(lock_for: 20) do
         found = row
-        expect(found.locked_by).to match(/\Ahost:#{Regexp.escape(Socket.gethostname)} pid:#{Process.pid} guid:\h{32}\z/)
+        expect(found.locked_by).to match(
+          /\Ahost:#{Regexp.escape(Socket.gethostname)} pid:#{Process.pid} guid:\h{32}\z/
+        )
         expect(found.locked_at).to be_within(2).of(asked)
         expect(found.locked_until - found.locked_at).to be_within(0.1).of(20)
       end
@@ -69,11 +71,17 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # Who keeps the gap that its row goes into would be a deadlock for whoever makes the same row and keeps it, too.
+    # Who keeps the gap that its row goes into would be a deadlock for whoever makes the same row
+    # and keeps it, too.
     it "waits for another one that makes the same row, and keeps nothing locked meanwhile", if: %i[mysql2 trilogy].include?(name) do
       connection = model.lease_connection
       waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE #{connection.quote("%#{key}%")}"
-      look = -> { connection.uncached { connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits) } } # what is shown is kept for 0.1 s
+      # what is shown is kept for 0.1 s
+      look = -> do
+        connection.uncached do
+          connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits)
+        end
+      end
       made = model.transaction do
         model.lock.find_by(key: key)
         thread = background { locker.get }
@@ -86,8 +94,12 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "has what it was given" do
-      expect(locker).to have_attributes(renew_every: 10.0, lock_for: 30.0, blocking: false, locked: false, key: key, model: model)
-      expect(locker(blocking: true, lock_for: 5, renew_every: 1)).to have_attributes(renew_every: 1.0, lock_for: 5.0, blocking: true)
+      expect(locker).to have_attributes(
+        renew_every: 10.0, lock_for: 30.0, blocking: false, locked: false, key: key, model: model
+      )
+      expect(locker(blocking: true, lock_for: 5, renew_every: 1)).to have_attributes(
+        renew_every: 1.0, lock_for: 5.0, blocking: true
+      )
       mine = locker.tap { |one| one.identifier = "mine" }
       mine.get
       expect(row.locked_by).to eq("mine")
@@ -145,9 +157,18 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "excludes processes from one another" do
-      file = File.join(Support::Supervisor.folder, SecureRandom.hex(8)).tap { |path| File.write(path, "0") }
+      file =
+        File
+          .join(Support::Supervisor.folder, SecureRandom.hex(8))
+          .tap { |path| File.write(path, "0") }
       children = Array.new(4) do
-        child { 5.times { run(blocking: true) { File.write(file, (Integer(File.read(file)).tap { sleep(0.001) } + 1).to_s) } } }
+        child do
+          5.times do
+            run(blocking: true) do
+              File.write(file, (Integer(File.read(file)).tap { sleep(0.001) } + 1).to_s)
+            end
+          end
+        end
       end
       children.each { |child| child.result(within: 60) }
       expect(File.read(file)).to eq("20")
@@ -156,7 +177,10 @@ Support::Databases::NAMES.each do |name|
 
     it "lets one who waits take over from one that was killed" do
       holder = hold_in_another(lock_for: 1.5, renew_every: 0.3)
-      waiter = child { |parent| parent.tell(:asks) && run(blocking: true) { |sequence| expect(sequence).to be(2) } }
+      waiter =
+        child do |parent|
+          parent.tell(:asks) && run(blocking: true) { |sequence| expect(sequence).to be(2) }
+        end
       waiter.hear
       eventually { row.locked_until > row.locked_at + 1.6 } # renewed
       holder.signal(:KILL)
@@ -174,9 +198,13 @@ Support::Databases::NAMES.each do |name|
     end
 
     it "notices a theft between two renewals, at the end of the block" do
-      expect { run { model.where(key: key).update_all(locked_by: "a thief") } }.to raise_error(Locker::LockStolen, /#{key}/)
+      expect { run { model.where(key: key).update_all(locked_by: "a thief") } }.to raise_error(
+        Locker::LockStolen, /#{key}/
+      )
       model.where(key: key).update_all(locked_by: nil)
-      expect { run { model.where(key: key).update_all(locked_by: "a thief") && raise(IOError) } }.to raise_error(IOError)
+      expect {
+        run { model.where(key: key).update_all(locked_by: "a thief") && raise(IOError) }
+      }.to raise_error(IOError)
     end
 
     it "raises LockStolen nowhere but in the block" do
@@ -184,7 +212,9 @@ Support::Databases::NAMES.each do |name|
         model.where(key: key).update_all(locked_by: nil)
         after = false
         begin
-          run(lock_for: 5, renew_every: 0.002) { model.where(key: key).update_all(locked_by: "a thief") && sleep(rand(0.004)) }
+          run(lock_for: 5, renew_every: 0.002) do
+            model.where(key: key).update_all(locked_by: "a thief") && sleep(rand(0.004))
+          end
         rescue Locker::LockStolen
           after = true
         end
@@ -208,8 +238,8 @@ Support::Databases::NAMES.each do |name|
     # The clients of the other databases wait in ways that a scheduler on Ruby 3.1 does not know.
     if name == :sqlite || RUBY_VERSION >= "3.2"
       it "lets fibers in one after the other", :fibers do
-        # Active Record asks for this setting. In a child, because threads that are in the middle of a
-        # query fail when it changes.
+        # Active Record asks for this setting. In a child, because threads that are in the middle of
+        # a query fail when it changes.
         values = in_child do
           ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
           Sync do |task|
@@ -227,11 +257,18 @@ RSpec.describe Locker do
   let(:model) { Support::Lockers.model(:sqlite) }
 
   it "refuses what cannot be right" do
-    { { renew_every: 0 } => "renew_every must be greater than 0", { lock_for: 0 } => "lock_for must be greater than 0",
-      { renew_every: 30 } => "renew_every must be less than lock_for" }.each do |options, message|
-      expect { described_class.new("key", { model: model }.merge(options)) }.to raise_error(ArgumentError, message)
+    {
+      { renew_every: 0 } => "renew_every must be greater than 0",
+      { lock_for: 0 } => "lock_for must be greater than 0",
+      { renew_every: 30 } => "renew_every must be less than lock_for"
+    }.each do |options, message|
+      expect { described_class.new("key", { model: model }.merge(options)) }.to raise_error(
+        ArgumentError, message
+      )
     end
-    expect { described_class.new("key", model: model, wait: 3) }.to raise_error(ArgumentError, /unknown option: :wait/)
+    expect { described_class.new("key", model: model, wait: 3) }.to raise_error(
+      ArgumentError, /unknown option: :wait/
+    )
     expect { described_class.new("key", model: model).run }.to raise_error(ArgumentError, /block/)
   end
 
@@ -248,8 +285,15 @@ RSpec.describe Locker do
 
   it "has a generator for a model of any name" do
     files = Support::TransactionalLocks.generate(model, "locker", "JobLock")
-    expect(files.map { |file| File.basename(file).sub(/\A\d+_/, "") }).to match_array(%w[job_lock.rb create_job_locks.rb])
-    expect(files.map { |file| File.read(file) }.join).to include("class JobLock < ApplicationRecord", "create_table :job_locks", "Migration[#{ActiveRecord::Migration.current_version}]")
-    expect(Support::TransactionalLocks.generate(model, "locker").map { |file| File.read(file) }.join).to include("class Lock <", ":locks")
+    expect(files.map { |file| File.basename(file).sub(/\A\d+_/, "") }).to match_array(
+      %w[job_lock.rb create_job_locks.rb]
+    )
+    expect(files.map { |file| File.read(file) }.join).to include(
+      "class JobLock < ApplicationRecord", "create_table :job_locks",
+      "Migration[#{ActiveRecord::Migration.current_version}]"
+    )
+    expect(
+      Support::TransactionalLocks.generate(model, "locker").map { |file| File.read(file) }.join
+    ).to include("class Lock <", ":locks")
   end
 end

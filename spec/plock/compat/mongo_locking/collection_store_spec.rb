@@ -9,7 +9,9 @@ require_relative "stand_in"
 
 # What stands in for a collection keeps its documents in a file, so that processes share them.
 RSpec.describe Mongo::Locking::CollectionStore do
-  let(:folder) { Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) } }
+  let(:folder) do
+    Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }
+  end
   let(:server) { StandIn::Server.new("#{folder}/documents") }
   let(:collection) { StandIn::Collection.new(server) }
   let(:older_collection) { StandIn::OldCollection.new(server) }
@@ -33,8 +35,13 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
       it "writes what the gem writes, and who it is" do
         lease = store.acquire(key, ttl: 600)
-        expect(document).to match(hash_including("scope" => "Order", "key" => "1", "refcount" => 1, "owner" => lease.token, "fence" => lease.fence,
-                                                 "expire_at" => be_within(5).of(Time.now + 600), "since" => be_within(5).of(Time.now)))
+        expect(document).to match(
+          hash_including(
+            "scope" => "Order", "key" => "1", "refcount" => 1, "owner" => lease.token,
+            "fence" => lease.fence, "expire_at" => be_within(5).of(Time.now + 600),
+            "since" => be_within(5).of(Time.now)
+          )
+        )
         expect(document["expire_at"]).to be_utc
         lease.release
         expect(server.all).to be_empty
@@ -49,8 +56,20 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
       it "makes a unique index, so that there cannot be two documents" do
         store.acquire(key) do
-          expect { older_collection.find_and_modify(new: true, upsert: true, query: { "scope" => "Order", "key" => "1", "refcount" => 7, "$atomic" => 1 },
-                                                    update: { "$set" => { "refcount" => 1 } }) }.to raise_error(/E11000/)
+          expect {
+            older_collection.find_and_modify(
+              new: true,
+              upsert: true,
+              query: {
+                "scope" => "Order", "key" => "1", "refcount" => 7, "$atomic" => 1
+              },
+              update: {
+                "$set" => {
+                  "refcount" => 1
+                }
+              }
+            )
+          }.to raise_error(/E11000/)
         end
       end
 
@@ -75,7 +94,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
   end
 
   it "refuses what is no collection" do
-    expect { Mongo::Locking::CollectionStore.new({}) }.to raise_error(Mongo::Locking::InvalidConfig, "not a collection: Hash")
+    expect { Mongo::Locking::CollectionStore.new({}) }.to raise_error(
+      Mongo::Locking::InvalidConfig, "not a collection: Hash"
+    )
   end
 
   describe "beside processes of the gem" do
@@ -140,7 +161,13 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.try_acquire(key)).to be_nil
       started = monotonic
       eventually { monotonic - started > 0.25 }
-      older.__send__(:modify, { "scope" => "Order", "key" => "1" }, "$set" => { "expire_at" => Time.now.utc - 0.5 })
+      older.__send__(
+        :modify,
+        { "scope" => "Order", "key" => "1" },
+        "$set" => {
+          "expire_at" => Time.now.utc - 0.5
+        }
+      )
       expect(store.try_acquire(key)).to be_nil
     end
 
@@ -167,7 +194,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
       it "does not release that" do
         expect(late.release).to be false
-        expect(document).to match(hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600)))
+        expect(document).to match(
+          hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600))
+        )
       end
 
       it "does not renew it, and learns of it" do
@@ -176,7 +205,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
       end
 
       it "does not tell that it is ours" do
-        expect(store.each_lock.map { |status| [status.pid, status.fence, status.since] }).to eq [[nil, nil, nil]]
+        expect(store.each_lock.map { |status| [status.pid, status.fence, status.since] }).to eq [
+          [nil, nil, nil]
+        ]
       end
 
       it "breaks theirs" do
@@ -188,15 +219,21 @@ RSpec.describe Mongo::Locking::CollectionStore do
     # The clock of one of them may be ahead, so that it takes over what is not over yet here.
     it "does not renew what one of them has taken over too early" do
       lease = store.acquire(key, ttl: 30)
-      server.change({ "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false)
+      server.change(
+        { "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false
+      )
       expect { lease.extend(ttl: 30) }.to raise_error(Plock::LeaseLost)
       expect(lease.release).to be false
-      expect(document).to match(hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600)))
+      expect(document).to match(
+        hash_including("refcount" => 1, "expire_at" => be_within(5).of(Time.now + 600))
+      )
     end
 
     it "does not adopt what one of them has taken over" do
       dump = store.acquire(key, ttl: 30).dump
-      server.change({ "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false)
+      server.change(
+        { "scope" => "Order", "key" => "1" }, { "$set" => { "expire_at" => Time.now + 600 } }, false
+      )
       expect { store.adopt(dump) }.to raise_error(Plock::LeaseLost)
     end
 
@@ -222,7 +259,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
       Mongo::Locking.configure(collection: -> { collection })
       older.acquire
       older.__send__(:count, 1)
-      expect(Mongo::Locking.locks).to match [have_attributes(scope: "Order", key: "1", age: nil, remaining: be_between(590, 600))]
+      expect(Mongo::Locking.locks).to match [
+        have_attributes(scope: "Order", key: "1", age: nil, remaining: be_between(590, 600))
+      ]
       expect(Mongo::Locking.break("Order", "1")).to be true
       expect(Mongo::Locking.locks).to be_empty
       expect(store.acquire(key, wait: 5) { :mine }).to be :mine
@@ -236,7 +275,13 @@ RSpec.describe Mongo::Locking::CollectionStore do
     next_one = nil
     allow(collection).to receive(:find).and_wrap_original do |original, filter|
       original.call(filter).tap do
-        next_one ||= server.remove(filter) && server.change(filter, { "$set" => { "refcount" => 1, "owner" => "next", "expire_at" => Time.now + 60 } }, true)
+        next_one ||=
+          server.remove(filter) &&
+          server.change(
+            filter,
+            { "$set" => { "refcount" => 1, "owner" => "next", "expire_at" => Time.now + 60 } },
+            true
+          )
       end
     end
     expect(store.break(key)).to be false
@@ -248,15 +293,24 @@ RSpec.describe Mongo::Locking::CollectionStore do
     lease = discard(store.acquire(key, ttl: 30), :release)
     renewals = 2
     allow(collection).to receive(:find).and_wrap_original do |original, filter|
-      original.call(filter).tap { lease.extend(ttl: 30 + renewals) unless (renewals -= 1).negative? }
+      original
+        .call(filter)
+        .tap { lease.extend(ttl: 30 + renewals) unless (renewals -= 1).negative? }
     end
     expect(store.break(key)).to be true
     expect(server.all).to be_empty
   end
 
   it "does not lock in a collection that has two documents of one lock" do
-    2.times { server.change({ "scope" => "Order", "key" => "1", "refcount" => 7 }, { "$set" => { "refcount" => 0 } }, true) }
-    expect { store.try_acquire("another") { raise "entered" } }.to raise_error(Plock::UnavailableError, /E11000/)
+    2.times do
+      server.change(
+        { "scope" => "Order", "key" => "1", "refcount" => 7 }, { "$set" => { "refcount" => 0 } },
+        true
+      )
+    end
+    expect { store.try_acquire("another") { raise "entered" } }.to raise_error(
+      Plock::UnavailableError, /E11000/
+    )
   end
 
   describe "where the server fails" do
@@ -264,10 +318,12 @@ RSpec.describe Mongo::Locking::CollectionStore do
     def lose_an_answer
       store.acquire("another") { nil }
       lost = true
-      allow(collection).to receive(:find_one_and_update).and_wrap_original do |original, *arguments, **options|
-        original.call(*arguments, **options).tap do
-          raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false }
-        end
+      allow(collection).to receive(
+        :find_one_and_update
+      ).and_wrap_original do |original, *arguments, **options|
+        original
+          .call(*arguments, **options)
+          .tap { raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false } }
       end
     end
 
@@ -280,12 +336,21 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(lease.release).to be true
     end
 
-    it "is done with one that says nothing when it has waited long enough, also for taking back what it may have got", :timing do
+    it "is done with one that says nothing when it has waited long enough, also for taking back what it may have got",
+       :timing do
       store = Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0.1)
       store.acquire(key) { nil }
-      %i[find find_one_and_update find_one_and_delete].each { |name| allow(collection).to receive(name) { sleep } }
-      within_budget(0.3, least: 0.1) { expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError, /has not answered within 0.1 s/) }
-      expect { Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0) }.to raise_error(Plock::ConfigurationError, /attempt_timeout/)
+      %i[find find_one_and_update find_one_and_delete].each do |name|
+        allow(collection).to receive(name) { sleep }
+      end
+      within_budget(0.3, least: 0.1) do
+        expect { store.try_acquire(key) }.to raise_error(
+          Plock::UnavailableError, /has not answered within 0.1 s/
+        )
+      end
+      expect { Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0) }.to raise_error(
+        Plock::ConfigurationError, /attempt_timeout/
+      )
     end
 
     it "does not take an interrupt for a failure of it" do
@@ -311,7 +376,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
       store
       down = true
       server.failing { down }
-      expect { store.try_acquire(key) }.to raise_error(Plock::UnavailableError, "Mongo::Error::OperationFailure: no server")
+      expect { store.try_acquire(key) }.to raise_error(
+        Plock::UnavailableError, "Mongo::Error::OperationFailure: no server"
+      )
       down = false
       expect(store.try_acquire(key) { :in }).to be :in
     end

@@ -2,7 +2,8 @@
 
 require "spec_helper"
 
-# The driver of today itself, in a process of its own: it knows all calls, what it raises is understood, and what it sends arrives.
+# The driver of today itself, in a process of its own: it knows all calls, what it raises is
+# understood, and what it sends arrives.
 RSpec.describe "Mongo::Locking with the mongo gem" do
   def with_driver(program)
     output, status = ruby(<<~RUBY)
@@ -35,7 +36,11 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
         puts "\#{name}: \#{e.message[/\\A\\S+/]}"
       end
     RUBY
-    expect(said).to eq(%w[ensure_indexes change remove find all].map { |name| "#{name}: Mongo::Error::NoServerAvailable:" })
+    expect(said).to eq(
+      %w[ensure_indexes change remove find all].map do |name|
+        "#{name}: Mongo::Error::NoServerAvailable:"
+      end
+    )
   end
 
   it "says that a lock cannot be had where there is no server" do
@@ -92,7 +97,19 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
       server.change({ "scope" => "Order", "key" => "7" }, { "$set" => { "refcount" => 2, "expire_at" => Time.now + 60 } }, true)
       p Mongo::Locking.break("Order", 7), order.lock(max_retries: 5) { :broken }
     RUBY
-    expect(said).to eq ['["Order", "7", 1]', "true", '[["Order", "7", true]]', "unable to acquire lock Order/7", "[]", "findAndModify findAndModify",
-                        ":mine", "[0, 1]", ":taken_over", "[]", "true", ":broken"]
+    expect(said).to eq [
+      '["Order", "7", 1]',
+      "true",
+      '[["Order", "7", true]]',
+      "unable to acquire lock Order/7",
+      "[]",
+      "findAndModify findAndModify",
+      ":mine",
+      "[0, 1]",
+      ":taken_over",
+      "[]",
+      "true",
+      ":broken"
+    ]
   end
 end

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# The counter protocol of the gem mongo-locking, written anew, for processes that run beside ours. It takes a document that counts how many
-# have asked: the first has the lock, the others count themselves down again and ask later.
+# The counter protocol of the gem mongo-locking, written anew, for processes that run beside ours.
+# It takes a document that counts how many have asked: the first has the lock, the others count
+# themselves down again and ask later.
 class OlderMongoLock
   INTERVAL = 0.02
 
-  # What is called after the count is ours, and before the time says so: the gem does that in two steps.
+  # What is called after the count is ours, and before the time says so: the gem does that in two
+  # steps.
   attr_writer :between
 
   # @param collection [StandIn::OldCollection]
@@ -33,7 +35,10 @@ class OlderMongoLock
 
   def first?(lifetime)
     found = count(1)
-    found = modify(@place.merge("refcount" => { "$gt" => 1 }), "$inc" => { "refcount" => -1 }) if found["expire_at"]&.<(Time.now)
+    found =
+      modify(@place.merge("refcount" => { "$gt" => 1 }), "$inc" => { "refcount" => -1 }) if found[
+      "expire_at"
+    ]&.<(Time.now)
     return false unless found
     if found["refcount"] == 1
       @between&.call
@@ -47,7 +52,10 @@ class OlderMongoLock
   def count(by) = modify(@place, "$inc" => { "refcount" => by })
 
   def modify(filter, changes)
-    @collection.find_and_modify(new: true, upsert: !filter.key?("refcount"), query: filter.merge("$atomic" => 1), update: changes)
+    @collection.find_and_modify(
+      new: true, upsert: !filter.key?("refcount"), query: filter.merge("$atomic" => 1),
+      update: changes
+    )
   rescue StandIn::Mongo::OperationFailure
     nil
   end

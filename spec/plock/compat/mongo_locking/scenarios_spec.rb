@@ -7,7 +7,9 @@ require_relative "stand_in"
 
 # The four scenarios of Mongo::Locking, each between processes.
 RSpec.describe "Scenarios of Mongo::Locking" do
-  let(:folder) { Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) } }
+  let(:folder) do
+    Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }
+  end
   let(:order) { MongoModels::Order.new(SecureRandom.hex(4)) }
   let(:item) { MongoModels::OrderItem.new(1, order) }
   let(:flow) { MongoModels::JobFlow.new(item) }
@@ -32,15 +34,23 @@ RSpec.describe "Scenarios of Mongo::Locking" do
     end.tap(&:hear)
   end
 
-  def asker(instance) = child { |_| instance.lock(max_retries: 9, max_retry_interval: 2) { monotonic } }
+  def asker(instance) =
+    child { |_| instance.lock(max_retries: 9, max_retry_interval: 2) { monotonic } }
 
   def refused(instance)
-    in_child { |_| expect { instance.lock(max_retries: 2) { raise "entered" } }.to(raise_error(Mongo::Locking::LockTimeout)) && nil }
+    in_child do |_|
+      expect { instance.lock(max_retries: 2) { raise "entered" } }.to(
+        raise_error(Mongo::Locking::LockTimeout)
+      ) && nil
+    end
   end
 
   shared_examples "the scenarios" do
-    { "the same object" => %i[order order], "the root is held, and a child asks" => %i[order item],
-      "a child holds, and a child asks" => %i[item item], "a grandchild holds, and a child asks" => %i[flow item] }.each do |name, (held, asked)|
+    {
+      "the same object" => %i[order order], "the root is held, and a child asks" => %i[order item],
+      "a child holds, and a child asks" => %i[item item],
+      "a grandchild holds, and a child asks" => %i[flow item]
+    }.each do |name, (held, asked)|
       it "#{name}: one after the other" do
         first = holder(public_send(held))
         refused(public_send(asked))
@@ -74,7 +84,9 @@ RSpec.describe "Scenarios of Mongo::Locking" do
       first = child { |parent| order.lock(max_lifetime: 1) { parent.tell(:holds) && sleep } }
       first.hear
       first.signal(:KILL)
-      expect(in_child { |_| item.lock(max_retries: 9, max_retry_interval: 2) { :mine } }).to be :mine
+      expect(
+        in_child { |_| item.lock(max_retries: 9, max_retry_interval: 2) { :mine } }
+      ).to be :mine
     end
 
     it "8 processes that count lose nothing" do
@@ -82,7 +94,11 @@ RSpec.describe "Scenarios of Mongo::Locking" do
       File.write(counter, "0")
       order
       Array.new(8) do
-        child { |_| 5.times { item.lock(max_retries: 12) { File.write(counter, Integer(File.read(counter)) + 1) } } }
+        child do |_|
+          5.times do
+            item.lock(max_retries: 12) { File.write(counter, Integer(File.read(counter)) + 1) }
+          end
+        end
       end.each(&:result)
       expect(File.read(counter)).to eq "40"
     end
@@ -100,7 +116,10 @@ RSpec.describe "Scenarios of Mongo::Locking" do
     include_examples "the scenarios"
   end
 
-  { "today's driver" => StandIn::Collection, "the driver of the gem's time" => StandIn::OldCollection }.each do |name, type|
+  {
+    "today's driver" => StandIn::Collection,
+    "the driver of the gem's time" => StandIn::OldCollection
+  }.each do |name, type|
     context "in a collection, by #{name}" do
       let(:where) { { collection: -> { type.new(StandIn::Server.new("#{folder}/documents")) } } }
 

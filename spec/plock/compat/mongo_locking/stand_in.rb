@@ -2,8 +2,9 @@
 
 require "fileutils"
 
-# What a server of MongoDB answers to the calls that locks are made of, kept in a file that processes share. Documents change one request
-# at a time, fields that are named in a unique index are looked at, and moments are kept in milliseconds.
+# What a server of MongoDB answers to the calls that locks are made of, kept in a file that
+# processes share. Documents change one request at a time, fields that are named in a unique index
+# are looked at, and moments are kept in milliseconds.
 module StandIn
   # As the driver raises it, of which only the name and the code count.
   module Mongo
@@ -33,7 +34,8 @@ module StandIn
 
     def all = request { |state| state[:documents].map(&:dup) }
 
-    def first(filter) = request { |state| state[:documents].find { |document| match?(document, filter) }&.dup }
+    def first(filter) =
+      request { |state| state[:documents].find { |document| match?(document, filter) }&.dup }
 
     def index(keys, unique)
       request do |state|
@@ -72,13 +74,16 @@ module StandIn
       @requests += 1
       raise Mongo::OperationFailure.new("no server", 91) if @failing&.call(@requests)
 
-      Thread.handle_interrupt(Object => :never) { @path ? in_file { |state| yield state } : @lock.synchronize { yield @state } }
+      Thread.handle_interrupt(Object => :never) do
+        @path ? in_file { |state| yield state } : @lock.synchronize { yield @state }
+      end
     end
 
     def in_file
       File.open(@path, File::RDWR | File::CREAT) do |file|
         file.flock(File::LOCK_EX)
-        state = file.size.zero? ? @state : Marshal.load(file.pread(file.size, 0)) # past a Fiber scheduler
+        # past a Fiber scheduler
+        state = file.size.zero? ? @state : Marshal.load(file.pread(file.size, 0))
         yield(state).tap do
           written = Marshal.dump(state)
           file.pwrite(written, 0)

@@ -5,13 +5,17 @@ require "socket"
 require_relative "stand_in"
 
 module StandIn
-  # A {Server} behind a port, which speaks as much of MongoDB's protocol as today's driver needs for the calls of a lock.
+  # A {Server} behind a port, which speaks as much of MongoDB's protocol as today's driver needs for
+  # the calls of a lock.
   class Wire
     HEADER = "l<4"
     QUERY, REPLY, MESSAGE = 2004, 1, 2013
 
-    HELLO = { "ismaster" => true, "isWritablePrimary" => true, "minWireVersion" => 0, "maxWireVersion" => 17, "maxBsonObjectSize" => 16_777_216,
-              "maxMessageSizeBytes" => 48_000_000, "maxWriteBatchSize" => 100_000 }.freeze
+    HELLO = {
+      "ismaster" => true, "isWritablePrimary" => true, "minWireVersion" => 0,
+      "maxWireVersion" => 17, "maxBsonObjectSize" => 16_777_216,
+      "maxMessageSizeBytes" => 48_000_000, "maxWriteBatchSize" => 100_000
+    }.freeze
 
     # @return [Array<String>] names of the commands, in order
     attr_reader :commands
@@ -61,10 +65,18 @@ module StandIn
 
     def perform(name, command)
       case name
-      when "createIndexes" then command["indexes"].each { |index| @server.index(index["key"].keys, index["unique"]) } && {}
-      when "findAndModify" then { "value" => modify(command) }
-      when "find" then { "cursor" => { "id" => 0, "ns" => "x.locks", "firstBatch" => found(command["filter"].to_h) } }
-      else HELLO
+      when "createIndexes"
+        command["indexes"].each { |index| @server.index(index["key"].keys, index["unique"]) } && {}
+      when "findAndModify"
+        { "value" => modify(command) }
+      when "find"
+        {
+          "cursor" => {
+            "id" => 0, "ns" => "x.locks", "firstBatch" => found(command["filter"].to_h)
+          }
+        }
+      else
+        HELLO
       end
     end
 

@@ -2,7 +2,8 @@
 
 require "support/store_contract/helpers"
 
-# What RemoteLock promises on every adapter. The host has `adapter`, and `another_adapter` to the same place.
+# What RemoteLock promises on every adapter. The host has `adapter`, and `another_adapter` to the
+# same place.
 RSpec.shared_examples "a remote lock" do
   include Support::StoreContract
 
@@ -16,7 +17,10 @@ RSpec.shared_examples "a remote lock" do
 
   describe "#synchronize" do
     it "runs the block with the lock, and returns its value" do
-      expect(lock.synchronize(key) { [lock.acquired?(key), adapter.has_key?(name)] }).to eq [true, true]
+      expect(lock.synchronize(key) { [lock.acquired?(key), adapter.has_key?(name)] }).to eq [
+        true,
+        true
+      ]
       expect(lock.acquired?(key)).to be false
     end
 
@@ -47,14 +51,22 @@ RSpec.shared_examples "a remote lock" do
 
     it "holds several locks at a time, each by itself" do
       lock.synchronize(key) do
-        lock.synchronize("#{key}-2") { expect(lock.acquired?(key) && lock.acquired?("#{key}-2")).to be true }
+        lock.synchronize("#{key}-2") do
+          expect(lock.acquired?(key) && lock.acquired?("#{key}-2")).to be true
+        end
         expect(lock.acquired?(key)).to be true
       end
     end
 
     it "leaves nothing to another fiber of the thread" do
       lock.synchronize(key) do
-        Fiber.new { expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(RemoteLock::Error) }.resume
+        Fiber
+          .new do
+            expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(
+              RemoteLock::Error
+            )
+          end
+          .resume
       end
     end
   end
@@ -64,7 +76,9 @@ RSpec.shared_examples "a remote lock" do
       keys = [key, "#{key}-2", key]
       expect(lock.synchronize_all(keys) { keys.all? { |one| lock.acquired?(one) } }).to be true
       elsewhere { lock.acquire_lock("#{key}-2") }
-      expect { lock.synchronize_all(keys, retries: 1) { raise "entered" } }.to raise_error(RemoteLock::Error)
+      expect { lock.synchronize_all(keys, retries: 1) { raise "entered" } }.to raise_error(
+        RemoteLock::Error
+      )
       expect(lock.acquired?(key)).to be false
     end
   end
@@ -77,7 +91,9 @@ RSpec.shared_examples "a remote lock" do
 
     it "is not for one who has the lock" do
       lock.acquire_lock(key)
-      expect { lock.acquire_lock(key, retries: 2, initial_wait: 0.001) }.to raise_error(RemoteLock::Error)
+      expect { lock.acquire_lock(key, retries: 2, initial_wait: 0.001) }.to raise_error(
+        RemoteLock::Error
+      )
       expect(lock.acquired?(key)).to be true
     end
 
@@ -89,7 +105,9 @@ RSpec.shared_examples "a remote lock" do
     it "waits as long as the tries and pauses would have taken" do
       allow(lock).to receive(:rand).and_return(0.0)
       elsewhere { lock.acquire_lock(key) }
-      for_as_long_as(0.07) { expect { lock.acquire_lock(key, retries: 4) }.to raise_error(RemoteLock::Error) }
+      for_as_long_as(0.07) do
+        expect { lock.acquire_lock(key, retries: 4) }.to raise_error(RemoteLock::Error)
+      end
     end
 
     it "has the lock when its holder leaves" do
@@ -105,11 +123,17 @@ RSpec.shared_examples "a remote lock" do
     end
 
     it "says what cannot be right" do
-      expect { lock.acquire_lock(key, expiry: 0) }.to raise_error(ArgumentError, /expiry must be more than 0 seconds.*got 0/)
+      expect { lock.acquire_lock(key, expiry: 0) }.to raise_error(
+        ArgumentError, /expiry must be more than 0 seconds.*got 0/
+      )
       expect { lock.acquire_lock(key, expiry: nil) }.to raise_error(ArgumentError, /expiry/)
       expect { lock.acquire_lock(key, retries: 1.5) }.to raise_error(ArgumentError, /retries/)
-      expect { lock.acquire_lock(key, initial_wait: -1) }.to raise_error(ArgumentError, /initial_wait/)
-      expect { lock.acquire_lock(key, expires: 1) }.to raise_error(ArgumentError, "unknown option: :expires")
+      expect { lock.acquire_lock(key, initial_wait: -1) }.to raise_error(
+        ArgumentError, /initial_wait/
+      )
+      expect { lock.acquire_lock(key, expires: 1) }.to raise_error(
+        ArgumentError, "unknown option: :expires"
+      )
     end
 
     it "takes a span as Rails has it" do
@@ -120,11 +144,14 @@ RSpec.shared_examples "a remote lock" do
       inside, leave = Queue.new, Queue.new
       holder = background { lock.synchronize(key) { inside << true && leave.pop } }
       inside.pop
-      expect { Timeout.timeout(0.05) { lock.synchronize(key) { raise "entered" } } }.to raise_error(Timeout::Error)
+      expect { Timeout.timeout(0.05) { lock.synchronize(key) { raise "entered" } } }.to raise_error(
+        Timeout::Error
+      )
       await_sleep(background { lock.synchronize(key) { raise "entered" } }).kill.join
       leave << true
       holder.join
-      expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine # who gave up may be leaving the line behind his caller's back
+      # who gave up may be leaving the line behind his caller's back
+      expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine
     end
   end
 
@@ -167,8 +194,15 @@ RSpec.shared_examples "a remote lock" do
     it "works in a child that is forked while other threads lock" do
       lock # before the fork
       stop = false
-      busy = Array.new(2) { |number| background { lock.synchronize("#{key}-#{number}") { nil } until stop } }
-      expect(Array.new(5) { |number| child { lock.synchronize("#{key}-child-#{number}") { :in } } }.map(&:result)).to all(be(:in))
+      busy =
+        Array.new(2) do |number|
+          background { lock.synchronize("#{key}-#{number}") { nil } until stop }
+        end
+      expect(
+        Array
+          .new(5) { |number| child { lock.synchronize("#{key}-child-#{number}") { :in } } }
+          .map(&:result)
+      ).to all(be(:in))
       stop = true
       busy.each(&:join)
     end
@@ -213,7 +247,8 @@ RSpec.shared_examples "a remote lock" do
   end
 end
 
-# Both ways, with keys as the gem itself writes them. The host has `lock`, `key`, and the `original`.
+# Both ways, with keys as the gem itself writes them. The host has `lock`, `key`, and the
+# `original`.
 RSpec.shared_examples "a remote lock beside processes of the original" do
   it "is excluded by them, and has the lock when they leave" do
     expect(original.acquire(key)).to eq "acquired"

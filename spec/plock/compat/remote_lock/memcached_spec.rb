@@ -18,7 +18,10 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
   let(:key) { "key-#{SecureRandom.hex(8)}" }
   let(:lock) { RemoteLock.new(adapter) }
 
-  def dalli(**options) = Dalli::Client.new([address], protocol: :meta, silence_marshal_warning: true, serializer: Marshal, **options)
+  def dalli(**options) =
+    Dalli::Client.new(
+      [address], protocol: :meta, silence_marshal_warning: true, serializer: Marshal, **options
+    )
 
   it_behaves_like "a remote lock" do
     let(:short) { 1 }
@@ -26,9 +29,13 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
 
   it "works with the clients of today" do
     [dalli, ConnectionPool.new { dalli }, address, [address]].each do |connection|
-      expect(RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }).to be :in
+      expect(
+        RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }
+      ).to be :in
     end
-    expect { described_class.new(5) }.to raise_error(ArgumentError, /a client of memcached.*got Integer/)
+    expect { described_class.new(5) }.to raise_error(
+      ArgumentError, /a client of memcached.*got Integer/
+    )
   end
 
   it "says what is missing where the gem dalli is not installed, whatever client is given" do
@@ -42,7 +49,12 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
       end
     RUBY
     expect([output.lines.size, status.success?]).to eq([2, true]), output
-    expect(output.lines).to all(include("plock talks to memcached through the gem dalli", 'Add `gem "dalli", "~> 4.0"` to the Gemfile', "memcache-client"))
+    expect(output.lines).to all(
+      include(
+        "plock talks to memcached through the gem dalli",
+        'Add `gem "dalli", "~> 4.0"` to the Gemfile', "memcache-client"
+      )
+    )
   end
 
   # In a process of its own: it is older than Ruby's warnings.
@@ -86,12 +98,18 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
 
     it "takes over the namespace of the client" do
       lock = RemoteLock.new(described_class.new(dalli(namespace: "app")))
-      lock.synchronize(key) { expect(dalli.get("app:lock|#{key}")).to end_with(Thread.current[:thread_uid]) }
+      lock.synchronize(key) do
+        expect(dalli.get("app:lock|#{key}")).to end_with(Thread.current[:thread_uid])
+      end
     end
 
     it "says which keys cannot be" do
-      expect { lock.synchronize("a b") { raise "entered" } }.to raise_error(ArgumentError, /without blanks and control characters.*"lock\|a b"/)
-      expect { lock.synchronize("a" * 250) { raise "entered" } }.to raise_error(ArgumentError, /1 to 250 bytes/)
+      expect { lock.synchronize("a b") { raise "entered" } }.to raise_error(
+        ArgumentError, /without blanks and control characters.*"lock\|a b"/
+      )
+      expect { lock.synchronize("a" * 250) { raise "entered" } }.to raise_error(
+        ArgumentError, /1 to 250 bytes/
+      )
     end
   end
 

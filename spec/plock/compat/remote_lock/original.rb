@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A process of the gem remote_lock itself. Reads from its input, one word after the other on a line, and answers each line with one:
+# A process of the gem remote_lock itself. Reads from its input, one word after the other on a line,
+# and answers each line with one:
 #
 #   acquire KEY EXPIRY RETRIES   acquired | refused
 #   acquired? KEY                true | false
@@ -16,7 +17,8 @@ complaints = $stderr
 $stderr = StringIO.new # it is older than Ruby's warnings
 require "remote_lock"
 
-# redis-rb as the gem knows it: a question is answered with true or false, and what is asked in a block of `multi` is sent at its end.
+# redis-rb as the gem knows it: a question is answered with true or false, and what is asked in a
+# block of `multi` is sent at its end.
 class RedisOfThen
   def initialize(url)
     require "redis-client"

@@ -11,7 +11,8 @@ class OriginalProcess
   def initialize(kind, address)
     theirs, @to = IO.pipe
     @from, answers = IO.pipe
-    @pid = Process.spawn(RbConfig.ruby, "-W0", PROGRAM, kind.to_s, address, in: theirs, out: answers)
+    @pid =
+      Process.spawn(RbConfig.ruby, "-W0", PROGRAM, kind.to_s, address, in: theirs, out: answers)
     Support::Supervisor.watch(@pid)
     [theirs, answers].each(&:close)
     @to.sync = true

@@ -12,7 +12,9 @@ require_relative "original_process"
 RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   let(:url) { shared_redis.url }
   let(:adapter) { described_class.new(Redis.new(url: url)) }
-  let(:another_adapter) { described_class.new(ConnectionPool.new(size: 1) { RedisClient.config(url: url).new_client }) }
+  let(:another_adapter) do
+    described_class.new(ConnectionPool.new(size: 1) { RedisClient.config(url: url).new_client })
+  end
   let(:key) { "key-#{SecureRandom.hex(8)}" }
   let(:name) { "lock|#{key}" }
   let(:lock) { RemoteLock.new(adapter) }
@@ -20,15 +22,22 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   it_behaves_like "a remote lock"
 
   it "works with the clients of today" do
-    [Redis.new(url: url), RedisClient.config(url: url).new_client, ConnectionPool.new { Redis.new(url: url) }, url, open_store].each do |connection|
-      expect(RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }).to be :in
+    [
+      Redis.new(url: url), RedisClient.config(url: url).new_client,
+      ConnectionPool.new { Redis.new(url: url) }, url, open_store
+    ].each do |connection|
+      expect(
+        RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }
+      ).to be :in
     end
   end
 
   describe "on the wire" do
     it "writes host, process and fiber, and the time it has" do
       adapter.store("k-#{key}", 100)
-      expect(shared_redis.call("GET", "k-#{key}")).to match(/\A#{Etc.uname[:nodename]}-#{Process.pid}-#{Thread.current[:thread_uid]}\z/)
+      expect(shared_redis.call("GET", "k-#{key}")).to match(
+        /\A#{Etc.uname[:nodename]}-#{Process.pid}-#{Thread.current[:thread_uid]}\z/
+      )
       expect(shared_redis.call("PTTL", "k-#{key}")).to be_between(90_000, 100_000)
     end
 
@@ -58,7 +67,9 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     end
 
     it "releases lock and turn in one request" do
-      calls = -> { shared_redis.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i }
+      calls = -> do
+        shared_redis.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i
+      end
       lock.synchronize(key) { nil } # the server knows the scripts from then on
       lock.acquire_lock(key)
       expect { expect(lock.release_lock(key)).to be true }.to change(&calls).by(1)
@@ -122,7 +133,8 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # The original slept on, for 10 to 20 s in the end. How long it takes where nothing else runs is the bench's to say (remote_lock).
+    # The original slept on, for 10 to 20 s in the end. How long it takes where nothing else runs is
+    # the bench's to say (remote_lock).
     it "wakes the next one, who does not look", :timing do
       at_most(0.01) do
         took = Array.new(21) do
@@ -152,9 +164,13 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     it "does not look for a lock that a server which says nothing has not given", :timing do
       relay = proxy(server)
       lock = RemoteLock.new(described_class.new(relay.url))
-      allow(lock).to receive(:acquired?).and_wrap_original { |original, key| original.call(key).tap { relay.half_open } }
+      allow(lock).to receive(:acquired?).and_wrap_original { |original, key|
+        original.call(key).tap { relay.half_open }
+      }
       within_budget(0.2) do
-        expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(Plock::UnavailableError)
+        expect { lock.synchronize(key, retries: 1) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
         relay.clear
       end
     end

@@ -13,7 +13,9 @@ RSpec.describe WithTransactionalLock do
 
   it "names an adapter that has no such locks" do
     model = Support::Databases.model(:sqlite)
-    expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /SQLite/)
+    expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(
+      Plock::UnsupportedError, /SQLite/
+    )
   end
 
   # We and whoever takes the `original` lock.
@@ -22,7 +24,10 @@ RSpec.describe WithTransactionalLock do
   def expect_to_exclude_each_other
     waiter = left_at = nil
     model.with_transactional_lock(lock) do
-      waiter = child { |parent| parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) } }
+      waiter =
+        child do |parent|
+          parent.tell(:asks) && original(lock) { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+        end
       waiter.hear
       yield
       left_at = monotonic
@@ -48,20 +53,33 @@ RSpec.describe WithTransactionalLock do
 
     it "has the numbers that the gem of this name has" do
       sent = statements(model) { model.with_transactional_lock("name_of_a_resource") { nil } }
-      expect(sent).to include("/* lock:name_of_a_resource */ SELECT pg_advisory_xact_lock(-3679984210423727738)")
+      expect(sent).to include(
+        "/* lock:name_of_a_resource */ SELECT pg_advisory_xact_lock(-3679984210423727738)"
+      )
     end
 
     it "excludes those who run that, and is excluded by them" do
       expect_to_exclude_each_other do
-        eventually { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 }
+        eventually do
+          model.lease_connection.select_value(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+          ) == 1
+        end
       end
     end
 
     it "lets those who share it in together, and nobody else" do
-      holder = child { |parent| model.with_transactional_lock(lock, shared: true) { parent.tell(:held) && parent.hear } }
+      holder =
+        child do |parent|
+          model.with_transactional_lock(lock, shared: true) { parent.tell(:held) && parent.hear }
+        end
       holder.hear
-      expect(model.with_transactional_lock(lock, shared: true, timeout: 0) { :entered }).to be(:entered)
-      expect(model.with_transactional_lock(lock, shared: true, timeout: 5) { :entered }).to be(:entered)
+      expect(model.with_transactional_lock(lock, shared: true, timeout: 0) { :entered }).to be(
+        :entered
+      )
+      expect(model.with_transactional_lock(lock, shared: true, timeout: 5) { :entered }).to be(
+        :entered
+      )
       expect(free?(model, lock)).to be(false)
       holder.tell(:go)
     end
@@ -70,10 +88,16 @@ RSpec.describe WithTransactionalLock do
       holder = hold_in_another(model, lock)
       model.transaction do
         model.lease_connection.execute("UPDATE counters SET value = 7 WHERE id = 1")
-        expect { Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } } }.to raise_error(Timeout::Error)
+        expect {
+          Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } }
+        }.to raise_error(Timeout::Error)
         model.lease_connection.execute("SET LOCAL lock_timeout = 100")
-        expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(ActiveRecord::LockWaitTimeout)
-        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be(7)
+        expect { model.with_transactional_lock(lock) { raise "entered" } }.to raise_error(
+          ActiveRecord::LockWaitTimeout
+        )
+        expect(
+          model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+        ).to be(7)
         holder.tell(:go) && holder.result
         expect(in_another(model) { free?(model, lock) }).to be(true)
         raise ActiveRecord::Rollback
@@ -81,12 +105,18 @@ RSpec.describe WithTransactionalLock do
     end
 
     it "leaves an open transaction as it was where an interrupt comes with the lock" do
-      interrupted = ->(*, payload) { throw :interrupted if payload[:sql].include?("pg_advisory_xact_lock") }
+      interrupted = ->(*, payload) do
+        throw :interrupted if payload[:sql].include?("pg_advisory_xact_lock")
+      end
       model.transaction do
         catch(:interrupted) do
-          ActiveSupport::Notifications.subscribed(interrupted, "sql.active_record") { model.with_transactional_lock(lock) { raise "entered" } }
+          ActiveSupport::Notifications.subscribed(interrupted, "sql.active_record") do
+            model.with_transactional_lock(lock) { raise "entered" }
+          end
         end
-        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be_an(Integer)
+        expect(
+          model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+        ).to be_an(Integer)
       end
       expect(in_another(model) { free?(model, lock) }).to be(true)
     end
@@ -94,12 +124,20 @@ RSpec.describe WithTransactionalLock do
     it "waits for no database that says nothing, where who waits in an open transaction is interrupted" do
       holder = hold_in_another(model, lock)
       line = proxy(["127.0.0.1", Support::Postgres.shared.port])
-      far = Support::Databases.connect("Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
+      far =
+        Support::Databases.connect(
+          "Silent#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
+        )
       expect do
         far.transaction do
           far.lease_connection.execute("UPDATE counters SET value = 7 WHERE id = 1")
           line.swallow(:reply)
-          took = elapsed { expect { Timeout.timeout(0.2) { far.with_transactional_lock(lock) { nil } } }.to raise_error(Timeout::Error) }
+          took =
+            elapsed do
+              expect {
+                Timeout.timeout(0.2) { far.with_transactional_lock(lock) { nil } }
+              }.to raise_error(Timeout::Error)
+            end
           expect(took).to be < 4
           line.clear
           far.lease_connection.execute("SELECT 1")
@@ -107,14 +145,27 @@ RSpec.describe WithTransactionalLock do
       end.to raise_error(ActiveRecord::ActiveRecordError)
       far.release_connection # as at the end of a request
       holder.tell(:go) && holder.result
-      expect(far.with_transactional_lock(lock, timeout: 5) { far.lease_connection.select_value("SELECT value FROM counters WHERE id = 1") }).not_to be(7)
+      expect(
+        far.with_transactional_lock(lock, timeout: 5) do
+          far.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+        end
+      ).not_to be(7)
     end
 
     it "waits in the order of the database" do
       holder = hold_in_another(model, lock)
-      waiting = ->(count) { model.lease_connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == count }
+      waiting = ->(count) do
+        model.lease_connection.select_value(
+          "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        ) == count
+      end
       children = Array.new(3) do |number|
-        waiter = child { model.with_transactional_lock(lock) { [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+        waiter =
+          child do
+            model.with_transactional_lock(lock) do
+              [number, Process.clock_gettime(Process::CLOCK_MONOTONIC)]
+            end
+          end
         eventually(10) { waiting.call(number + 1) }
         waiter
       end
@@ -122,28 +173,43 @@ RSpec.describe WithTransactionalLock do
       expect(children.map(&:result).sort_by(&:last).map(&:first)).to eq([0, 1, 2])
     end
 
-    it "works through a pooler that lends a connection to each transaction", needs: Support::Pgbouncer::PROGRAMS do
-      left = -> { model.lease_connection.select_rows("SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'") }
+    it "works through a pooler that lends a connection to each transaction",
+       needs: Support::Pgbouncer::PROGRAMS do
+      left = -> do
+        model.lease_connection.select_rows(
+          "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'"
+        )
+      end
       others = left.call # of other examples
       pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
       pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
       pooled.with_transactional_lock(lock) { expect(free?(model, lock)).to be(false) }
-      expect(pooled.with_transactional_lock(lock, timeout: 5) { free?(model, "#{lock}:other") }).to be(true)
+      expect(
+        pooled.with_transactional_lock(lock, timeout: 5) { free?(model, "#{lock}:other") }
+      ).to be(true)
       expect(free?(model, lock)).to be(true)
       expect(left.call - others).to be_empty
     end
 
     it "leaves no lock where the connection is lost" do
       line = proxy(["127.0.0.1", Support::Postgres.shared.port])
-      far = Support::Databases.connect("Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port))
-      expect { far.with_transactional_lock(lock) { line.disconnect && far.lease_connection.execute("SELECT 1") } }
-        .to raise_error(ActiveRecord::ActiveRecordError)
+      far =
+        Support::Databases.connect(
+          "Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
+        )
+      expect {
+        far.with_transactional_lock(lock) do
+          line.disconnect && far.lease_connection.execute("SELECT 1")
+        end
+      }.to raise_error(ActiveRecord::ActiveRecordError)
       eventually(3) { free?(model, lock) }
       expect(far.with_transactional_lock(lock) { :entered }).to be(:entered)
     end
 
     it "needs no migration" do
-      expect(Support::TransactionalLocks.generate(model, "with_transactional_lock:install")).to be_empty
+      expect(
+        Support::TransactionalLocks.generate(model, "with_transactional_lock:install")
+      ).to be_empty
     end
   end
 
@@ -163,11 +229,25 @@ RSpec.describe WithTransactionalLock do
     end
 
     it "never lets names block each other where one that is new is rolled back" do
-      ids = Array.new(60) { |number| "#{lock}:#{number}" }.sort_by { |name| Digest::SHA256.digest(name)[0, 8].unpack1("q") }
+      ids =
+        Array
+          .new(60) { |number| "#{lock}:#{number}" }
+          .sort_by { |name| Digest::SHA256.digest(name)[0, 8].unpack1("q") }
       before, contended, after = ids[29], ids[30], ids[31]
-      held = child { |parent| model.transaction { model.with_transactional_lock(contended) { true } && parent.tell(:held) && parent.hear && raise(ActiveRecord::Rollback) } }
+      held =
+        child do |parent|
+          model.transaction do
+            model.with_transactional_lock(contended) { true } && parent.tell(:held) &&
+              parent.hear && raise(ActiveRecord::Rollback)
+          end
+        end
       held.hear
-      waiter = child { |parent| model.transaction(isolation: :repeatable_read) { model.with_transactional_lock(contended) { parent.tell(:in) && parent.hear } } }
+      waiter =
+        child do |parent|
+          model.transaction(isolation: :repeatable_read) do
+            model.with_transactional_lock(contended) { parent.tell(:in) && parent.hear }
+          end
+        end
       await_lock_wait(model)
       held.tell(:go)
       waiter.hear
@@ -176,7 +256,9 @@ RSpec.describe WithTransactionalLock do
     end
 
     it "has no shared locks" do
-      expect { model.with_transactional_lock(lock, shared: true) { raise "entered" } }.to raise_error(Plock::UnsupportedError, /shared/)
+      expect {
+        model.with_transactional_lock(lock, shared: true) { raise "entered" }
+      }.to raise_error(Plock::UnsupportedError, /shared/)
     end
 
     it "has more patience than the database, where it is asked to" do
@@ -193,9 +275,13 @@ RSpec.describe WithTransactionalLock do
     it "limits the connection where it cannot limit a statement" do
       holder = hold_in_another(model, lock)
       allow(model.lease_connection).to receive(:mariadb?).and_return(false)
-      limit = -> { model.lease_connection.select_value("SELECT @@SESSION.innodb_lock_wait_timeout") }
+      limit = -> do
+        model.lease_connection.select_value("SELECT @@SESSION.innodb_lock_wait_timeout")
+      end
       before = limit.call
-      expect { model.with_transactional_lock(lock, timeout: 0.5) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect {
+        model.with_transactional_lock(lock, timeout: 0.5) { raise "entered" }
+      }.to raise_error(Plock::TimeoutError)
       expect(limit.call).to eq(before)
       holder.tell(:go)
     end
@@ -205,7 +291,9 @@ RSpec.describe WithTransactionalLock do
         held, free = "#{lock}:held", Array.new(20) { |number| "#{lock}:#{number}" }
         free.each { |name| model.with_transactional_lock(name) { nil } }
         holder = hold_in_another(model, held)
-        rows = -> { model.lease_connection.select_value("SELECT count(*) FROM transactional_advisory_locks") }
+        rows = -> do
+          model.lease_connection.select_value("SELECT count(*) FROM transactional_advisory_locks")
+        end
         expect(WithTransactionalLock::MySqlHelper.cleanup(model)).to be >= 20
         expect(rows.call).to be(1)
         expect(free?(model, held)).to be(false)

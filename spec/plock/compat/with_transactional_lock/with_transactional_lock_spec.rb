@@ -21,13 +21,23 @@ Support::TransactionalLocks::DATABASES.each do |name|
 
     it "needs a block, and a String for a name" do
       expect { model.with_transactional_lock(lock) }.to raise_error(ArgumentError, /block/)
-      [nil, :name, 5].each { |wrong| expect { model.with_transactional_lock(wrong) { raise "entered" } }.to raise_error(TypeError) }
-      expect { model.with_transactional_lock(lock, timeout: -1) { raise "entered" } }.to raise_error(ArgumentError, /timeout:/)
-      expect { model.with_transactional_lock(lock, shared: 1) { raise "entered" } }.to raise_error(ArgumentError, /shared:/)
+      [nil, :name, 5].each do |wrong|
+        expect { model.with_transactional_lock(wrong) { raise "entered" } }.to raise_error(
+          TypeError
+        )
+      end
+      expect {
+        model.with_transactional_lock(lock, timeout: -1) { raise "entered" }
+      }.to raise_error(ArgumentError, /timeout:/)
+      expect { model.with_transactional_lock(lock, shared: 1) { raise "entered" } }.to raise_error(
+        ArgumentError, /shared:/
+      )
     end
 
     it "keeps others out until the transaction ends" do
-      model.with_transactional_lock(lock) { expect(in_another(model) { free?(model, lock) }).to be(false) }
+      model.with_transactional_lock(lock) do
+        expect(in_another(model) { free?(model, lock) }).to be(false)
+      end
       expect(in_another(model) { free?(model, lock) }).to be(true)
     end
 
@@ -61,36 +71,56 @@ Support::TransactionalLocks::DATABASES.each do |name|
         model.lease_connection.execute("UPDATE counters SET value = 5 WHERE id = 1")
         [0, 0.2].each do |timeout|
           took = elapsed do
-            expect { model.with_transactional_lock(lock, timeout: timeout) { raise "entered" } }.to raise_error(Plock::TimeoutError, /within/)
+            expect {
+              model.with_transactional_lock(lock, timeout: timeout) { raise "entered" }
+            }.to raise_error(Plock::TimeoutError, /within/)
           end
           expect(took).to be_between(timeout, timeout + 1.5)
         end
-        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be(5)
+        expect(
+          model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+        ).to be(5)
         raise ActiveRecord::Rollback
       end
-      expect { model.with_transactional_lock(lock, timeout: 0) { raise "entered" } }.to raise_error(Plock::TimeoutError)
+      expect { model.with_transactional_lock(lock, timeout: 0) { raise "entered" } }.to raise_error(
+        Plock::TimeoutError
+      )
       holder.tell(:go)
       expect(model.with_transactional_lock(lock, timeout: 5) { :entered }).to be(:entered)
     end
 
     it "takes patience of any length" do
-      [*[1e-6] * 20, 3e6, 31_622_400].each { |timeout| expect(model.with_transactional_lock(lock, timeout: timeout) { :entered }).to be(:entered) }
+      [*[1e-6] * 20, 3e6, 31_622_400].each do |timeout|
+        expect(model.with_transactional_lock(lock, timeout: timeout) { :entered }).to be(:entered)
+      end
     end
 
     it "leaves the database's own limit as it was" do
-      limit = name == :postgresql ? "SHOW lock_timeout" : "SELECT @@SESSION.innodb_lock_wait_timeout"
+      limit =
+        name == :postgresql ? "SHOW lock_timeout" : "SELECT @@SESSION.innodb_lock_wait_timeout"
       model.transaction do
         before = model.lease_connection.select_value(limit)
-        model.with_transactional_lock(lock, timeout: 3) { expect(model.lease_connection.select_value(limit)).to eq(before) }
+        model.with_transactional_lock(lock, timeout: 3) do
+          expect(model.lease_connection.select_value(limit)).to eq(before)
+        end
         expect(model.lease_connection.select_value(limit)).to eq(before)
       end
     end
 
     it "can have any name" do
-      names = ["*/ DROP TABLE counters; --", "/* /*", "'; SELECT 1; --", "\"", "\\", "a\0b", "\xFF\xFE", "x" * 10_000, "", "é", "\n--"]
+      names = [
+        "*/ DROP TABLE counters; --", "/* /*", "'; SELECT 1; --", "\"", "\\", "a\0b", "\xFF\xFE",
+        "x" * 10_000, "", "é", "\n--"
+      ]
       names.each do |any|
-        model.with_transactional_lock("#{lock}#{any}") { expect(in_another(model) { free?(model, "#{lock}#{any}") }).to be(false) }
-        expect(model.with_transactional_lock("#{any}#{lock}", timeout: 3) { model.transaction { :value } }).to be(:value)
+        model.with_transactional_lock("#{lock}#{any}") do
+          expect(in_another(model) { free?(model, "#{lock}#{any}") }).to be(false)
+        end
+        expect(
+          model.with_transactional_lock("#{any}#{lock}", timeout: 3) do
+            model.transaction { :value }
+          end
+        ).to be(:value)
       end
       expect(model.lease_connection.select_value("SELECT COUNT(*) FROM counters")).to be > 0
     end
@@ -99,10 +129,17 @@ Support::TransactionalLocks::DATABASES.each do |name|
       model.cache do
         read = -> { model.lease_connection.select_value("SELECT value FROM counters WHERE id = 2") }
         before = read.call
-        in_another(model) { model.lease_connection.execute("UPDATE counters SET value = value + 1 WHERE id = 2") && nil }
+        in_another(model) do
+          model.lease_connection.execute("UPDATE counters SET value = value + 1 WHERE id = 2") &&
+            nil
+        end
         expect(model.with_transactional_lock(lock) { read.call }).to be(before + 1)
         holder = hold_in_another(model, lock)
-        2.times { expect { model.with_transactional_lock(lock, timeout: 0) { nil } }.to raise_error(Plock::TimeoutError) }
+        2.times do
+          expect { model.with_transactional_lock(lock, timeout: 0) { nil } }.to raise_error(
+            Plock::TimeoutError
+          )
+        end
         holder.tell(:go) && holder.result
         expect(model.with_transactional_lock(lock, timeout: 0) { :entered }).to be(:entered)
       end
@@ -111,9 +148,12 @@ Support::TransactionalLocks::DATABASES.each do |name|
     %i[read_committed repeatable_read].each do |isolation|
       it "loses nothing where 8 processes count, #{isolation}" do
         model.lease_connection.execute("UPDATE counters SET value = 0 WHERE id = 1")
-        children = Array.new(8) { child { Support::TransactionalLocks.count(model, lock, isolation, 10) } }
+        children =
+          Array.new(8) { child { Support::TransactionalLocks.count(model, lock, isolation, 10) } }
         children.each { |child| child.result(within: 60) }
-        expect(model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")).to be(80)
+        expect(
+          model.lease_connection.select_value("SELECT value FROM counters WHERE id = 1")
+        ).to be(80)
       end
 
       it "never lets names block each other, #{isolation}" do
@@ -121,7 +161,9 @@ Support::TransactionalLocks::DATABASES.each do |name|
         names.first(20).each { |known| model.with_transactional_lock(known) { nil } }
         held = names.each_slice(2).map(&:first)
         holder = child do |parent|
-          model.transaction(isolation: isolation) { nest(model, held.dup) { parent.tell(:held) && parent.hear } }
+          model.transaction(isolation: isolation) do
+            nest(model, held.dup) { parent.tell(:held) && parent.hear }
+          end
         end
         holder.hear
         (names - held).each do |other|
@@ -134,14 +176,24 @@ Support::TransactionalLocks::DATABASES.each do |name|
 
     it "sends one statement, and no other round trip" do
       2.times { model.with_transactional_lock(lock) { nil } }
-      expect(statements(model) { model.with_transactional_lock(lock) { nil } }.grep_v(/\A(?:BEGIN|COMMIT)/i).size).to be(1)
-      model.transaction { expect(statements(model) { model.with_transactional_lock(lock) { nil } }.grep_v(/\ABEGIN/i).size).to be(1) }
+      expect(
+        statements(model) { model.with_transactional_lock(lock) { nil } }.grep_v(
+          /\A(?:BEGIN|COMMIT)/i
+        ).size
+      ).to be(1)
+      model.transaction do
+        expect(
+          statements(model) { model.with_transactional_lock(lock) { nil } }.grep_v(/\ABEGIN/i).size
+        ).to be(1)
+      end
     end
 
     it "leaves nothing behind where who waits is timed out or killed" do
       holder = hold_in_another(model, lock)
       unless name == :mysql2 # whose client lets no Timeout in
-        expect { Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } } }.to raise_error(Timeout::Error)
+        expect {
+          Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } }
+        }.to raise_error(Timeout::Error)
       end
       thread = background { model.with_transactional_lock(lock) { raise "entered" } }
       await_lock_wait(model)

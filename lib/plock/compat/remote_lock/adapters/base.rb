@@ -5,7 +5,8 @@ require "securerandom"
 
 class RemoteLock
   module Adapters
-    # An adapter tries, asks and releases, each once; {RemoteLock} does the rest. A class of one's own need not descend from this one.
+    # An adapter tries, asks and releases, each once; {RemoteLock} does the rest. A class of one's
+    # own need not descend from this one.
     class Base
       HOST = Etc.uname[:nodename].freeze
       private_constant :HOST
@@ -13,7 +14,8 @@ class RemoteLock
       # @param adapter [Object]
       # @return [Boolean] can it be used as one?
       def self.valid?(adapter)
-        adapter.respond_to?(:store) && adapter.respond_to?(:has_key?) && adapter.respond_to?(:delete)
+        adapter.respond_to?(:store) && adapter.respond_to?(:has_key?) &&
+          adapter.respond_to?(:delete)
       end
 
       # @param connection [Object]

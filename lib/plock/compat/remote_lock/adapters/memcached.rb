@@ -7,12 +7,14 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in memcached, as processes of the original see them. Dalli is loaded, whatever client is given.
+    # Locks in memcached, as processes of the original see them. Dalli is loaded, whatever client is
+    # given.
     class Memcached < Base
       include Turnstile
 
-      # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of `dalli` or `memcache-client`, a pool of such, or
-      #   servers. Servers and namespace of a client are taken over; the connections are plock's own.
+      # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of
+      #   `dalli` or `memcache-client`, a pool of such, or servers. Servers and namespace of a
+      #   client are taken over; the connections are plock's own.
       # @raise [ArgumentError] none of these
       def initialize(connection)
         super

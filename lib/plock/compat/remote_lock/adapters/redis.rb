@@ -10,8 +10,9 @@ class RemoteLock
     class Redis < Base
       include Turnstile
 
-      # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or `redis-client`, a pool of such, a URL, or
-      #   a store. Address and credentials of a client are taken over; the connections are plock's own.
+      # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or
+      #   `redis-client`, a pool of such, a URL, or a store. Address and credentials of a client are
+      #   taken over; the connections are plock's own.
       # @raise [ArgumentError] a store that is not one of Redis
       # @raise [Plock::ConfigurationError] no client of Redis, or a URL that cannot be right
       # @raise [Plock::UnsupportedError] a client that plock cannot stand in for
@@ -43,7 +44,8 @@ class RemoteLock
 
       def free(key) = turns.lock_release(key, uid)
 
-      # In one request: whoever waits is called by it, and would have to wait for the second one, too.
+      # In one request: whoever waits is called by it, and would have to wait for the second one,
+      # too.
       def free_with(key, turn)
         since = turn.releasing
         ours, its = turns.__send__(:lock_release_with, key, uid, turn.hold)

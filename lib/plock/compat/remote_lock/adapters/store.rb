@@ -5,7 +5,8 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in any store of plock's, where no process of the original is to be excluded: a lock is a lease there.
+    # Locks in any store of plock's, where no process of the original is to be excluded: a lock is a
+    # lease there.
     #
     # @example
     #   RemoteLock.new(RemoteLock::Adapters::Store.new("local:"))
@@ -37,7 +38,9 @@ class RemoteLock
       # @return [Boolean] was it ours?
       # @raise [Plock::Error] the store failed
       def delete(key)
-        Thread.handle_interrupt(Plock::Locking::Taking.mask) { Holdings.take(place(@leases, key))&.release || false }
+        Thread.handle_interrupt(Plock::Locking::Taking.mask) do
+          Holdings.take(place(@leases, key))&.release || false
+        end
       end
 
       # @api private

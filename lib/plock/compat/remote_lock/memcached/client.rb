@@ -24,7 +24,8 @@ class RemoteLock
         return false unless bytes
 
         bytes = bytes.b
-        bytes == owner.b || ENCODINGS.any? { |encoding| bytes == Marshal.dump(owner.dup.force_encoding(encoding)) }
+        bytes == owner.b ||
+          ENCODINGS.any? { |encoding| bytes == Marshal.dump(owner.dup.force_encoding(encoding)) }
       end
 
       def initialize(servers, settings, timeout)

@@ -41,7 +41,14 @@ class RemoteLock
 
         def with_namespace(source)
           servers, settings = Client.address_of(source)
-          options = ::Dalli::Client === source ? source.instance_variable_get(:@options).slice(*TAKEN_OVER) : {}
+          options =
+            (
+              if ::Dalli::Client === source
+                source.instance_variable_get(:@options).slice(*TAKEN_OVER)
+              else
+                {}
+              end
+            )
           [servers, settings.merge(options.compact)]
         end
 
@@ -49,7 +56,16 @@ class RemoteLock
         def of_memcache_client(client)
           servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
           separator = client.instance_variable_get(:@namespace_separator)
-          [servers, client.namespace ? { namespace: client.namespace, namespace_separator: separator }.compact : {}]
+          [
+            servers,
+            (
+              if client.namespace
+                { namespace: client.namespace, namespace_separator: separator }.compact
+              else
+                {}
+              end
+            )
+          ]
         end
       end
 
@@ -58,7 +74,15 @@ class RemoteLock
       # @param settings [Hash{Symbol => Object}] for Dalli
       def initialize(servers, settings)
         @turns = Plock::Store::Memcached.new(servers)
-        @room = KEY_MAX_BYTES - (settings[:namespace] ? "#{settings[:namespace]}#{settings.fetch(:namespace_separator, ":")}".bytesize : 0)
+        @room =
+          KEY_MAX_BYTES -
+          (
+            if settings[:namespace]
+              "#{settings[:namespace]}#{settings.fetch(:namespace_separator, ":")}".bytesize
+            else
+              0
+            end
+          )
         @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
       end
 
