@@ -39,8 +39,8 @@ require_relative "plock/store"
 module Plock
   extend DefaultStore
 
-  autoload :Guard, File.expand_path("plock/guard", __dir__)
+  autoload :Guard, File.expand_path("plock/jobs/guard", __dir__)
   autoload :Testing, File.expand_path("plock/testing", __dir__)
 end
 
-require_relative "plock/railtie" if defined?(Rails::Railtie)
+require_relative "plock/rails/railtie" if defined?(Rails::Railtie)

@@ -34,7 +34,7 @@ module Plock
 end
 
 require_relative "sidekiq" if defined?(Sidekiq::Job)
-require_relative "guard"
-require_relative "active_job/guarded"
+require_relative "jobs/guard"
+require_relative "jobs/active_job/guarded"
 
 Plock::Guard.fronts << Plock::ActiveJob

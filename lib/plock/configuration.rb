@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
-require_relative "locking/profile"
+require_relative "locking/store_config"
 require_relative "log"
 require_relative "settings"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "locking/own_holds"
-require_relative "locking/taking"
+require_relative "locking/acquisition"
 
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
@@ -24,7 +24,7 @@ module Plock
       held = Locking::OwnHolds.here.leases
       return Daemon.settle && super if held.empty?
 
-      Thread.handle_interrupt(Locking::Taking.mask) do
+      Thread.handle_interrupt(Locking::Acquisition.mask) do
         handed = []
         forked = false
         begin

@@ -44,7 +44,7 @@ module Plock
 
     # @api private
     # @param key [String, Symbol]
-    # @param terms [Locking::Terms]
+    # @param terms [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, terms, alarm = nil)
       @key = key.frozen? ? key : key.dup.freeze
@@ -197,7 +197,7 @@ module Plock
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
-      Thread.handle_interrupt(Locking::Taking.mask) { let_go(keep ? left_to_keep : 0.0) }
+      Thread.handle_interrupt(Locking::Acquisition.mask) { let_go(keep ? left_to_keep : 0.0) }
     end
 
     # Hands it over: from now on this process leaves it alone, does not renew it any more, and
@@ -289,7 +289,7 @@ module Plock
     end
 
     # @api private
-    # @yieldparam lease [Lease] as {Locking::Bunch} has it
+    # @yieldparam lease [Lease] as {Locking::LeaseGroup} has it
     def each_lease
       yield self
     end
@@ -375,7 +375,7 @@ module Plock
     def let_go(keep = left_to_keep)
       since = releasing
       released(@hold.release(keep), since)
-    rescue *Locking::Taking::STORE_FAILURES
+    rescue *Locking::Acquisition::STORE_FAILURES
       @released = true # as far as it can be; whoever asked for it hears of that
       raise
     ensure

@@ -5,11 +5,11 @@ require_relative "locking/abilities"
 require_relative "locking/agreement"
 require_relative "locking/identity"
 require_relative "locking/kind"
-require_relative "locking/profile"
+require_relative "locking/store_config"
 require_relative "locking/share"
-require_relative "locking/taking"
-require_relative "locking/taking_all"
-require_relative "locking/terms"
+require_relative "locking/acquisition"
+require_relative "locking/group_acquisition"
+require_relative "locking/acquire_options"
 require_relative "once"
 require_relative "read_write_lock"
 require_relative "semaphore"
@@ -29,8 +29,8 @@ module Plock
   module Locking
     include Identity
     include Agreement
-    include Taking
-    include TakingAll
+    include Acquisition
+    include GroupAcquisition
 
     # Waits for the key, holds it as long as the block runs, and releases it on every way out of the
     # block. Without a block the lease is returned, and is to be released by {Lease#release}.
@@ -70,7 +70,7 @@ module Plock
       on_lost: nil, label: nil, &block
     )
       terms =
-        Terms.new(profile, block).with(
+        AcquireOptions.new(profile, block).with(
           ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
           at_least: at_least, on_lost: on_lost, label: label
         )
@@ -97,7 +97,7 @@ module Plock
       on_lost: nil, label: nil, &block
     )
       terms =
-        Terms.new(profile, block).with(
+        AcquireOptions.new(profile, block).with(
           ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
           at_least: at_least, on_lost: on_lost, label: label
         )
@@ -127,7 +127,7 @@ module Plock
       on_lost: nil, label: nil, &block
     )
       terms =
-        Terms.new(profile, block).with(
+        AcquireOptions.new(profile, block).with(
           ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
           at_least: at_least, on_lost: on_lost, label: label
         )
@@ -288,7 +288,7 @@ module Plock
 
     private
 
-    # @return [Locking::Profile]
+    # @return [Locking::StoreConfig]
     attr_reader :profile
 
     def locate(key)
@@ -346,7 +346,7 @@ module Plock
     end
 
     def terms(block, share = nil, **options)
-      Terms.new(profile, block, share).with(**options)
+      AcquireOptions.new(profile, block, share).with(**options)
     end
   end
 end

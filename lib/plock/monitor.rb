@@ -49,7 +49,7 @@ module Plock
       @store = store
       @options = { renew: true, **options }.freeze
       # raises now what cannot be right
-      Locking::Terms.new(Locking::Profile::DEFAULTS, nil).with(**@options)
+      Locking::AcquireOptions.new(Locking::StoreConfig::DEFAULTS, nil).with(**@options)
       freeze
     end
 
@@ -62,7 +62,7 @@ module Plock
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize
-      mask = Locking::Taking.mask
+      mask = Locking::Acquisition.mask
       depth = own&.depth || 0
       inside = nil
       begin
@@ -103,7 +103,7 @@ module Plock
     # @raise [ThreadError] this fiber is not inside
     def exit
       tenure = own or raise ThreadError, NOT_OWNER
-      mask = Locking::Taking.mask
+      mask = Locking::Acquisition.mask
       Thread.handle_interrupt(mask) { leave(tenure) }
       nil
     end
@@ -169,13 +169,13 @@ module Plock
     def begin_tenure(way, **options)
       store = self.store
       profile = store.__send__(:profile)
-      terms = Locking::Terms.new(profile, nil).with(**@options, **options)
+      terms = Locking::AcquireOptions.new(profile, nil).with(**@options, **options)
       lease = Lease.new(@key, terms)
       entered = ->(_lease) do
         tenures[self] = Tenure.new(lease, 1)
         Locking::OwnHolds.here.add(store, lease)
       end
-      !Locking::Taking.handing_out(entered, -> { give_back(lease) }) do
+      !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
         store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
       end.nil?
     end

@@ -3,12 +3,12 @@
 require "sidekiq"
 require "sidekiq/api" # deleted jobs give back what they hold
 require_relative "errors"
-require_relative "guard"
-require_relative "sidekiq/client_middleware"
-require_relative "sidekiq/disposal"
-require_relative "sidekiq/payload"
-require_relative "sidekiq/pushes"
-require_relative "sidekiq/server_middleware"
+require_relative "jobs/guard"
+require_relative "jobs/sidekiq/client_middleware"
+require_relative "jobs/sidekiq/disposal"
+require_relative "jobs/sidekiq/payload"
+require_relative "jobs/sidekiq/pushes"
+require_relative "jobs/sidekiq/server_middleware"
 
 module Plock
   # Guarded Sidekiq jobs: `require "plock/sidekiq"` is all the set-up. See {Guard}.

@@ -4,9 +4,9 @@ require_relative "client_address"
 require_relative "errors"
 require_relative "events/active_support"
 require_relative "hold"
-require_relative "local_store"
+require_relative "store/local"
 require_relative "locking"
-require_relative "store/telling"
+require_relative "store/support/status_reader"
 
 module Plock
   # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of
@@ -74,7 +74,7 @@ module Plock
   #   @return [Boolean]
   class Store
     include Locking
-    include Telling
+    include StatusReader
 
     # @!parse
     #   # What {#hold_digest} answers where the lock was not acquired.
@@ -175,7 +175,7 @@ module Plock
           fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}")
         end
 
-        profile = Locking::Profile.extract(options)
+        profile = Locking::StoreConfig.extract(options)
         if String === source && source.start_with?(MEMCACHED)
           return open_memcached(source, options, profile)
         end

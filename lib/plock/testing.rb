@@ -13,7 +13,7 @@ module Plock
   #     Plock.acquire("import", on_lost: ->(_) { stopped = true }) { store.lose!("import") }
   #   end
   module Testing
-    autoload :MemoryStore, File.expand_path("testing/memory_store", __dir__)
+    autoload :MemoryStore, File.expand_path("store/memory", __dir__)
 
     class << self
       # Puts a fresh store in memory in the place of the default one: as long as the block runs, or
@@ -25,7 +25,7 @@ module Plock
       # @return [Object, MemoryStore] the block's value; without a block the store
       def install
         store = MemoryStore.new
-        World.clear_all unless @inside
+        MemoryBackend.clear_all unless @inside
         before = Plock.replace_store(store)
         return store unless block_given?
 

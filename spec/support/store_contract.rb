@@ -43,7 +43,7 @@ RSpec.shared_examples "a store" do |unable = []|
 
   # Who waited in vain is told who has it if the store says so soon; a busy machine has time to
   # here.
-  before { stub_const("Plock::Locking::Taking::EXAMINE_BUDGET", 5.0) }
+  before { stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0) }
 
   include_examples "a store that is acquired"
   include_examples "a store that serves in order" unless unable.include?(:order)

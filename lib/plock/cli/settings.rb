@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "settings_file"
-require_relative "../locking/profile"
+require_relative "../locking/store_config"
 
 module Plock
   module CLI
@@ -25,7 +25,7 @@ module Plock
           first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
         @namespace, @namespace_from =
           first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
-        @secret, @secret_from = first(:secret, nil, nil, Locking::Profile::SECRET_VARIABLE)
+        @secret, @secret_from = first(:secret, nil, nil, Locking::StoreConfig::SECRET_VARIABLE)
         refuse_store_of_application if from_file?(@url_from) || @url_from == DEFAULT
         refuse_default_in_production if @url_from == DEFAULT
         warn_of_another(:url, @url, @url_from, Configuration::URL_VARIABLE, "--store")

@@ -153,14 +153,14 @@ class RemoteLock
   # for, unless it was refused. What a store that failed may have granted has been taken back. A
   # child that is forked in the block leaves the lock to its parent.
   def holding(key, options)
-    mask = Plock::Locking::Taking.mask
+    mask = Plock::Locking::Acquisition.mask
     pid = Process.pid
     entered = refused = false
     begin
       acquire_lock(key, options)
       entered = true
       yield
-    rescue Error, ArgumentError, *Plock::Locking::Taking::STORE_FAILURES
+    rescue Error, ArgumentError, *Plock::Locking::Acquisition::STORE_FAILURES
       refused = !entered
       raise
     ensure

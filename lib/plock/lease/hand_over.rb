@@ -45,7 +45,7 @@ module Plock
         @given_away = false
         @releaser = nil # another thread of the parent
         has ? (watch if @terms.watch?) : lose_on_the_way
-      rescue *Locking::Taking::STORE_FAILURES
+      rescue *Locking::Acquisition::STORE_FAILURES
         release_later(store, handed)
         raise
       end
@@ -65,7 +65,7 @@ module Plock
           until Clock.now >= over
             begin
               break store.__send__(:adopt_hold, handed, false, nil, false)&.release(left_to_keep)
-            rescue *Locking::Taking::STORE_FAILURES
+            rescue *Locking::Acquisition::STORE_FAILURES
               raise if Background.killed?
 
               sleep(AGAIN_S)

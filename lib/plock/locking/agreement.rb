@@ -90,7 +90,7 @@ module Plock
 
       def suspicion(kept)
         if !profile.secret?
-          "Probably this process lacks the secret: set #{Profile::SECRET_VARIABLE} as the others have it."
+          "Probably this process lacks the secret: set #{StoreConfig::SECRET_VARIABLE} as the others have it."
         elsif kept&.none?
           "Probably a process without the secret, such as a cron line, came first."
         else

@@ -23,13 +23,13 @@ module Plock
       end
 
       # @param store [Locking]
-      # @param taken [Lease, Bunch]
+      # @param taken [Lease, LeaseGroup]
       # @return [void]
       def add(store, taken)
         @innermost = [store, taken, @innermost]
       end
 
-      # @param taken [Lease, Bunch] that may have been added
+      # @param taken [Lease, LeaseGroup] that may have been added
       # @return [void]
       def delete(taken)
         held = @innermost

@@ -43,7 +43,7 @@ module Plock
         @store.__send__(:terms, block, share, **options)
       end
 
-      # @param way [Symbol] `:acquiring` or `:trying`, of {Taking}
+      # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
       def ask(way, terms, block)
         @store.__send__(way, @key, @store_key, terms, block)
       end

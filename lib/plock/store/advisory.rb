@@ -2,12 +2,12 @@
 
 require "plock"
 require "active_record"
-require_relative "in_ruby"
-require_relative "connection_watch"
-require_relative "per_process"
-require_relative "database/origin"
+require_relative "support/in_ruby"
+require_relative "support/connection_watch"
+require_relative "support/per_process"
+require_relative "database/connection_source"
 require_relative "database/connections"
-require_relative "advisory/grant"
+require_relative "advisory/lease_state"
 require_relative "advisory/mysql_locks"
 require_relative "advisory/postgresql_locks"
 
@@ -74,7 +74,7 @@ module Plock
         unless SCOPES.include?(scope)
           misconfigured("scope must be :connection or :transaction (got #{scope.inspect})")
         end
-        @origin = Database::Origin.new(model)
+        @origin = Database::ConnectionSource.new(model)
         @locks = locks_of(@origin, scope)
         @release_timeout = check_seconds("release_timeout", release_timeout)
         @pool =
@@ -98,7 +98,7 @@ module Plock
       alias lock_release lock_acquire
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
       attr_reader :pool, :locks
 
@@ -191,7 +191,7 @@ module Plock
 
       def disconnect = @pool.close
 
-      # @return [Hash{Integer => Grant}]
+      # @return [Hash{Integer => LeaseState}]
       def known = @here.enter(&:dup)
 
       # What it can be asked for depends on the database.
@@ -214,7 +214,7 @@ module Plock
       def soon = Clock.now + Background.at_most(@release_timeout)
 
       def grant_for(key, **options)
-        Grant.new(self, key, Plock.token, guarded: true, **options)
+        LeaseState.new(self, key, Plock.token, guarded: true, **options)
       end
 
       def request_for(grant, ttl)
@@ -226,7 +226,7 @@ module Plock
       end
 
       def adopt_hold(*)
-        raise UnsupportedError, Grant::BOUND
+        raise UnsupportedError, LeaseState::BOUND
       end
 
       def each_key(_prefix)

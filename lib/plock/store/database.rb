@@ -2,10 +2,10 @@
 
 require "plock"
 require "active_record"
-require_relative "in_ruby"
-require_relative "by_owner"
-require_relative "database/origin"
-require_relative "database/site"
+require_relative "support/in_ruby"
+require_relative "support/by_owner"
+require_relative "database/connection_source"
+require_relative "database/coordinator"
 require_relative "database/in_transaction"
 require_relative "database/place"
 
@@ -89,9 +89,9 @@ module Plock
           misconfigured("inside must be true or false (got #{inside.inspect})")
         end
         @inside = inside
-        @origin = Origin.new(model)
+        @origin = ConnectionSource.new(model)
         @site =
-          Site.new(
+          Coordinator.new(
             @origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
             release_timeout: check_seconds("release_timeout", release_timeout),
             connect_timeout: check_seconds("connect_timeout", connect_timeout)
@@ -104,7 +104,7 @@ module Plock
       end
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
       def tend(grant)
         @site.watch(grant) if grant.attended?
@@ -167,7 +167,7 @@ module Plock
         single, shared = grants.partition { |grant| grant.share.nil? }
         return super if single.size < 2
 
-        deadline = Clock.now + [@site.release_timeout, span / Grant::RENEWALS_PER_TTL].min
+        deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
         names = single.to_h { |grant| [grant.token, grant.key] }
         known =
           @site
@@ -237,7 +237,7 @@ module Plock
 
       def micros(seconds) = @site.micros(seconds)
 
-      def seconds(micros) = micros / Site::MICROSECONDS
+      def seconds(micros) = micros / Coordinator::MICROSECONDS
 
       def soon = Clock.now + @site.release_timeout
 
@@ -380,7 +380,7 @@ module Plock
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?
 
-        mask = Locking::Taking.mask
+        mask = Locking::Acquisition.mask
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
         ensure # also when the caller breaks its own lease, and has heard of it

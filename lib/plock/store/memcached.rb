@@ -2,10 +2,10 @@
 
 require "plock"
 require_relative "memcached/dalli"
-require_relative "by_owner"
-require_relative "looking"
+require_relative "support/by_owner"
+require_relative "support/looking"
 require_relative "memcached/client"
-require_relative "reach"
+require_relative "support/reach"
 
 module Plock
   class Store
@@ -82,7 +82,7 @@ module Plock
       end
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
       # Two requests: between them the lease may end, and another holder take the key with a smaller
       # fence. So the key is read last.

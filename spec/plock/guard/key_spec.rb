@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/guard"
-require "plock/guard/key"
+require "plock/jobs/guard"
+require "plock/jobs/guard/key"
 
 RSpec.describe Plock::Guard::Key do
   def key_of(arguments, job_class = "Import", **options)

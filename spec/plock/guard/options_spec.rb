@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/guard"
+require "plock/jobs/guard"
 
 RSpec.describe Plock::Guard::Options do
   it "guards a job while it runs, reschedules, and does not go without, where nothing is said" do

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/guard"
-require "plock/guard/held"
+require "plock/jobs/guard"
+require "plock/jobs/guard/held"
 
 RSpec.describe Plock::Guard::Options, "#store" do
   after { Plock.reset! }

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/guard"
-require "plock/guard/backoff"
-require "plock/guard/work"
+require "plock/jobs/guard"
+require "plock/jobs/guard/backoff"
+require "plock/jobs/guard/work"
 
 RSpec.describe Plock::Guard::Work do
-  def label(name, id) = described_class.new(nil, Plock::Guard::Ticket.new, name, id).label
+  def label(name, id) = described_class.new(nil, Plock::Guard::JobState.new, name, id).label
 
   it "labels a job with its class and id" do
     expect(label("Import", "0123456789abcdef01234567")).to eq("Import 0123456789abcdef01234567")
@@ -40,7 +40,7 @@ RSpec.describe Plock::Guard::Backoff do
   end
 end
 
-RSpec.describe Plock::Guard::Ticket do
+RSpec.describe Plock::Guard::JobState do
   it "is read as it was written" do
     ticket = described_class.new.tap do |it|
       it.lease = "plock1:x"

@@ -3,7 +3,7 @@
 require "spec_helper"
 
 RSpec.describe Plock::Locking::Kind do
-  let(:profile) { Plock::Locking::Profile.new(namespace: "x") }
+  let(:profile) { Plock::Locking::StoreConfig.new(namespace: "x") }
   let(:kinds) { described_class::ALL }
 
   it "gives a key of each kind a name of its own, and is told by it" do
@@ -16,10 +16,10 @@ RSpec.describe Plock::Locking::Kind do
   end
 
   it "does not let a namespace take another's names for its own" do
-    plain = Plock::Locking::Profile.new
+    plain = Plock::Locking::StoreConfig.new
     spaces = [
-      plain, profile, Plock::Locking::Profile.new(namespace: "once"),
-      Plock::Locking::Profile.new(namespace: "f" * 32)
+      plain, profile, Plock::Locking::StoreConfig.new(namespace: "once"),
+      Plock::Locking::StoreConfig.new(namespace: "f" * 32)
     ]
     spaces.product(kinds, spaces) do |space, kind, other|
       expect(other.own?(space.store_key("k", kind))).to be(other.equal?(space)),

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/guard"
+require "plock/jobs/guard"
 require "plock/sidekiq"
 require "plock/status/table"
 require "plock/store/advisory"
 require "plock/store/database"
 require "plock/store/memcached"
-require "plock/railtie/doctor"
+require "plock/rails/doctor"
 require "support/databases"
 require "support/memcached"
 require "pp"

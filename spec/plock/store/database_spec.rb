@@ -149,7 +149,7 @@ Support::Databases::NAMES.each do |name|
             .instance_variable_get(:@scheduler)
             .instance_variable_get(:@entries)
             .keys
-            .grep(Plock::Store::Grant)
+            .grep(Plock::Store::LeaseState)
         expect(tended.select { |grant| grant.ended.nil? }).to be_empty
         store.break(key)
         !interrupted

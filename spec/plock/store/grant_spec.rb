@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/store/in_ruby"
+require "plock/store/support/in_ruby"
 
 # An extension that is interrupted, or whose answer is lost, may have been carried out, or may be
 # yet.
-RSpec.describe Plock::Store::Grant do
+RSpec.describe Plock::Store::LeaseState do
   # A store that carries out what it is asked, or does not answer.
   let(:store) do
     Class.new do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "plock/store/in_ruby"
+require "plock/store/support/in_ruby"
 
 RSpec.describe Plock::Store::Scheduler do
   let(:ran) { Queue.new }

@@ -19,7 +19,7 @@ module Plock
 
           unless profile.secret?
             return advice("keys are hashed without a secret: who can read the store can guess them",
-                          "set #{Locking::Profile::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as " \
+                          "set #{Locking::StoreConfig::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as " \
                           "openssl rand -hex 32 makes them")
           end
           return fine("keys are hashed with a secret") if store.can?(:compares_secrets)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-require "plock/store/acquire_request"
-require "plock/store/aside"
+require "plock/store/support/acquire_request"
+require "plock/store/support/aside"
 require "plock/store/database"
-require "plock/store/lines"
-require "plock/store/per_process"
-require "plock/store/renewal"
-require "plock/store/scheduler"
+require "plock/store/support/lines"
+require "plock/store/support/per_process"
+require "plock/store/support/renewal"
+require "plock/store/support/scheduler"
 
 class Locker
   # What the {Holding}s of one model's table have in common, as a store has it for its leases: those
@@ -87,7 +87,7 @@ class Locker
 
     alias take_back_later take_back
 
-    # What a {Plock::Store::Grant} and its renewal ask of a store.
+    # What a {Plock::Store::LeaseState} and its renewal ask of a store.
     def tend(holding)
       at = holding.due_at
       @scheduler.schedule(holding, at) if at
@@ -115,7 +115,7 @@ class Locker
     private
 
     def listen_to(model)
-      origin = Plock::Store::Database::Origin.new(model)
+      origin = Plock::Store::Database::ConnectionSource.new(model)
       @tables = origin.tables
       @connections = Plock::Store::Database::Connections.new(origin, CONNECTIONS, CONNECT_S)
       @channel = Rows.channel(model)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "plock/store/acquire_request"
-require "plock/store/aside"
-require "plock/store/grant"
+require "plock/store/support/acquire_request"
+require "plock/store/support/aside"
+require "plock/store/support/lease_state"
 
 class Locker
   # Raised in the holder's block when another process has taken the row, or when its time is over
@@ -13,7 +13,7 @@ class Locker
   # where that finds somebody else, or nobody until the time is over.
   #
   # @api private
-  class Holding < Plock::Store::Grant
+  class Holding < Plock::Store::LeaseState
     # How long a renewal may take, and a release that nobody waits for. The end of a block waits for
     # either.
     LAST_S = 2.0

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "plock/store/looking"
+require "plock/store/support/looking"
 require_relative "documents"
-require_relative "profile"
+require_relative "store_config"
 require_relative "takeover"
 require_relative "tenancy"
 
@@ -53,7 +53,7 @@ module Mongo
           raise InvalidConfig, "not a collection: #{collection.class}"
         end
 
-        set_up(Profile.new(**options), attempt_timeout)
+        set_up(StoreConfig.new(**options), attempt_timeout)
         @documents = Documents.new(collection, @attempt_timeout)
         @takeover = Takeover.new(@documents)
       end
@@ -62,7 +62,7 @@ module Mongo
       def url = "mongo:"
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {Grant} and {Renewal} call.
+      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
       # @return [Integer, nil] the fence; nil: somebody has it
       def add(grant, ttl, _deadline)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/store/aside"
+require "plock/store/support/aside"
 
 module Mongo
   module Locking

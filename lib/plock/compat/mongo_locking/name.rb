@@ -37,7 +37,7 @@ module Mongo
         end
 
         # @param store_key [String] of any store
-        # @return [Name, nil] of the document, as {Profile} wrote it; nil: it is none
+        # @return [Name, nil] of the document, as {StoreConfig} wrote it; nil: it is none
         def of_document(store_key)
           name, kind = DOCUMENT.match(store_key)&.captures
           return unless name

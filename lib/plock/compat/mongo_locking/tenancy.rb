@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/store/grant"
+require "plock/store/support/lease_state"
 
 module Mongo
   module Locking
@@ -9,7 +9,7 @@ module Mongo
     # that we have written.
     #
     # @api private
-    class Tenancy < ::Plock::Store::Grant
+    class Tenancy < ::Plock::Store::LeaseState
       # How many answers may be missing, one after the other, that a request is made again after.
       MOST = 64
       private_constant :MOST

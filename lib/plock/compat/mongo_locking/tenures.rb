@@ -46,7 +46,7 @@ module Mongo
         end
 
         def inside(name, lease)
-          mask = ::Plock::Locking::Taking.mask
+          mask = ::Plock::Locking::Acquisition.mask
           key = name.store_key
           begin
             own[key] = lease

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "plock/store/per_process"
+require "plock/store/support/per_process"
 
 class RemoteLock
   # The leases that this process has, by store, key and owner: whoever releases a lock may do so

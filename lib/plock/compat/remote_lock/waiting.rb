@@ -47,11 +47,11 @@ class RemoteLock
       profile = store.__send__(:profile)
       name = "remote_lock:#{Plock.digest(key)}"
       label = Plock::Locking::Arguments.shortened_label(key)
-      terms = Plock::Locking::Terms.new(profile, nil)
+      terms = Plock::Locking::AcquireOptions.new(profile, nil)
                                    .with(ttl: span(seconds), wait: patience(wait), label: label)
       lease = Plock::Lease.new(name, terms)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
-      Plock::Locking::Taking.handing_out(keep, -> { give_up(lease, undo) }) do
+      Plock::Locking::Acquisition.handing_out(keep, -> { give_up(lease, undo) }) do
         store.__send__(:trying, name, profile.store_key(name), terms, nil, lease: lease) &&
           yield(lease)
       end || false

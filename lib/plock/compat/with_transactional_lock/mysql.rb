@@ -61,7 +61,7 @@ module WithTransactionalLock
 
       def known_of(model, connection)
         @known[connection.pool.db_config] || @known.compute_if_absent(connection.pool.db_config) do
-          origin = Plock::Store::Database::Origin.new(model)
+          origin = Plock::Store::Database::ConnectionSource.new(model)
           Known.new(
             Concurrent::Map.new, Plock::Store::Database::Connections.new(origin, 1, MAKING_S)
           )

@@ -157,7 +157,7 @@ module Plock
           payload = {
             sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter
           }
-          mask = Locking::Taking.mask
+          mask = Locking::Acquisition.mask
           started = false
           begin
             tell(:start, payload) { started = true }
@@ -170,7 +170,7 @@ module Plock
         # What a subscriber raises is the subscriber's fault, and no reason to treat a statement
         # otherwise.
         def tell(what, payload)
-          Thread.handle_interrupt(Locking::Taking.mask) do
+          Thread.handle_interrupt(Locking::Acquisition.mask) do
             yield if block_given?
             ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
           rescue StandardError, ScriptError => e # an interrupt that waits comes behind it

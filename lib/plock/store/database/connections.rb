@@ -2,8 +2,8 @@
 
 require "active_support/fork_tracker"
 require "weakref"
-require_relative "../aside"
-require_relative "../pool"
+require_relative "../support/aside"
+require_relative "../support/pool"
 
 module Plock
   class Store

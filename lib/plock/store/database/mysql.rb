@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../aside"
+require_relative "../support/aside"
 require_relative "connection"
 
 module Plock

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../lines"
+require_relative "../support/lines"
 
 module Plock
   class Store

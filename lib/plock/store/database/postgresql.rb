@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "active_record/connection_adapters/postgresql_adapter"
-require_relative "../aside"
+require_relative "../support/aside"
 require_relative "connection"
 
 module Plock

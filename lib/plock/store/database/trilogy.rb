@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "active_record/connection_adapters/trilogy_adapter"
-require_relative "../aside"
+require_relative "../support/aside"
 require_relative "mysql"
 
 module Plock

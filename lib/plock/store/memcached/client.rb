@@ -3,7 +3,7 @@
 require_relative "dalli"
 require_relative "../../clock"
 require_relative "../../errors"
-require_relative "../aside"
+require_relative "../support/aside"
 
 module Plock
   class Store

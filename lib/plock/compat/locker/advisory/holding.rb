@@ -5,7 +5,7 @@ class Locker
     # The lock of one block, which lasts as long as its connection.
     #
     # @api private
-    class Holding < Plock::Store::Advisory::Grant
+    class Holding < Plock::Store::Advisory::LeaseState
       # Such a lock has no time of its own: seconds that no process lives.
       TTL_S = 1e9
       private_constant :TTL_S

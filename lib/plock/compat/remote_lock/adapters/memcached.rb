@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../stores"
-require_relative "../turnstile"
+require_relative "../queued_acquire"
 require_relative "../memcached/place"
 require_relative "base"
 
@@ -10,7 +10,7 @@ class RemoteLock
     # Locks in memcached, as processes of the original see them. Dalli is loaded, whatever client is
     # given.
     class Memcached < Base
-      include Turnstile
+      include QueuedAcquire
 
       # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of
       #   `dalli` or `memcache-client`, a pool of such, or servers. Servers and namespace of a

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require_relative "../stores"
-require_relative "../turnstile"
+require_relative "../queued_acquire"
 require_relative "base"
 
 class RemoteLock
   module Adapters
     # Locks in Redis, as processes of the original see them.
     class Redis < Base
-      include Turnstile
+      include QueuedAcquire
 
       # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or
       #   `redis-client`, a pool of such, a URL, or a store. Address and credentials of a client are

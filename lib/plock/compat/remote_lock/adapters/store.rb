@@ -38,7 +38,7 @@ class RemoteLock
       # @return [Boolean] was it ours?
       # @raise [Plock::Error] the store failed
       def delete(key)
-        Thread.handle_interrupt(Plock::Locking::Taking.mask) do
+        Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
           Holdings.take(place(@leases, key))&.release || false
         end
       end

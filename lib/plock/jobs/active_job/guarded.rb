@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+require_relative "../guard/push"
+require_relative "../guard/run"
+require_relative "adapter"
+require_relative "work"
+
+module Plock
+  module ActiveJob
+    # What a guarded ActiveJob does besides: it gets its key when it is enqueued, takes its ticket
+    # along, and runs as {Guard::Run} says.
+    #
+    # The run is around all other callbacks of `perform`, so a key is taken before everything else
+    # and released after it. It is inside of what `retry_on` and `discard_on` see, so
+    # {Guard::Conflict} and its like can be named there.
+    #
+    # Of a job that has failed the key stays taken if it is enqueued again, by `retry_job` or
+    # `retry_on`, or if its adapter is one that retries by itself; else it is given back when
+    # `perform_now` ends.
+    #
+    # Through `perform_all_later` there are no callbacks: jobs that are enqueued in that way get
+    # their key where they start.
+    #
+    # @api private
+    module Guarded
+      def self.included(job_class)
+        super
+        job_class.set_callback(:perform, :around, prepend: true) do |job, inner|
+          job.__send__(:plock_run, inner)
+        end
+      end
+
+      # @return [Guard::JobState]
+      def plock_ticket
+        @plock_ticket ||= Guard::JobState.new
+      end
+
+      # @return [Hash]
+      def serialize
+        plock_ticket.empty? ? super : super.merge(Guard::JobState::NAME => plock_ticket.to_h)
+      end
+
+      # @return [void]
+      def deserialize(job_data)
+        super
+        @plock_ticket = Guard::JobState.read(job_data[Guard::JobState::NAME])
+        @plock_dequeued = true
+      end
+
+      # @return [Object]
+      def perform_now
+        ended = false
+        value = super
+        ended = true
+        value
+      ensure
+        plock_close(ended)
+      end
+
+      private
+
+      def plock_run(inner)
+        Guard::Run.new(Work.new(self, rescheduler: method(:plock_reschedule))).call { inner.call }
+      end
+
+      def raw_enqueue
+        guard = self.class.plock_guard
+        return super if !guard.queued? || Adapter.pretends?(queue_adapter)
+        return plock_enqueue { super } unless Adapter.waits_for_commit?(self.class, queue_adapter)
+
+        self.successfully_enqueued = true
+        ::ActiveRecord.after_all_transactions_commit do
+          self.successfully_enqueued = false
+          plock_enqueue { super() }
+        end
+      end
+
+      def plock_enqueue
+        first = plock_ticket.empty?
+        return if first && !plock_take
+
+        yield
+        plock_pass_on unless first
+      ensure
+        plock_give_back(0.0) if first && !successfully_enqueued?
+      end
+
+      def plock_take
+        push = Guard::Push.new(Work.new(self, rescheduler: method(:plock_put_off)), due: plock_due)
+        return true if %i[go rescheduled].include?(push.call)
+
+        self.enqueue_error = push.conflict
+        false
+      end
+
+      def plock_due
+        scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
+      end
+
+      # Where it was to be enqueued; one that is scheduled for later stays so.
+      def plock_put_off(delay)
+        return false unless Adapter.schedules?(queue_adapter)
+
+        self.scheduled_at = Time.at([scheduled_at.to_f, Time.now.to_f + delay].max)
+        true
+      end
+
+      # Where it was to start. That does not count as a time that it has run.
+      def plock_reschedule(delay)
+        return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
+
+        self.executions -= 1
+        retry_job(wait: delay) || ((self.executions += 1) && false)
+      end
+
+      # It has been enqueued again, with the ticket that it has: what it holds must last until then.
+      def plock_pass_on
+        return unless successfully_enqueued? && plock_ticket.lease
+
+        plock_ticket.passed_on = plock_due
+        if plock_ticket.left && plock_due.positive?
+          Guard::Held.prolong(
+            self.class.plock_guard.store, plock_ticket, Work.new(self).queued_span(plock_due)
+          )
+        end
+      rescue Error => e
+        Work.new(self).log(
+          :warn,
+          "#{self.class.name} #{job_id} may lose its key before it is run again: #{e.message}"
+        )
+      end
+
+      def plock_close(ended)
+        if plock_ticket.lease.nil? || plock_ticket.passed_on ||
+           !(ended || !Adapter.retries?(queue_adapter))
+          return
+        end
+
+        plock_give_back(self.class.plock_guard.at_least)
+      end
+
+      def plock_give_back(most)
+        Guard::Held.give_back(self.class.plock_guard.store, plock_ticket, most)
+      rescue Error => e
+        Work.new(self).log(:warn, "#{self.class.name} #{job_id} is done with; its key stays taken until its time in the queue is " \
+                                  "over: #{e.message}")
+      end
+    end
+  end
+end

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require_relative "../../clock"
+require_relative "collision"
+require_relative "errors"
+require_relative "held"
+
+module Plock
+  module Guard
+    # Asking for a job's key, and what a refusal means.
+    #
+    # @api private
+    module Asking
+      # How often the key is asked for again at once, where whoever had it is gone when one looks
+      # who it is.
+      ATTEMPTS = 3
+
+      # While a lease goes from the hands of one to another's.
+      UNDISTURBED = { Object => :never }.freeze
+      private_constant :ATTEMPTS, :UNDISTURBED
+
+      private
+
+      # @yieldparam entered [#call] to be called when the lease is had: what is raised after that is
+      #   the job's own
+      # @return [Exception, nil] how the key was refused
+      def refusal
+        entered = false
+        yield -> { entered = true }
+        nil
+      rescue TimeoutError, LeaseLost, ArgumentError, *FAILURES => e
+        raise if entered
+
+        e
+      end
+
+      # The same, again where the key has become free.
+      #
+      # @yieldparam entered [#call]
+      # @return [Array(Exception, Status), nil]
+      def refusal_for_good(&ask)
+        ATTEMPTS.times do |attempt|
+          error = refusal(&ask) or return
+          return [error, nil] unless error.is_a?(TimeoutError)
+
+          status = error.status || look
+          return [error, status] if attempt + 1 == ATTEMPTS || status.nil? || status.held?
+        end
+      end
+
+      def look
+        Held.status(@work.store, @work.key, @work.guard.limit)
+      rescue *FAILURES
+        nil
+      end
+
+      # The store could not be asked.
+      #
+      # @raise [Error] unless the guard proceeds without
+      def go_without(error)
+        unless @work.guard.proceed? && FAILURES.any? { |failure| failure === error }
+          @work.log(:error, "#{@work.label} cannot have its key: #{error.class}: #{error.message}")
+          raise error
+        end
+
+        @work.log(:warn, "#{@work.label} goes unguarded: #{error.class}: #{error.message}")
+        @work.tell(:job_unguarded, Clock.now - @began, error: error.class.name)
+      end
+    end
+  end
+end

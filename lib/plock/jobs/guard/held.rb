@@ -1,0 +1,122 @@
+# frozen_string_literal: true
+
+require_relative "../../locking"
+
+module Plock
+  module Guard
+    # The locks and semaphores of a store, as guards use them.
+    #
+    # @api private
+    module Held
+      # A shorter span cannot be asked for.
+      LEAST = Locking::Arguments::TTL_MIN
+      MOST = Locking::Arguments::SPAN_MAX
+
+      class << self
+        # A key of which one may be had is the lock that everybody else takes, too.
+        #
+        # @param store [Locking, Plock]
+        # @param limit [Integer]
+        # @param options [Hash] as for {Locking#acquire}
+        # @return [Object, Lease]
+        def acquire(store, key, limit, **options, &block)
+          if limit == 1
+            store.acquire(key, **options, &block)
+          else
+            store.semaphore(key, permits: limit).acquire(**options, &block)
+          end
+        end
+
+        # @return [Status]
+        def status(store, key, limit)
+          limit == 1 ? store.status(key) : store.semaphore(key, permits: limit).status
+        end
+
+        # @return [String] the key in the store
+        def store_key(store, key, limit)
+          opened(store).__send__(:profile).store_key(
+            key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
+          )
+        end
+
+        # Takes over what was handed over with a long span, and gives it the span of what is
+        # renewed.
+        #
+        # @param ttl [Float] seconds
+        # @return [Object] the block's value
+        # @raise [LeaseLost]
+        def adopt(store, dump, ttl:, **options, &block)
+          store.adopt(dump, ttl: ttl, renew: true, **options, &block)
+        end
+
+        # Leaves a lease to its time, which is this span.
+        #
+        # @param span [Float] seconds
+        # @return [void]
+        def leave(lease, span)
+          lease.extend(ttl: span.clamp(LEAST, MOST))
+        ensure
+          lease.dump if lease.valid?
+        end
+
+        # Hands a job's lease back to its ticket: the dump in it, which the run has adopted, is good
+        # for the next run.
+        #
+        # @param ticket [JobState]
+        # @param span [Float] seconds
+        # @return [void]
+        # @raise [LeaseLost]
+        # @raise [Error] the store failed; then the lease ends with its time
+        def hand_back(store, lease, ticket, span)
+          opened(store).__send__(:hand_back, lease.dump, ticket.lease, span.clamp(LEAST, MOST))
+        end
+
+        # Ends a lease, or leaves it to its time where its key is to stay taken.
+        #
+        # @param left [Float] seconds
+        # @return [void]
+        def settle(lease, left)
+          left < LEAST ? lease.release : leave(lease, left)
+        end
+
+        # Gives the lease of a job that is queued a new span.
+        #
+        # @param ticket [JobState]
+        # @param span [Float] seconds
+        # @return [void]
+        # @raise [Error] the store could not be asked
+        def prolong(store, ticket, span)
+          opened(store).__send__(:hand_back, ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
+        rescue LeaseLost
+          nil # where it starts, that will be found out
+        end
+
+        # Ends the lease of a job that is not queued any more.
+        #
+        # @param ticket [JobState]
+        # @param most [Float] seconds that its key may stay taken, where that was asked for
+        # @return [Boolean] was it still there?
+        # @raise [Error] the store could not be asked
+        def give_back(store, ticket, most = MOST)
+          return false unless ticket.lease
+
+          store.adopt(ticket.lease, renew: false) do |lease|
+            settle(lease, ticket.left_to_keep(most))
+          end
+          ticket.lease = nil
+          true
+        rescue LeaseLost, ArgumentError # ArgumentError: no dump of this store's; it was another one when the job was pushed
+          ticket.lease = nil
+          false
+        end
+
+        private
+
+        # Plock stands for its default store, but does not have the private methods of one.
+        def opened(store)
+          store.equal?(Plock) ? Plock.store : store
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+require_relative "../../locking/arguments"
+require_relative "../../semaphore"
+require_relative "place"
+
+module Plock
+  module Guard
+    # What {Definition#guard_with} was told, checked when the class is loaded.
+    #
+    # @api private
+    class Options
+      NAMES = %i[
+        key
+        during
+        ttl
+        wait
+        on_conflict
+        max_conflicts
+        at_least
+        limit
+        on_lost
+        on_unavailable
+        queued_ttl
+        store
+      ].freeze
+
+      DURING = %i[running queued queued_and_running].freeze
+      ON_CONFLICT = %i[reschedule retry discard].freeze
+      ON_LOST = %i[log raise].freeze
+      ON_UNAVAILABLE = %i[raise proceed].freeze
+
+      # Seconds.
+      TTL = 15.0
+      QUEUED_TTL = 86_400.0
+      QUEUED_TTL_MIN = 1.0
+
+      # What means nothing to a job that is guarded in its queue only.
+      OF_RUNNING = %i[ttl wait on_lost].freeze
+      private_constant :DURING,
+                       :ON_CONFLICT,
+                       :ON_LOST,
+                       :ON_UNAVAILABLE,
+                       :TTL,
+                       :QUEUED_TTL,
+                       :QUEUED_TTL_MIN,
+                       :OF_RUNNING
+
+      # @return [#call, String, nil]
+      attr_reader :key
+      # @return [Float] seconds
+      attr_reader :ttl, :wait, :at_least, :queued_ttl
+      # @return [Symbol, #call]
+      attr_reader :on_conflict, :on_lost
+      # @return [Integer, nil]
+      attr_reader :max_conflicts
+      # @return [Integer]
+      attr_reader :limit
+
+      # @raise [ArgumentError]
+      def initialize(**options)
+        check_names(options)
+        @key = check_key(options[:key])
+        @during = one_of(DURING, :during, options.fetch(:during, :running))
+        @on_conflict =
+          one_of(ON_CONFLICT, :on_conflict, options.fetch(:on_conflict, :reschedule), "a callable")
+        @on_lost = one_of(ON_LOST, :on_lost, options.fetch(:on_lost, :log), "a callable")
+        @on_unavailable =
+          one_of(ON_UNAVAILABLE, :on_unavailable, options.fetch(:on_unavailable, :raise))
+        check_spans(options)
+        @limit =
+          integer(
+            Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time"
+          )
+        @max_conflicts = check_max_conflicts(options[:max_conflicts])
+        check_sense(options)
+        @place = Place.new(options[:store])
+        freeze
+      rescue ArgumentError => e
+        refuse(e.message)
+      end
+
+      # @return [Locking, Plock] where the keys are
+      # @raise [ConfigurationError] it cannot be opened
+      def store
+        @place.store
+      end
+
+      # @return [Boolean] does a job hold its key while it runs?
+      def runs?
+        @during != :queued
+      end
+
+      # @return [Boolean] does a job hold its key while it is queued?
+      def queued?
+        @during != :running
+      end
+
+      # @return [Boolean] may a job go without its key where the store is away?
+      def proceed?
+        @on_unavailable == :proceed
+      end
+
+      private
+
+      def check_names(options)
+        unknown = options.keys - NAMES
+        return if unknown.empty?
+
+        refuse("there is no option #{unknown.first.inspect}: write one of #{NAMES.map { |name| "#{name}:" }.join(", ")}")
+      end
+
+      def check_key(key)
+        return if key.nil?
+        return key if key.respond_to?(:call)
+        return Locking::Arguments.key(key).dup.freeze if key.is_a?(String)
+
+        refuse("key: must be a callable or a String (got #{key.inspect}): write key: ->(id) { \"import:\#{id}\" } with the " \
+               "arguments of perform, or leave it out for class and arguments")
+      rescue ArgumentError => e
+        refuse(e.message)
+      end
+
+      def one_of(values, name, value, besides = nil)
+        return value if values.include?(value) || (besides && value.respond_to?(:call))
+
+        choice = [*values.map(&:inspect), besides].compact.join(", ")
+        refuse("#{name}: must be one of #{choice} (got #{value.inspect}): write #{name}: #{values.first.inspect}, for example")
+      end
+
+      def check_spans(options)
+        @ttl = Locking::Arguments.ttl(options.fetch(:ttl, TTL))
+        @wait = Locking::Arguments.span("wait:", options.fetch(:wait, 0))
+        @at_least = Locking::Arguments.span("at_least:", options.fetch(:at_least, 0))
+        @queued_ttl = Locking::Arguments.ttl(options.fetch(:queued_ttl, QUEUED_TTL), "queued_ttl:")
+        refuse("queued_ttl: must be #{QUEUED_TTL_MIN} seconds or more: write how long a job may be queued") if @queued_ttl < QUEUED_TTL_MIN
+      rescue ArgumentError => e
+        refuse(e.message)
+      end
+
+      def integer(range, name, value, otherwise)
+        return value if value.is_a?(Integer) && range.cover?(value)
+
+        refuse("#{name}: must be an Integer from #{range.first} to #{range.last} (got #{value.inspect}): #{otherwise}")
+      end
+
+      def check_max_conflicts(value)
+        return if value.nil?
+
+        integer(
+          1..1_000_000, :max_conflicts, value,
+          "leave it out for no limit, or write on_conflict: :retry to raise at once"
+        )
+      end
+
+      # An option that would be of no effect is a misunderstanding.
+      def check_sense(options)
+        if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
+          refuse("#{name}: is of no use with during: :queued, where nothing is held while the job runs: leave it out, or write " \
+                 "during: :queued_and_running")
+        end
+        if !queued? && options.key?(:queued_ttl)
+          refuse("queued_ttl: is of no use with during: :running: leave it out, or write during: :queued_and_running")
+        end
+        return unless max_conflicts && %i[retry discard].include?(on_conflict)
+
+        refuse("max_conflicts: is of no use with on_conflict: #{on_conflict.inspect}, which does not reschedule: leave it out")
+      end
+
+      def refuse(message)
+        raise ArgumentError,
+              message.start_with?("guard_with: ") ? message : "guard_with: #{message}"
+      end
+    end
+  end
+end

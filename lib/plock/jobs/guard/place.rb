@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require_relative "../../default_store"
+require_relative "../../locking"
+
+module Plock
+  module Guard
+    # Where the keys of a guard are: in the default store, or where `guard_with store:` says. What
+    # has to be opened or called for that, is when the first key is asked for.
+    #
+    # @api private
+    class Place
+      @opened = {}
+      @opening = Mutex.new
+
+      class << self
+        # Guards that name one URL share the store.
+        #
+        # @param url [String]
+        # @return [Locking]
+        def at(url)
+          @opening.synchronize { @opened[url] ||= Plock.open_at(url) }
+        end
+
+        # @return [void]
+        def reset
+          @opening.synchronize { @opened = {} }
+        end
+      end
+
+      # @param source [Locking, String, #call, nil] nil: the default store
+      # @raise [ArgumentError]
+      def initialize(source)
+        @source = check(source)
+        @lock = Mutex.new
+      end
+
+      # @return [Locking, Plock] Plock has the methods of its default store
+      # @raise [ConfigurationError]
+      def store
+        case @source
+        when nil then Plock
+        when Locking then @source
+        when String then Place.at(@source)
+        else @called || @lock.synchronize { @called ||= call }
+        end
+      end
+
+      private
+
+      def check(source)
+        return source if source.nil? || Locking === source || source.respond_to?(:call)
+        return source.dup.freeze if source.is_a?(String) && !source.empty?
+
+        raise ArgumentError, "store: must be a store, a URL, or a callable that returns a store (got #{source.inspect}): leave it out for " \
+                             "the default store"
+      end
+
+      def call
+        store = @source.call
+        return store if Locking === store
+
+        raise ConfigurationError.new(
+          "the callable store: of a guard must return an opened store (got #{store.class})",
+                code: :bad_config
+        )
+      end
+    end
+  end
+end

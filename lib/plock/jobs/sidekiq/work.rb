@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require_relative "../guard/work"
+
+module Plock
+  module Sidekiq
+    # A Sidekiq job.
+    #
+    # @api private
+    class Work < Guard::Work
+      # Sidekiq's own delay before the n-th retry, at most: see Sidekiq::JobRetry.
+      FIRST_RETRY = 15
+      RETRY_JITTER = 10
+      private_constant :FIRST_RETRY, :RETRY_JITTER
+
+      # @param item [Hash] what Sidekiq keeps of the job
+      # @param name [String] of its class
+      # @param rescheduler [#call, nil] is given the delay; nil: here nothing can be rescheduled
+      def initialize(guard, item, name, rescheduler: nil)
+        super(guard, Guard::JobState.read(item[Guard::JobState::NAME]), name, item["jid"])
+        @item = item
+        @rescheduler = rescheduler
+      end
+
+      # @return [Array]
+      # @raise [Guard::InvalidKey] JSON does not know them
+      def arguments
+        @arguments ||= ::Sidekiq.load_json(::Sidekiq.dump_json(@item["args"]))
+      end
+      alias plain_arguments arguments
+
+      # Writes the ticket into the job.
+      #
+      # @return [void]
+      def stamp
+        if ticket.empty? then @item.delete(Guard::JobState::NAME)
+        else @item[Guard::JobState::NAME] = ticket.to_h
+        end
+      end
+
+      # Puts it off, where it stands.
+      #
+      # @param time [Float] seconds since 1970; a job that is scheduled for later stays so
+      # @return [true]
+      def schedule_for(time)
+        @item["at"] = [@item["at"], time].compact.max
+        true
+      end
+
+      # @param time [Float] seconds since 1970
+      # @return [Hash] what Sidekiq is to be given to run this very job then
+      def copy_for(time)
+        stamp
+        @item.merge("at" => time)
+      end
+
+      # @return [Boolean]
+      def reschedule(delay)
+        @rescheduler ? @rescheduler.call(self, delay) : false
+      end
+
+      # @return [Float]
+      def due_again
+        return 0.0 unless @item["retry"]
+
+        count = @item["retry_count"] ? @item["retry_count"] + 1 : 0
+        (count**4) + FIRST_RETRY + (RETRY_JITTER * (count + 1.0))
+      end
+
+      # @return [void]
+      def log(severity, message)
+        ::Sidekiq::Context.with(class: name, jid: id) do
+          ::Sidekiq.logger.public_send(severity, "plock: #{message}")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require_relative "../events"
+require_relative "arguments"
+
+module Plock
+  module Locking
+    # What was asked for in one call, checked.
+    #
+    # @api private
+    class AcquireOptions
+      # @return [Float] seconds
+      attr_reader :ttl, :wait, :at_least
+      # @return [Float, nil] seconds
+      attr_reader :max_hold
+      # @return [Boolean, Symbol] `:automatic`: the caller has not asked for it, so it must cost
+      #   nothing while the block is short
+      attr_reader :renew
+      # @return [#call, :raise, nil]
+      attr_reader :on_lost
+      # @return [String, nil]
+      attr_reader :label
+      # @return [Share, nil] nil: the caller wants the key for itself
+      attr_reader :share
+
+      # @return [Boolean] has anybody been given what was asked for? Before that, `at_least:` does
+      #   not count.
+      attr_accessor :used
+
+      # @param profile [StoreConfig] what counts where a call says nothing
+      # @param block [Proc, nil] what is to run with it
+      # @param share [Share, nil]
+      def initialize(profile, block, share = nil)
+        @profile = profile
+        @block = !block.nil?
+        @share = share
+        @used = false
+      end
+
+      # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each
+      # acquire.
+      #
+      # @param ttl_given [Boolean] did the call itself say how long the lease lasts?
+      # @return [self]
+      # @raise [ArgumentError] also for a keyword that is not one of these
+      # @raise [UnsupportedError]
+      def with(
+        ttl: (usual = @profile.ttl), ttl_given: usual.nil?, wait: @profile.wait, renew: nil,
+        max_hold: nil, at_least: 0, on_lost: nil, label: nil
+      )
+        @renew = Arguments.renew(renew, automatic: @block && !ttl_given, watched: !on_lost.nil?)
+        @max_hold = max_hold.nil? ? nil : Arguments.max_hold(max_hold, @renew)
+        @at_least = at_least.equal?(0) ? 0.0 : Arguments.span("at_least:", at_least)
+        @ttl = [Arguments.ttl(ttl), @at_least].max
+        @wait = Arguments.span("wait:", wait)
+        @on_lost = on_lost.nil? ? nil : Arguments.on_lost(on_lost, @block)
+        @label = label.nil? ? nil : Arguments.label(label)
+        @watch = @renew == true || !on_lost.nil? || (@renew && Events.listening) ? true : false
+        self
+      end
+
+      # @return [#warn, nil]
+      def logger
+        @profile.logger
+      end
+
+      # @return [Boolean] is anything to be told when the lease is lost or renewed?
+      def watch?
+        @watch
+      end
+
+      # @return [Boolean]
+      def raises?
+        @on_lost == :raise
+      end
+    end
+  end
+end

@@ -1,0 +1,144 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "arguments"
+require_relative "fingerprint"
+require_relative "kind"
+
+module Plock
+  module Locking
+    # How a store names its locks, and what it does where a call says nothing.
+    #
+    # @api private
+    class StoreConfig
+      PREFIX = "plock:v1:"
+      NAMESPACE = /\A[A-Za-z0-9_.-]{1,32}\z/
+      SECRET_MIN_BYTES = 16
+      SECRET_VARIABLE = "PLOCK_SECRET"
+
+      # What a lock's name is without the prefix.
+      DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
+
+      # The options that belong here, out of those for {Store.open}.
+      OPTIONS = %i[namespace secret secret_origin ttl wait logger].freeze
+
+      # Seconds.
+      DEFAULT_TTL = 10.0
+      DEFAULT_WAIT = 5.0
+
+      # What counts where neither a call nor a store says anything.
+      DEFAULTS = Struct.new(:ttl, :wait, :logger).new(DEFAULT_TTL, DEFAULT_WAIT, nil).freeze
+
+      # @return [String] what the names of this store's locks begin with
+      attr_reader :prefix
+      # @return [String, nil]
+      attr_reader :namespace
+      # @return [String] of the secret, see {Fingerprint}
+      attr_reader :fingerprint
+      # @return [String, nil] where the secret was found; nil: there is none
+      attr_reader :secret_origin
+      # @return [Float] seconds
+      attr_reader :ttl, :wait
+      # @return [#warn, nil]
+      attr_reader :logger
+
+      # Takes its own options out of the Hash.
+      #
+      # @param options [Hash{Symbol => Object}]
+      # @return [StoreConfig]
+      # @raise [ConfigurationError]
+      def self.extract(options)
+        new(**OPTIONS.to_h { |name| [name, options.delete(name)] }.compact)
+      end
+
+      # @raise [ConfigurationError]
+      def initialize(
+        namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL,
+        wait: DEFAULT_WAIT, logger: nil
+      )
+        @namespace = namespace && check_namespace(namespace).to_s.dup.freeze
+        @prefix = namespace ? "#{PREFIX}#{@namespace}:" : PREFIX
+        @secret = check_secret(secret || from_environment)
+        @secret_origin = (secret ? secret_origin : SECRET_VARIABLE) if @secret
+        @fingerprint = Fingerprint.of(@secret, @namespace)
+        @ttl = Arguments.ttl(ttl)
+        @wait = Arguments.span("wait:", wait)
+        @logger = check_logger(logger)
+        freeze
+      rescue ArgumentError => e
+        raise ConfigurationError.new(e.message, code: :bad_config)
+      end
+
+      # @param key [String, Symbol] as a caller names it
+      # @param kind [Kind]
+      # @return [String] its name in the store
+      # @raise [ArgumentError]
+      def store_key(key, kind = Kind::LOCK)
+        Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
+      end
+
+      # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix
+      #   may be another's.
+      def own?(store_key)
+        store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
+      end
+
+      # @return [Boolean] are keys hashed with one?
+      def secret?
+        !@secret.nil?
+      end
+
+      # @param kept [Fingerprint, nil] in the store; nil: nothing is kept
+      # @return [Boolean] is it of the secret here?
+      def agrees?(kept)
+        kept.nil? || kept.value == @fingerprint
+      end
+
+      # @return [String] the secret, for people: never itself
+      def described_secret
+        secret? ? "fingerprint #{@fingerprint}, from #{@secret_origin}" : "no secret"
+      end
+
+      # @return [String] for messages
+      def described
+        @namespace ? "namespace #{@namespace.inspect}" : "the namespace without a name"
+      end
+
+      # @return [String] without the secret
+      def inspect
+        "#<#{self.class} #{@prefix.inspect}>"
+      end
+
+      private
+
+      def from_environment
+        value = ENV[SECRET_VARIABLE] or return
+        return value unless value.empty?
+
+        raise ArgumentError, "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other keys: set it to the secret that " \
+                             "all processes share, or unset it where none is used"
+      end
+
+      def check_namespace(value)
+        return value if (value.is_a?(String) || value.is_a?(Symbol)) && NAMESPACE.match?(value)
+
+        raise ArgumentError,
+              "namespace must be 1 to 32 of the characters A-Z a-z 0-9 _ . - (got #{value.inspect})"
+      end
+
+      # Tells nothing of the value.
+      def check_secret(value)
+        return if value.nil?
+        return value.dup.freeze if value.is_a?(String) && value.bytesize >= SECRET_MIN_BYTES
+
+        raise ArgumentError, "the secret must be a String of at least #{SECRET_MIN_BYTES} bytes, as SecureRandom.hex(32) makes it"
+      end
+
+      def check_logger(value)
+        return value if value.nil? || value.respond_to?(:warn)
+
+        raise ArgumentError, "logger must answer to warn (got #{value.class})"
+      end
+    end
+  end
+end

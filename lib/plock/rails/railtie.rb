@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require "rails/railtie"
+require_relative "../dispatcher"
+
+module Plock
+  # At home in Rails: loaded by `require "plock"` in every application of Rails, and nothing else is
+  # needed.
+  #
+  # * `config.plock` and `config/plock.yml` describe the default store, see {Settings}.
+  # * What happens to leases is in the application's log, see {LogSubscriber}.
+  # * What is called on plock's own thread, `on_lost:` and listeners, runs in the application's
+  #   executor, as a job does: code is not reloaded under it, and connections to the database that
+  #   it used are given back.
+  # * `bin/rails generate plock:install` writes the two files of configuration;
+  #   `bin/rails plock:doctor` looks at the store.
+  # * In the console a {Status} is shown as a table.
+  #
+  # A fork needs nothing: stores work by themselves in a worker of Puma and in an application that
+  # Spring has forked, and leases that the parent holds stay the parent's.
+  #
+  # @example config/environments/production.rb
+  #   config.plock.url = "rediss://locks.internal:6380"
+  #   config.plock.namespace = "billing"
+  #   config.plock.options = { pool_size: 4 }
+  class Railtie < ::Rails::Railtie
+    OLDEST = "7.2"
+    private_constant :OLDEST
+
+    config.plock = ActiveSupport::OrderedOptions.new
+
+    initializer "plock.configure",
+                after: :initialize_logger,
+                before: :load_config_initializers do |app|
+      if ::Rails.gem_version < Gem::Version.new(OLDEST)
+        raise UnsupportedError.new(
+          "plock needs Rails #{OLDEST} or later (this is #{::Rails.version})",
+                code: :unsupported
+        )
+      end
+
+      @settings = Settings.new(app)
+      @settings.apply
+    end
+
+    # An initializer may speak of config.plock, too.
+    initializer "plock.configure_again", after: :load_config_initializers do
+      @settings.apply_changes
+    end
+
+    # Whichever of them the Gemfile names first: `include Plock::Guard` needs no require, and jobs
+    # that Sidekiq buries or deletes give back what they hold.
+    initializer "plock.jobs", after: :load_config_initializers do
+      Jobs.attach
+    end
+
+    initializer "plock.log" do
+      LogSubscriber.attach_to(:plock)
+    end
+
+    initializer "plock.executor" do |app|
+      Dispatcher.surroundings = app.executor.method(:wrap)
+    end
+
+    rake_tasks do
+      load File.expand_path("tasks.rake", __dir__)
+    end
+
+    console do
+      require_relative "../status/table"
+    end
+  end
+end
+
+# They are parts of the class.
+require_relative "jobs"
+require_relative "log_subscriber"
+require_relative "settings"

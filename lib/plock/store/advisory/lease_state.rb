@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require_relative "../../record"
+require_relative "../support/lease_state"
+
+module Plock
+  class Store
+    class Advisory
+      # A lease that a connection holds.
+      #
+      # @api private
+      class LeaseState < Store::LeaseState
+        BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
+
+        # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} tells them
+        attr_reader :owner
+
+        # @return [Float] since when it holds or waits, in seconds since 1970
+        attr_reader :since
+
+        # @return [Integer] by which the server knows the connection
+        attr_reader :server_id
+
+        # @return [Float, nil] until when it is still taken after it was released
+        attr_accessor :kept_until
+
+        def initialize(store, *, **options)
+          super
+          @owner = Record.own(options[:label])
+          @since = now
+          @unlocking = Mutex.new
+          @loan = store.pool.loan
+          @parted = false
+        end
+
+        # It is granted only as long as the connection lives: a thread waits for the end of that.
+        def given(*)
+          super
+          ConnectionWatch.here.add(self)
+          self
+        end
+
+        # It is asked for anew, over another connection.
+        def token=(token)
+          super
+          @loan = @store.pool.loan
+          @parted = false
+        end
+
+        def leave
+          raise UnsupportedError, BOUND
+        end
+
+        # @return [Boolean] does it have its connection still?
+        def pending? = @loan.room && !@parted
+
+        def valid?
+          notice_end if super
+          super
+        end
+
+        def lost?
+          notice_end
+          super
+        end
+
+        # What {ConnectionWatch} waits for.
+        def watched_io = connection&.socket
+
+        def notice_end
+          return :ended if ended || inherited?
+
+          Thread.handle_interrupt(Object => :never) do
+            next :busy unless @lock.try_lock
+
+            begin
+              next :live if ended || connection&.lives?
+
+              lose
+              :ended
+            ensure
+              @lock.unlock
+            end
+          end
+        end
+
+        def connection = @loan.connection
+
+        # @raise [Error] no connection is to be had until then
+        def connect(deadline)
+          @store.pool.fill(@loan, deadline)
+        end
+
+        # The lock waits, or is held, over this connection.
+        def note(server_id)
+          @server_id = server_id
+          @since = now
+          @store.here.enter { |here| here[server_id] = self }
+        end
+
+        # Gives the lock back, and the connection. Once. A server that does not answer ends the lock
+        # with the connection, which is closed.
+        #
+        # @return [Boolean] was it held?
+        def unlock(deadline)
+          held = false
+          part do |connection|
+            held = connection.usable?
+            held &&= @store.locks.unlock(connection, key, share, server_id, deadline)
+          end
+          held
+        rescue UnavailableError
+          held
+        end
+
+        # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it
+        # comes when all is done.
+        #
+        # @return [Boolean] was it there?
+        def take_away(deadline)
+          return unlock(deadline) if kept_until
+
+          Thread.handle_interrupt(Locking::Acquisition.mask) do
+            asking do
+              lose
+              unlock(deadline)
+              true
+            end
+          end
+        end
+
+        # The same where it is not known whether it is held.
+        def abandon(deadline)
+          part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
+        rescue Error
+          nil # the connection is closed then
+        end
+
+        private
+
+        def now = Process.clock_gettime(Process::CLOCK_REALTIME)
+
+        def part
+          @unlocking.synchronize do
+            next false if @parted || inherited?
+
+            @parted = true
+            begin
+              clean = yield connection if connection
+            ensure
+              Thread.handle_interrupt(Object => :never) do
+                connection&.spoil unless clean
+                ConnectionWatch.here.remove(self)
+                @store.here.enter { |here| here.delete(server_id) }
+                @store.pool.take_back(@loan)
+              end
+            end
+          end
+        end
+      end
+    end
+  end
+end

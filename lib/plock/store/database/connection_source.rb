@@ -1,0 +1,170 @@
+# frozen_string_literal: true
+
+require "active_record"
+require_relative "../../errors"
+require_relative "tables"
+
+module Plock
+  class Store
+    class Database
+      # Where a store's connections come from: the database of an Active Record class, and what is
+      # particular about it.
+      #
+      # @api private
+      class ConnectionSource
+        {
+          Postgresql: "postgresql", Mysql2: "mysql2", Trilogy: "trilogy", Sqlite: "sqlite",
+          PostgresqlTables: "postgresql_tables", MysqlTables: "mysql_tables",
+          SqliteTables: "sqlite_tables"
+        }.each { |name, file| Database.autoload(name, File.join(__dir__, file)) }
+
+        KINDS = {
+          "PostgreSQL" => %i[Postgresql PostgresqlTables],
+          "PostGIS" => %i[Postgresql PostgresqlTables], "Mysql2" => %i[Mysql2 MysqlTables],
+          "Trilogy" => %i[Trilogy MysqlTables], "SQLite" => %i[Sqlite SqliteTables]
+        }.freeze
+
+        # A database that only the connection sees that opened it.
+        IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
+
+        # What a transaction of Active Record's has in the place of a record that was saved in it.
+        Outcome = Struct.new(:rolled_back, :committed) do
+          def rolledback!(**)
+            rolled_back.call
+          end
+
+          def committed!(**)
+            committed&.call
+          end
+
+          def before_committed!(*) = nil
+
+          def trigger_transactional_callbacks? = true
+
+          def destroyed? = false
+
+          def _new_record_before_last_commit = false
+        end
+
+        private_constant :KINDS, :IN_MEMORY, :Outcome
+
+        # @return [Class] of {Connection}
+        attr_reader :connection_class
+
+        attr_reader :tables
+
+        def initialize(model)
+          unless model.is_a?(Class) && model <= ActiveRecord::Base
+            raise ArgumentError,
+                  "a store in a database needs an Active Record class (got #{model.inspect})"
+          end
+
+          @model = model
+          @database = config.adapter_class::ADAPTER_NAME
+          kind, tables = KINDS.fetch(@database) do |name|
+            raise UnsupportedError, "a store in a database needs PostgreSQL, MySQL, MariaDB or " \
+                                    "SQLite (this is #{name})"
+          end
+          if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
+            raise UnsupportedError, "an SQLite database in memory belongs to one connection: " \
+                                    "nobody else would see a lease"
+          end
+          @connection_class = Database.const_get(kind)
+          @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
+        end
+
+        # @param connect_timeout [Float] seconds
+        # @return [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected, and in no pool
+        def adapter(connect_timeout)
+          config = self.config
+          check_database(config.adapter_class::ADAPTER_NAME)
+          hash =
+            @connection_class.settings(
+              { connect_timeout: connect_timeout.ceil }.merge(config.configuration_hash)
+            )
+          ActiveRecord::DatabaseConfigurations::HashConfig
+            .new(config.env_name, config.name, hash)
+            .new_connection
+            .connect!
+        rescue ActiveRecord::ActiveRecordError => e
+          raise failure(e)
+        end
+
+        # Only a transaction that the caller has begun counts: a test's, which nobody can join, does
+        # not.
+        #
+        # @return [Boolean] is a transaction of the model's open in this thread?
+        def in_transaction?
+          connection = writing_pool.active_connection
+          return false unless connection && connection.transaction_open?
+
+          connection.current_transaction.joinable? || connection.open_transactions > 1
+        end
+
+        # @yieldparam inside [Inside] the caller's connection, of the role that writes
+        def inside(&block)
+          # the caller may be in a block of a role that reads
+          ActiveRecord::Base.while_preventing_writes(false) do
+            Inside.new(writing_pool.active_connection, @connection_class.failures).guarded(&block)
+          end
+        end
+
+        # @return [Object] what tells the caller's transaction from those of other threads
+        def connection = writing_pool.active_connection
+
+        # Calls one of these when the caller's transaction has ended: the first also if only the
+        # savepoint in which the caller is is rolled back.
+        def when_over(rolled_back, committed = nil)
+          connection.add_transaction_record(Outcome.new(rolled_back, committed))
+        end
+
+        # @return [String] without user and password
+        def url
+          hash = config.configuration_hash
+          place = [hash[:host] || hash[:socket], hash[:port]].compact.join(":")
+          "#{config.adapter}:#{"//#{place}/" unless place.empty?}#{config.database}"
+        end
+
+        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so
+        #   that a model that is connected anew is followed; of the role that writes, whatever role
+        #   the caller is in
+        def config
+          writing_pool.db_config
+        end
+
+        private
+
+        def writing_pool
+          pool =
+            @model.connection_handler.retrieve_connection_pool(
+              @model.connection_specification_name, role: ActiveRecord.writing_role,
+              shard: @model.default_shard
+            )
+          pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
+        end
+
+        # Active Record guesses from the words of a message what was wrong, and takes a server that
+        # is going down for a wrong password when the role, the database or the host has a name that
+        # occurs there. What the server itself says decides.
+        def failure(error)
+          error = error.cause || error
+          message = error.message.lines.first.to_s.strip
+          case @connection_class.refusal(error)
+          when :login then AuthenticationError.new(message, code: :login)
+          when :no_database then ConfigurationError.new(message)
+          else UnavailableError.new(message, code: :connect)
+          end
+        end
+
+        # A model may be connected anew, and to another place, but what is spoken there must stay
+        # the same.
+        def check_database(name)
+          return if name == @database
+
+          raise ConfigurationError, "#{@model.name} was connected to #{@database} when its " \
+                                    "store was made, and is to #{name} now"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,219 @@
+# frozen_string_literal: true
+
+require "securerandom"
+require_relative "../support/backoff"
+require_relative "../support/lines"
+require_relative "../../record"
+require_relative "connections"
+require_relative "listener"
+
+module Plock
+  class Store
+    class Database
+      # The database as one store sees it, and all that it has in this process: connections, who
+      # waits, who is to hear of losses.
+      #
+      # @api private
+      class Coordinator
+        MICROSECONDS = 1_000_000.0
+
+        # Seconds between two attempts of what collided with another transaction: no connection is
+        # kept in between.
+        COLLISION_S = [0.002, 0.1].freeze
+
+        # How long after it was interrupted the server may still carry out a statement.
+        AFTERMATH_S = 2.0
+
+        # Seconds between two looks for what can be forgotten; while there is more, it goes on.
+        PRUNE_S = 600.0
+        PRUNE_ON_S = 0.05
+
+        attr_reader :connections, :tables
+
+        # @return [Lines] the waiters of this process, each in a line of its own, by its token
+        attr_reader :turns
+
+        # @return [String, nil] on which this process can be called
+        attr_reader :channel
+
+        # @param scheduler [Scheduler] of the store
+        def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
+          @connections = Connections.new(origin, pool_size, connect_timeout)
+          @tables = origin.tables
+          @release_timeout = release_timeout
+          @reach = reach
+          @calls = @tables.respond_to?(:tell)
+          @scheduler = scheduler
+          @turns = Lines.new
+          @watched = {}
+          @prune_at = Clock.now + rand(PRUNE_S)
+          @forking = Mutex.new
+          start_afresh
+        end
+
+        # @return [Float] seconds
+        def release_timeout = Background.at_most(@release_timeout)
+
+        def micros(seconds) = (seconds * MICROSECONDS).round
+
+        # What is written about an owner here.
+        def record(label, token)
+          here
+          Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
+        end
+
+        # Lends a connection, again where the work met another's.
+        def work(deadline, reserve = 0, &block)
+          @connections.with(deadline, reserve, &block).tap { @reach.answered }
+        rescue Connection::Again
+          @reach.answered
+          raise unless Clock.now < deadline
+
+          sleep((pause ||= Backoff.new(*COLLISION_S)).next)
+          retry
+        end
+
+        # The same for one of the things that {Tables} can do.
+        def ask(what, *arguments, by:, reserve: 0)
+          work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
+        end
+
+        # Gives a lease back, and calls the first who waits: where the database can, by the same
+        # statement.
+        #
+        # @param keep [Float] seconds that the key stays taken
+        # @return [Boolean] was it held?
+        def release(grant, keep, deadline)
+          waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: Pool::RELEASE)
+          if called then @turns.call_first(called)
+          elsif waiting && keep.zero? then call_first(grant.key, deadline)
+          end
+          prune_by_and_by
+          !waiting.nil?
+        end
+
+        # Somebody left: the first who waits is to look.
+        def call_first(key, deadline)
+          holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
+          holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
+        end
+
+        # @param holder [String, nil] what is noted of one who waits; nil: nobody does
+        def call(holder, token, deadline)
+          tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
+        end
+
+        # Takes everything back that a token has of a key: the lease, or the place.
+        def settle(key, token, deadline)
+          holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
+          call(holder, next_token, deadline)
+        end
+
+        # The same by and by, and once more: the server may still carry out what was interrupted.
+        # After a failure it is tried again, less and less often.
+        def settle_later(key, token, until_time)
+          times = [Clock.now + AFTERMATH_S, until_time]
+          @scheduler.retry_until(until_time) do
+            settle(key, token, Clock.now + @release_timeout)
+            times.shift if times.first < until_time
+          end
+        end
+
+        # A lease of which losses are to be heard.
+        def watch(grant)
+          return if hearing? && @watched[grant.token].equal?(grant)
+
+          here
+          @watched[grant.token] = grant
+          listen(Clock.now)
+        end
+
+        def unwatch(grant) = @watched.delete(grant.token)
+
+        # Tells those whose leases were taken away.
+        #
+        # @param owners [Array<Array(String, String)>] what is noted of them, and their tokens
+        def tell_of_loss(owners, deadline)
+          here
+          owners.each do |holder, token|
+            if (grant = @watched[token]) then grant.lose
+            elsif holder then tell(holder, "lost", token, deadline)
+            end
+          end
+        end
+
+        # What came in on the channel.
+        def hear(message)
+          word, token = message.split(" ", 2)
+          case word
+          when "turn" then @turns.call_first(token)
+          when "lost" then @watched[token]&.lose
+          end
+        end
+
+        # Something may have been missed: those who wait look, and leases are asked after.
+        def hear_of_gap
+          @turns.call_all
+          @watched.values.each(&:ask_soon)
+        end
+
+        # @return [Boolean] is there anybody who would hear?
+        def listening? = @turns.any? || @watched.any?
+
+        # Has this process be called from now on.
+        #
+        # @return [Boolean] can it be relied on?
+        def listen(deadline)
+          return false unless @calls
+
+          here
+          @listener.start(deadline)
+        end
+
+        def hearing? = @calls && @pid == Process.pid && @listener.hearing?
+
+        def prune_by_and_by
+          return if Clock.now < @prune_at
+
+          @prune_at = Clock.now + PRUNE_S
+          @scheduler.retry_until(@prune_at) do
+            Clock.now + PRUNE_ON_S if ask(:prune, by: Clock.now + @release_timeout)
+          end
+        end
+
+        def close
+          @listener&.stop
+          @connections.close
+        end
+
+        private
+
+        # In a forked child, what the parent listens to and watches is the parent's.
+        def here
+          @forking.synchronize { start_afresh unless @pid == Process.pid }
+        end
+
+        def start_afresh
+          @pid = Process.pid
+          @watched = {}
+          return unless @calls
+
+          @channel = "plock_#{SecureRandom.hex(8)}"
+          @listener = Listener.new(self)
+        end
+
+        def releasing(grant, keep)
+          return [:release_shared, grant.key, grant.token, micros(keep)] if grant.share
+          return [:release_and_call, grant.key, grant.token, @channel] if @calls && keep.zero?
+
+          [:release, grant.key, grant.token, micros(keep)]
+        end
+
+        def tell(holder, word, token, deadline)
+          channel = (Record.channel(holder)&.split("@")&.first if @calls)
+          ask(:tell, channel, "#{word} #{token}", by: deadline, reserve: Pool::RELEASE) if channel
+        end
+      end
+    end
+  end
+end

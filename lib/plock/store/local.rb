@@ -1,0 +1,188 @@
+# frozen_string_literal: true
+
+require_relative "local/hold"
+require_relative "local/note"
+require_relative "../locking"
+require_relative "../log"
+
+module Plock
+  # Locks among the processes of one host, in a file that all of them map, and what `local:` opens.
+  # There is no server, and nothing to run; what it does takes microseconds.
+  #
+  # A lease ends with its time as everywhere, and besides with its process: whoever waits has the
+  # key as soon as the holder has died. Only `at_least:` and {Locking#once}, whoever has adopted the
+  # lease, and a lease that nobody has adopted yet end by their time alone.
+  #
+  # @example
+  #   store = Plock::Store.open("local:")                    # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
+  #   store = Plock::Store.open("local:/var/lib/app/locks")  # in a folder of the application's own
+  #   store.acquire("import") { import }
+  #
+  # @!method path
+  #   @return [String] of the file
+  #
+  # @!method close
+  #   Lets go of the file as soon as no lease needs it. A store that is used after that opens it again.
+  #   @return [nil]
+  #
+  # @!method closed?
+  #   @return [Boolean]
+  #
+  # @!method hold(key, ttl_ms, wait, report)
+  #   @see Store#hold
+  #
+  # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
+  #   @see Store#hold_digest
+  #
+  # @!method lock_acquire(key, owner, ttl)
+  #   @see Store#lock_acquire
+  #
+  # @!method lock_release(key, owner)
+  #   @see Store#lock_release
+  class LocalStore
+    include Locking
+
+    SCHEME = "local:"
+    NOTES = "plock:1:" # what the names of notes begin with
+    KEYS = (16..1_048_576).freeze
+    MICROSECONDS = 1_000_000.0
+
+    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS
+
+    class << self
+      # @api private
+      # @param url [String]
+      # @return [Boolean]
+      def opens?(url)
+        url.start_with?(SCHEME)
+      end
+
+      # @api private
+      # @param url [String] `local:`, or `local:/path/to/file`, with `?keys=` as it may be
+      # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the
+      #   file was made for
+      # @param profile [Locking::StoreConfig]
+      # @return [LocalStore]
+      # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be
+      #   used; the message says why
+      def open(url, keys, profile)
+        path, query = url.delete_prefix(SCHEME).split("?", 2)
+        store = attach(path_in(path.to_s), number(keys || keys_in(query)))
+        store.__send__(:introduce, profile)
+      end
+
+      private
+
+      def path_in(text)
+        return if text.empty?
+        fail_with("the path in #{SCHEME} has to be absolute") unless text.start_with?("/")
+
+        decoded = text.b.gsub(/%(\h\h)/) { $1.hex.chr }
+        fail_with("the path has a NUL byte") if decoded.include?("\0")
+        decoded.force_encoding(text.encoding)
+      end
+
+      def keys_in(query)
+        return if query.nil?
+
+        name, value = query.split("=", 2)
+        fail_with("#{SCHEME} takes no option but keys") unless name == "keys" && value
+        value.match?(/\A\d{1,9}\z/) ? Integer(value, 10) : fail_with("keys must be a number")
+      end
+
+      def number(keys)
+        return if keys.nil?
+
+        if KEYS.cover?(keys) && keys.is_a?(Integer)
+          keys
+        else
+          fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
+        end
+      end
+
+      def fail_with(message)
+        raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
+      end
+    end
+
+    # @return [String]
+    def url
+      "#{SCHEME}#{path}"
+    end
+
+    private
+
+    def introduce(profile)
+      @profile = profile
+      why = remade
+      if why
+        Log.warn(
+          profile.logger,
+          "the local store #{path} has been made anew, because #{why}; nothing was held in it"
+        )
+      end
+      self
+    end
+
+    # A key that is to stay taken does so even if this process dies, and so has to be marked when it
+    # is taken.
+    def fill(lease, store_key, terms, patience, _asking = 0.0)
+      lease.hold =
+        take_for(
+          store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?,
+          terms.share, terms.at_least
+        ) { |hold| lease.hold = hold }
+    end
+
+    # The same for several. There is one file, so they are never apart, and nothing that fails here
+    # passes by itself.
+    def fill_together(names, bunch, terms, _deadline)
+      bunch.asks_for(names)
+      bunch.answered(
+        take_all_for(
+          names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least
+        ) { |holds| bunch.granted = holds }
+      )
+    end
+
+    # Nothing here takes so long that a budget would matter.
+    def release_all(holds, keep, _budget)
+      holds.map { |hold| hold.release(keep) }
+    end
+
+    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a
+    #   fresh one
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
+      key, token = LocalHold.read(dump)
+      adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
+    end
+
+    def examine(key, _shared, _budget = nil)
+      people = ask_people(key)
+      return if people.empty?
+
+      host = host_name
+      waiters, holders = people.partition(&:first).map do |some|
+        some.map do |waits, left, fence, since, pid, thread, label, mode|
+          facts = { host: host, pid: pid, thread: thread, label: label,
+                    since: since / MICROSECONDS, mode: mode }
+          waits ? Status.waiter(**facts) : Status.holder(remaining: left, fence: fence, **facts)
+        end
+      end
+      [holders.sort_by(&:fence), waiters]
+    end
+
+    # Beside the file, as `locks.secret` and `locks.secret.NAMESPACE`.
+    def keep_note(name, note, replace)
+      LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
+    end
+
+    def each_key(prefix)
+      seen = {}
+      cursor = 0
+      while (cursor, key = ask_next_key(cursor))
+        seen[key] ||= yield(key) || true if key.start_with?(prefix)
+      end
+    end
+  end
+end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+require_relative "../../hold"
+
+module Plock
+  # What a {LocalStore} hands out for a lease; {Lease} is what callers get.
+  #
+  # @api private
+  class LocalHold < Hold
+    FORMAT = "local"
+
+    # Leaves the lease to whoever is given the result.
+    #
+    # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more
+    # @raise [Error] the store could not be used
+    def dump
+      left = leave or return left
+
+      [FORMAT, fence, *[key, token].map { |text| [text].pack("m0") }].join(":")
+    end
+
+    # @param dump [String]
+    # @return [Array(String, String, Integer)] key, token and fence
+    # @raise [ArgumentError] not what {#dump} wrote
+    def self.read(dump)
+      format, fence, key, token = String.try_convert(dump)&.split(":", 4)
+      unless format == FORMAT && token
+        raise ArgumentError, "not the dump of a lease of a local store"
+      end
+
+      [key.unpack1("m0"), token.unpack1("m0"), Integer(fence, 10)]
+    end
+  end
+end

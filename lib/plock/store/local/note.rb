@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "../../clock"
+require_relative "../../errors"
+
+module Plock
+  # A short text in a file beside that of a local store, with the same rights: only for this user.
+  # The file's lock orders those who read and write it.
+  #
+  # @api private
+  class LocalNote
+    MODE = 0o600
+    FOREIGN_WRITE = 0o022 # group and others
+    BYTES_MAX = 4096
+
+    # Seconds to wait for another process that has the file, and between two looks.
+    PATIENCE_S = 1.0
+    LOOK_S = 0.001
+    private_constant :MODE, :FOREIGN_WRITE, :BYTES_MAX, :PATIENCE_S, :LOOK_S
+
+    # @param path [String]
+    def initialize(path)
+      @path = path
+    end
+
+    # Keeps the note where there is none yet, or instead of the one that there is.
+    #
+    # @param note [String] empty: only look
+    # @param replace [Boolean]
+    # @return [String, nil] the one that is kept
+    # @raise [Error]
+    def keep(note, replace)
+      open_file(note.empty? ? 0 : File::CREAT) do |file|
+        kept = file.read(BYTES_MAX).to_s.chomp
+        next (kept unless kept.empty?) if note.empty? || !(kept.empty? || replace)
+
+        write(file, note)
+        note
+      end
+    rescue Errno::ENOENT
+      nil
+    rescue SystemCallError => e
+      raise UnavailableError.new("the local store's note #{@path}: #{e.message}", code: :io)
+    end
+
+    private
+
+    def open_file(create)
+      flags = File::RDWR | File::NOFOLLOW | File::NONBLOCK | create
+      File.open(@path, flags, MODE) do |file|
+        check(file.stat)
+        lock(file)
+        yield file
+      ensure
+        # closing it does not, where a child that was forked meanwhile has it, too
+        file.flock(File::LOCK_UN)
+      end
+    rescue Errno::ELOOP
+      refuse("it is a symbolic link")
+    end
+
+    def check(stat)
+      refuse("it is no file") unless stat.file?
+      refuse("it belongs to another user") unless stat.owned?
+      refuse("others can write to it") if stat.mode.anybits?(FOREIGN_WRITE)
+    end
+
+    def lock(file)
+      deadline = Clock.now + PATIENCE_S
+      until file.flock(File::LOCK_EX | File::LOCK_NB)
+        if Clock.now > deadline
+          raise UnavailableError.new(
+            "another process has had #{@path} for a second: is it stopped?",
+                  code: :silent
+          )
+        end
+
+        sleep(LOOK_S)
+      end
+    end
+
+    # The file is never seen empty by those who have its lock: what is longer is cut off last.
+    def write(file, note)
+      text = "#{note}\n"
+      file.pwrite(text, 0)
+      file.truncate(text.bytesize)
+    end
+
+    def refuse(why)
+      raise ConfigurationError.new(
+        "the local store's note #{@path} cannot be used: #{why}",
+              code: :bad_config
+      )
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require_relative "../../background"
+require_relative "per_process"
+
+module Plock
+  class Store
+    # The thread that notices when a server ends a connection on which a lock depends. It waits for
+    # all such connections of the process at once.
+    #
+    # What is watched answers to `watched_io`, the IO of its socket or nil, and to `notice_end`,
+    # which looks at the connection and returns `:live`, `:busy` when another thread uses it at the
+    # moment, or `:ended` after it has told whom it concerns.
+    #
+    # @api private
+    class ConnectionWatch
+      # Seconds between two looks at a connection whose socket cannot be waited for, and at one that
+      # another thread uses, or that has something to read and lives.
+      LOOK_S = 0.1
+      AGAIN_S = 0.01
+
+      @watches = PerProcess.new { new }
+
+      # @return [ConnectionWatch] of this process
+      def self.here = @watches.enter(&:itself)
+
+      def initialize
+        @lock = Mutex.new
+        @watched = {}.compare_by_identity
+        @thread = nil
+      end
+
+      # @param watched [#watched_io, #notice_end]
+      def add(watched)
+        change do
+          @watched[watched] = watched.watched_io
+          @hears, @says = IO.pipe unless @hears
+          @thread = Background.launch("plock watch") { run } unless @thread&.alive?
+        end
+      end
+
+      # It is not looked at any more, but perhaps once.
+      def remove(watched)
+        change { @watched.delete(watched) }
+      end
+
+      private
+
+      def change
+        Thread.handle_interrupt(Object => :never) do
+          @lock.synchronize do
+            yield
+            @says&.write_nonblock(".", exception: false)
+          end
+        end
+      end
+
+      def run
+        resting = {}.compare_by_identity
+        until (watched = current).nil?
+          ios = watched.reject { |one, io| io.nil? || resting[one] }.invert
+          readable, = IO.select([@hears, *ios.keys], nil, nil, pause(watched, resting))
+          @hears.read_nonblock(64, exception: false) if readable&.include?(@hears)
+          due =
+            (readable || []).filter_map { |io| ios[io] } + resting.keys +
+            watched.reject { |_one, io| io }.keys
+          resting.clear
+          due.uniq.each { |one| look(one, resting) }
+        end
+      rescue IOError, SystemCallError
+        sleep(AGAIN_S) # a connection was closed that is not removed yet
+        retry
+      end
+
+      # @return [Hash, nil] nil: there is nothing to watch
+      def current
+        @lock.synchronize do
+          @watched.delete_if { |_one, io| io&.closed? }
+          @watched.empty? ? rest : @watched.dup
+        end
+      end
+
+      def rest
+        [@hears, @says].each(&:close)
+        @hears = @says = @thread = nil
+      end
+
+      def pause(watched, resting)
+        return AGAIN_S if resting.any?
+
+        LOOK_S if watched.value?(nil)
+      end
+
+      def look(watched, resting)
+        outcome = :ended
+        Background.guard("watching a connection") { outcome = watched.notice_end }
+        if outcome == :ended then remove(watched)
+        elsif outcome == :busy || watched.watched_io then resting[watched] = true
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,219 @@
+# frozen_string_literal: true
+
+require "etc" # of which Record has the name of this host
+require_relative "../../locking"
+require_relative "lease_state"
+require_relative "hold"
+require_relative "acquire_request"
+require_relative "renewal"
+require_relative "scheduler"
+require_relative "pool"
+require_relative "reach"
+require_relative "../../record"
+
+module Plock
+  class Store
+    # What stores that are written in Ruby have in common: how a lease gets from whoever asked for
+    # it into the hands of the caller, and what its {LeaseState} calls. Besides what {AcquireRequest} and
+    # {Locking} ask for, such a store has `disconnect`; `prolong`, `still?`, `give_back` and
+    # `downgrade`, which return whether the lease was still the grant's; and
+    # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant, and
+    # returns the fence and the seconds left, or nil.
+    #
+    # @api private
+    module InRuby
+      include Locking
+
+      # Seconds.
+      SPANS = (0.001..3600.0).freeze
+
+      # Closes the connections that nobody uses at the moment. A store that is used after that opens
+      # again.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        disconnect
+        nil
+      end
+
+      # Has the scheduler look after a lease.
+      def tend(grant)
+        at = grant.due_at
+        @scheduler.schedule(grant, at) if at
+      end
+
+      def forget(grant)
+        @scheduler.cancel(grant)
+      end
+
+      # Renews leases for the same span, one after the other when the store cannot do it at once.
+      #
+      # @param span [Float] seconds
+      # @return [Hash{LeaseState => Boolean, nil}] was it ours? nil: the store did not say
+      def prolong_all(grants, span)
+        grants.to_h do |grant|
+          [grant, prolong(grant, span)]
+        rescue Error
+          [grant, nil]
+        end
+      end
+
+      # @return [Float] seconds
+      attr_reader :attempt_timeout
+
+      # @return [Reach, nil] nil: a request tries until its patience ends
+      attr_reader :reach
+
+      # Takes back what may have been granted, when the store has just failed and would hold up the
+      # caller.
+      def take_back_later(grant)
+        grant = stand_in_for(grant)
+        @scheduler.call_later do
+          take_back(grant)
+          nil
+        end
+      end
+
+      # A release that failed, or was interrupted, is tried again until the lease is over.
+      #
+      # @param keep [Float] seconds that the key is to stay taken, from now on
+      def give_back_later(grant, keep)
+        kept_until = Clock.now + keep
+        @scheduler.retry_until([grant.valid_until, kept_until].max) do
+          give_back(grant, [kept_until - Clock.now, 0.0].max)
+          nil
+        end
+      end
+
+      private
+
+      def profile_of(options)
+        profile = Locking::StoreConfig.extract(options)
+        raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
+
+        profile
+      end
+
+      def set_up(profile, attempt_timeout)
+        @profile = profile
+        @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
+        @scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
+        @closed = false
+        Events::ActiveSupportBridge.attach
+      end
+
+      def reach_within(seconds) = Reach.new(check_seconds("unavailable_timeout", seconds))
+
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
+        grant =
+          grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
+        request = request_for(grant, ttl)
+        started = Clock.now
+        Dispatcher.start # it reports a lease that is collected
+        handing_out(given, -> { request.leave }) do
+          hold_of(grant, Clock.now - started, request.contended?) if request.run(wait)
+        end
+      end
+
+      def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
+
+      # The token that is to be taken back, whatever becomes of the grant.
+      def stand_in_for(grant) =
+        LeaseState
+          .new(self, grant.key, grant.token, share: grant.share)
+          .tap { |one| one.ttl = grant.ttl }
+
+      # One after the other, where nothing takes several at once.
+      def take_all(*)
+        nil
+      end
+
+      def grant_for(key, **options)
+        LeaseState.new(self, key, Plock.token, **options)
+      end
+
+      # One that cannot be released keeps none of the others from it. With a budget, it is seen to
+      # later.
+      #
+      # @param budget [Float, nil] seconds for all of them
+      def release_all(holds, keep, budget)
+        deadline = budget && (Clock.now + budget)
+        failure = nil
+        left = holds.map(&:grant)
+        answers = holds.map do
+          left.shift.release(keep, deadline)
+        rescue UnavailableError => e
+          failure = e
+          true
+        end
+        raise failure if failure && budget.nil?
+
+        answers
+      ensure
+        left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
+      end
+
+      # Takes over what another token had. An adoption that is interrupted, or whose answer is
+      # lost, gives back what it may have got, for nothing else knows the new token.
+      #
+      # @param heir [String, nil] the dump of a lease whose token is used again: others know it
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+        key, token, fence, granted, share = StateHold.read(dump, kind)
+        known = fence && (share.nil? || can?(:semaphores))
+        raise ArgumentError, "not the dump of a lease" unless known
+
+        grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        grant.token = StateHold.read(heir, kind)[1] if heir
+        grant.ttl = ttl || granted
+        undo = method(:take_back_later) unless heir
+        handing_out(given, -> { give_up(grant, undo) }) do
+          asked_at = Clock.now
+          fence, left = take_over(grant, token, ttl, granted)
+          grant.given(fence, asked_at, grant.ttl, left) if fence
+          undo = nil
+          hold_of(grant, 0.0, false) if fence
+        end
+      end
+
+      # @param undo [#call, nil] takes back what may have been granted
+      def give_up(grant, undo)
+        if grant.fence && grant.ended.nil? then grant.release(0.0)
+        else undo&.call(grant)
+        end
+      rescue *Locking::Acquisition::STORE_FAILURES
+        nil # the scheduler tries it again, and its time ends it
+      end
+
+      def hold_of(grant, waited, contended)
+        StateHold.new(grant, kind, waited, contended)
+      end
+
+      # What the dumps of this store begin with.
+      def kind
+        self.class.name[/\w+\z/].downcase
+      end
+
+      def check_seconds(name, value)
+        number = value.to_f if value.is_a?(Numeric) && value.real?
+        return number if number && SPANS.cover?(number)
+
+        misconfigured(
+          "#{name} must be from #{SPANS.begin} to #{SPANS.end} seconds (got #{value.inspect})"
+        )
+      end
+
+      def check_size(name, value, sizes)
+        return value if value.is_a?(Integer) && sizes.cover?(value)
+
+        misconfigured(
+          "#{name} must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})"
+        )
+      end
+
+      def misconfigured(message)
+        raise ConfigurationError, "#{self.class}: #{message}"
+      end
+    end
+  end
+end

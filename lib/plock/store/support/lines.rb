@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "../../record"
+require_relative "../../status"
+require_relative "acquire_request"
+require_relative "per_process"
+require_relative "turn"
+
+module Plock
+  class Store
+    # Those of this process who wait, key by key, in order. Only the first of each asks the store.
+    #
+    # @api private
+    class Lines
+      # A request that waits, and what {Status} tells of it.
+      Waiter = Struct.new(:turn, :told)
+
+      # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others
+      # are called when they are first.
+      class Place < AcquireRequest::Place
+        # @param told [Status::Waiter, nil]
+        def initialize(lines, key, told = nil)
+          @lines = lines
+          @told = told
+          join(key)
+        end
+
+        def first? = @lines.first?(@key, @waiter)
+
+        def await(seconds) = @waiter.turn.await(seconds)
+
+        def leave = @lines.leave(@key, @waiter)
+
+        private
+
+        def join(key)
+          @key = key
+          @waiter = @lines.join(key, @told)
+        end
+      end
+
+      def line_up(request)
+        told = Status.waiter(since: Time.now, **Record.own(request.grant.label))
+        Place.new(self, request.key, told)
+      end
+
+      def initialize
+        @lines = PerProcess.new { {} }
+      end
+
+      def join(key, told)
+        waiter = Waiter.new(Turn.new, told).freeze
+        @lines.enter { |lines| (lines[key] ||= []) << waiter }
+        waiter
+      end
+
+      # Whoever is first then is called.
+      def leave(key, waiter)
+        @lines.enter do |lines|
+          line = lines[key] or next
+          was_first = line.first.equal?(waiter)
+          line.delete_if { |other| other.equal?(waiter) }
+          lines.delete(key) if line.empty?
+          line.first if was_first
+        end&.turn&.call
+      end
+
+      def first?(key, waiter)
+        @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
+      end
+
+      def anybody?(key)
+        @lines.enter { |lines| lines.key?(key) }
+      end
+
+      def any? = @lines.enter(&:any?)
+
+      # @return [Boolean] does anybody wait for it?
+      def call_first(key)
+        first = @lines.enter { |lines| lines[key]&.first }
+        first&.turn&.call
+        !first.nil?
+      end
+
+      # Something may have been missed: the first of each key is called.
+      def call_all
+        @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
+      end
+
+      # @return [Array<Status::Waiter>] in order
+      def waiters(key)
+        @lines.enter { |lines| (lines[key] || []).map(&:told) }
+      end
+    end
+  end
+end

@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require_relative "../../afresh_in_child"
+require_relative "../../background"
+require_relative "../../clock"
+require_relative "../../errors"
+require_relative "backoff"
+require_relative "worker"
+
+module Plock
+  class Store
+    # Has the leases of a store that is written in Ruby renewed, notices that they have ended, and
+    # makes background calls. Its thread runs while there is something to do, and a moment longer.
+    # A forked child starts with an empty schedule.
+    #
+    # This thread never waits for the store: one worker renews, and another one makes the calls. So
+    # a lease ends in time while a server is silent.
+    #
+    # Tasks are in the order of their moments. A task leaves the schedule before it runs,
+    # and returns to it only when it is scheduled again: a task that fails cannot spin.
+    #
+    # It is a thread of Ruby: while other code lets no thread run, it renews nothing.
+    #
+    # @api private
+    class Scheduler
+      include AfreshInChild
+
+      IDLE_S = 1.0
+
+      # A task is never repeated sooner than this, whatever moment it names.
+      PAUSE_S = 0.001
+
+      # Seconds between two looks at a lease that cannot be ended yet.
+      LOOK_S = 0.02
+
+      # Seconds between two attempts of what fails.
+      RETRY_S = [0.1, 2.0].freeze
+
+      # Tasks that run together at most: the first ones due are not to wait for the last ones.
+      TOGETHER = 500
+
+      # An entry of the schedule. One whose task was rescheduled or cancelled since is void.
+      Entry = Struct.new(:at, :task)
+
+      # Work that runs once, or again at the moment that the block returns.
+      class Call
+        # @yieldreturn [Float, nil] the next moment, on {Clock}
+        def initialize(scheduler, &work)
+          @scheduler = scheduler
+          @work = work
+        end
+
+        def together? = false
+
+        def expire = false
+
+        def run
+          again_at = @work.call
+          @scheduler.schedule(self, again_at) if again_at
+        end
+      end
+
+      private_constant :Entry
+
+      # @param together [Proc, nil] is given the tasks that are due and answer to `together?`,
+      #   instead of each one's `run` being called. They have a `valid_until`. Each task has an
+      #   `expire`, which ends it without waiting where its time is over, and says whether it did.
+      def initialize(together = nil)
+        @renewing = Worker.new("plock renewals", TOGETHER, &together)
+        @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
+        @lock = Mutex.new
+        @moved = ConditionVariable.new
+      end
+
+      # Runs a task at a moment, and not at the one that it was scheduled for before.
+      #
+      # @param at [Float] on {Clock}
+      def schedule(task, at)
+        enter do
+          at = [at, Clock.now + PAUSE_S].max if ours?
+          # most are void
+          @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 &&
+                                                       @schedule.size > 4 * @entries.size
+          @schedule.insert(
+            @schedule.bsearch_index { |entry| entry.at > at } || -1,
+            @entries[task] = Entry.new(at, task)
+          )
+          if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
+          elsif at < @wakes_at then @moved.signal # waking it costs more than most leases do
+          end
+        end
+      end
+
+      # Calls the block once, and again at each moment that it returns.
+      #
+      # @param delay [Float] seconds until the first call
+      # @yieldreturn [Float, nil] the next moment, on {Clock}
+      def call_later(delay = 0.0, &work)
+        schedule(Call.new(self, &work), Clock.now + delay)
+      end
+
+      # The same, and after a failure once more, less and less often.
+      #
+      # @param until_time [Float] on {Clock}: later it is of no use
+      def retry_until(until_time)
+        pause = Backoff.new(*RETRY_S, 2.0)
+        call_later do
+          yield
+        rescue Error
+          again = Clock.now + pause.next
+          again if again < until_time
+        end
+      end
+
+      def cancel(task)
+        enter { @entries.delete(task) }
+      end
+
+      private
+
+      # @return [Boolean] is the caller one of our threads?
+      def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
+
+      # A child of a fork does nothing of what its parent had to do.
+      def start_afresh
+        @next_end = Float::INFINITY
+        @wakes_at = -Float::INFINITY
+        @entries = {}.compare_by_identity
+        @schedule = []
+        @thread = nil
+      end
+
+      def work
+        until Background.killed? || (tasks = next_tasks).nil?
+          due = tasks.reject(&:expire)
+          renewals, calls = due.partition(&:together?)
+          @renewing.hand(renewals)
+          @calling.hand(calls)
+          @next_end = [@next_end, *renewals.map(&:valid_until)].min
+          end_those_in_hand if tasks.empty? || Clock.now >= @next_end
+        end
+      end
+
+      # Ends the leases whose renewal the store has not answered in time. One that another thread is
+      # just asking about is looked at again.
+      def end_those_in_hand
+        left = @renewing.tasks.reject(&:expire)
+        next_end = left.map(&:valid_until).min || Float::INFINITY
+        @next_end = [next_end, Clock.now + LOOK_S].max
+      end
+
+      # @return [Array, nil] tasks that are due; nil: there has been nothing to do for a while
+      def next_tasks
+        @lock.synchronize do
+          idle_until = Clock.now + IDLE_S
+          loop do
+            now = Clock.now
+            due = pop_due(now)
+            return due if due.any? || now >= @next_end
+
+            moment = [@schedule.first&.at, @next_end].compact.min
+            # it may be answered
+            return [] if @schedule.empty? && @next_end.finite? && now >= idle_until
+            return @thread = nil if moment == Float::INFINITY && now >= idle_until
+
+            @wakes_at = @schedule.empty? ? [moment, idle_until].min : moment
+            @moved.wait(@lock, [@wakes_at - now, 0.0].max)
+            @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
+          end
+        end
+      end
+
+      def pop_due(now)
+        due = []
+        while due.size < TOGETHER && (entry = first) && entry.at <= now
+          @entries.delete(entry.task)
+          due << entry.task
+          @schedule.shift
+        end
+        due
+      end
+
+      # @return [Entry, nil] the first that is not void
+      def first
+        @schedule.shift while (entry = @schedule.first) && !@entries[entry.task].equal?(entry)
+        entry
+      end
+    end
+  end
+end

@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require_relative "../../record"
+require_relative "../../status"
+
+module Plock
+  class Store
+    # Who has what: the answers of the engine made into what {Locking} asks of every store.
+    #
+    # @api private
+    module StatusReader
+      MICROSECONDS = 1_000_000.0
+
+      # "fence seconds:microseconds record", as it was noted at the last acquire.
+      NOTE = /\A(\d+) (\d+):(\d+) (.*)\z/m
+
+      # "mode fence seconds:microseconds record", as a shared lock notes of each holder.
+      SHARE_NOTE = /\A([rws]) (\d+) (\d+):(\d+) (.*)\z/m
+
+      # Characters that mean something in a pattern (https://redis.io/docs/latest/commands/keys).
+      SPECIAL = /[\\*?\[\]^-]/
+
+      private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
+
+      # @param key [String] as it stands in the store
+      # @return [Boolean] does `owner` hold it?
+      # @raise [Error] the store could not be asked
+      def lock_held?(key, owner)
+        ask_status(key, 0, nil).first == owner
+      end
+
+      private
+
+      # @param key [String] as it stands in the store
+      # @param shared [Boolean] is it of a kind that can have several holders?
+      # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
+      # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
+      #   nil: the key is free
+      def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
+
+      # @param own [String, nil] the token of one who gave up, and may be in the queue still
+      def examine_others(own, key, shared, budget)
+        holders, waiters =
+          shared ? examine_shared(key, budget, own) : examine_single(key, budget, own)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
+
+      def examine_single(key, budget, own = nil)
+        value, left, note, count, *told = ask_status(key, 0, budget)
+        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count &&
+                                                                  !told.empty? && budget.nil?
+        waiters = told.each_slice(2).reject { |_ticket, record| own?(record, own) }
+        waiters.map! { |ticket, record| waiter(ticket, record) }
+        [value.empty? ? [] : [only_holder(value, left, note)], waiters]
+      end
+
+      # Who came and went between two pieces may be told twice, or not at all, but not as something
+      # else.
+      def examine_shared(key, budget, own = nil)
+        holders, waiters, told = [], [], 0
+        loop do
+          inside, waiting, *items = ask_shared_status(key, told, budget)
+          items = items.each_slice(2).to_a
+          holding = [inside - told, 0].max
+          holders.concat(items.first(holding).map { |left, note| holder(left, note) })
+          others = items.drop(holding).reject { |_ticket, text| own?(text, own) }
+          waiters.concat(
+            others.map { |ticket, text| waiter(ticket, *text.b.split(" ", 2).reverse) }
+          )
+          told += items.size
+          next unless budget || items.empty? || told >= inside + waiting
+
+          # The store has them by their ends.
+          return [holders.sort_by { |holder| holder.fence || Float::INFINITY }, waiters]
+        end
+      end
+
+      # A record ends with the value, in which the token stands.
+      def own?(record, own)
+        !own.nil? && !own.empty? && record.b.include?(own)
+      end
+
+      # @yieldparam key [String] each that is held all the time exactly once
+      def each_key(prefix)
+        pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"
+        seen = {}
+        cursor = 0
+        loop do
+          cursor, *keys = ask_scan(pattern, cursor)
+          keys.each { |key| seen[key] ||= yield(key) || true }
+          break if (cursor = Integer(cursor, 10)).zero?
+        end
+      end
+
+      # @param name [String] of a key, which is neither a lock nor anything of one
+      # @param note [String] empty: only look
+      def keep_note(name, note, replace)
+        kept = ask_note(name, note, replace)
+        kept unless kept.empty?
+      end
+
+      # A note counts only for the holder of which it was made: other programs leave none.
+      def only_holder(value, left, note)
+        fence, *since, record = NOTE.match(note.b)&.captures
+        owner = record && Record.parse(record)&.last
+        return Status.holder(remaining: seconds(left)) unless owner && same?(owner, value.b)
+
+        noted_holder(left, fence, since, record)
+      end
+
+      # With dots, the key stays taken beyond the release of its owner.
+      def same?(owner, value) = value == owner || value == owner.tr("-", ".")
+
+      def holder(left, note)
+        mode, fence, *since, record = SHARE_NOTE.match(note.b)&.captures
+        # Without a mode it is a place that is kept for a waiter that has been called.
+        return Status.holder(remaining: seconds(left), mode: note[0]) unless mode
+
+        noted_holder(left, fence, since, record, mode)
+      end
+
+      def noted_holder(left, fence, since, record, mode = nil)
+        Status.holder(remaining: seconds(left), fence: Integer(fence, 10), since: moment(*since),
+                      mode: mode, **Record.who(record))
+      end
+
+      def waiter(ticket, record, share = nil)
+        since = Integer(ticket) / MICROSECONDS
+        Status.waiter(since: since, mode: share && share[0], **Record.who(record))
+      end
+
+      def seconds(milliseconds)
+        milliseconds / 1000.0 unless milliseconds.negative?
+      end
+
+      def moment(seconds, microseconds)
+        Integer(seconds, 10) + (Integer(microseconds, 10) / MICROSECONDS)
+      end
+    end
+  end
+end
