@@ -153,7 +153,9 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    if (!status && lease->care == PLOCK__WATCHED)
+    /* A lease that has a waker waits as soon as it is refused, perhaps in another file than before,
+     * where nothing looks after it yet. */
+    if (!status && (lease->care == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
     while (!status) {
