@@ -4,7 +4,7 @@
 DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
 QUICK_THINGS="$DEMO_THINGS server"
 FULL_THINGS="$QUICK_THINGS libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
-ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format sanitizers valgrind"
+ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format clang-tidy sanitizers valgrind"
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -53,7 +53,7 @@ has_postgresql() {
 present() {
   case $1 in
     compiler) has cc && has make ;;
-    pkg-config | ruby | valgrind | gcc | clang-format) has "$1" ;;
+    pkg-config | ruby | valgrind | gcc | clang-format | clang-tidy) has "$1" ;;
     ruby-headers) has ruby && ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
     bundler) has bundle ;;
     certificates) has_certificates ;;
@@ -120,8 +120,8 @@ package() {
     brew:compiler) echo gcc make ;;
     brew:ruby-headers | brew:bundler) echo ruby ;;
     brew:openssl) echo openssl@3 ;;
-    brew:clang | brew:sanitizers) echo llvm ;;
-    apk:clang-format | dnf:clang-format) echo clang-tools-extra ;;
+    brew:clang | brew:clang-format | brew:clang-tidy | brew:sanitizers) echo llvm ;;
+    apk:clang-format | dnf:clang-format | apk:clang-tidy | dnf:clang-tidy) echo clang-tools-extra ;;
     apk:pkg-config | brew:pkg-config) echo pkgconf ;;
     *:server) echo redis ;;
     *:sanitizers) echo compiler-rt ;;

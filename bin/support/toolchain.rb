@@ -21,13 +21,17 @@ module Toolchain
 
   def compiler(name) = public_send(name)
 
-  # Another version of clang-format breaks some lines at other places.
-  CLANG_FORMAT = 14
+  # Another version of clang-format breaks some lines at other places, and another clang-tidy has
+  # other checks.
+  CLANG_TOOLS = 14
 
-  def clang_format
-    @clang_format ||= ["clang-format-#{CLANG_FORMAT}", "clang-format"].find do |name|
-      which(name) &&
-        Open3.capture2(name, "--version").first[/version (\d+)/, 1].to_i == CLANG_FORMAT
+  def clang_format = @clang_format ||= clang_tool("clang-format")
+
+  def clang_tidy = @clang_tidy ||= clang_tool("clang-tidy")
+
+  def clang_tool(tool)
+    ["#{tool}-#{CLANG_TOOLS}", tool].find do |name|
+      which(name) && Open3.capture2(name, "--version").first[/version (\d+)/, 1].to_i == CLANG_TOOLS
     end
   end
 

@@ -29,18 +29,28 @@ task lint: "lint:ruby"
 
 C_SOURCES = FileList["{ext,spec,bench}/**/*.{c,h}"].exclude(%r{/(build|tmp)/})
 
-def clang_format(*arguments)
-  program = Toolchain.clang_format or
-    abort "clang-format #{Toolchain::CLANG_FORMAT} is not installed"
-  sh program, *arguments, *C_SOURCES, verbose: false
+def clang_tool(name, *arguments)
+  program = Toolchain.public_send(name) or
+    abort "#{name.to_s.tr("_", "-")} #{Toolchain::CLANG_TOOLS} is not installed"
+  sh program, *arguments, verbose: false
 end
 
 task "lint:format" do
-  clang_format "--dry-run", "-Werror"
+  clang_tool :clang_format, "--dry-run", "-Werror", *C_SOURCES
 end
 task lint: "lint:format" if Toolchain.clang_format
 
+# Its warnings are errors (.clang-tidy).
+task "lint:tidy" do
+  make_core("scripts", Toolchain.gcc)
+  folders = %w[ext/plock/core/include ext/plock/core/src ext/plock/core/build/gcc] +
+            RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir")
+  clang_tool :clang_tidy, "--quiet", *FileList["ext/plock/{*,core/src/**/*}.c"],
+             "--", "-std=c11", "-D_GNU_SOURCE", *folders.map { |folder| "-I#{folder}" }
+end
+task lint: "lint:tidy" if Toolchain.clang_tidy
+
 desc "Format the C sources"
 task :format do
-  clang_format "-i"
+  clang_tool :clang_format, "-i", *C_SOURCES
 end

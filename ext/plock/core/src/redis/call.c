@@ -166,12 +166,12 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
             return error->status = call->loading_failed;
         if (status == PLOCK_NOPERM) name_the_command(call, &said);
         *error = said;
-        if (!last)
+        if (!last) {
             call->loading_failed = status;
-        else if (status != PLOCK_NOSCRIPT || call->loads)
-            return status;
-        else if ((status = ask_again(call, error)))
-            return status;
+            continue;
+        }
+        if (status == PLOCK_NOSCRIPT && !call->loads) status = ask_again(call, error);
+        if (status) return status;
     }
 }
 

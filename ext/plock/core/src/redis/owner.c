@@ -101,10 +101,10 @@ void plock__owner_number(plock_owner *owner) {
 static plock_text marshal(plock_owner *owner) {
     static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5},
                       after[] = {6, ':', 6, 'E', 'F'};
-    char *at = owner->marshalled;
-    memcpy(at, before, sizeof before);
-    memcpy(at += sizeof before, owner->token, PLOCK_TOKEN_LENGTH);
-    memcpy(at += PLOCK_TOKEN_LENGTH, after, sizeof after);
+    char *token = owner->marshalled + sizeof before;
+    memcpy(owner->marshalled, before, sizeof before);
+    memcpy(token, owner->token, PLOCK_TOKEN_LENGTH);
+    memcpy(token + PLOCK_TOKEN_LENGTH, after, sizeof after);
     return plock__text(owner->marshalled, sizeof before + PLOCK_TOKEN_LENGTH + sizeof after);
 }
 
