@@ -280,6 +280,44 @@ static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(voi
     plock__local_release(map);
     plock_local_close(store);
 }
+
+static plock__local_map *map_of(plock_local *store) {
+    plock__local_map *map = NULL;
+    plock_error error;
+    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    return map;
+}
+
+/* The second store finds lower numbers free than the first one did. */
+static void with_several_stores_they_let_go_of_each_file_first(void) {
+    enum { TAKEN = 40, NUMBERS = 1024 };
+    int taken[TAKEN];
+    for (int i = 0; i < TAKEN; i++) taken[i] = dup(STDERR_FILENO);
+    plock_local *stores[2] = {local_open()};
+    plock__local_map *maps[2] = {map_of(stores[0])};
+    int ends[2] = {plock__local_ends(maps[0])};
+    for (int i = 0; i < TAKEN; i++) (void)close(taken[i]);
+    char path[600];
+    plock_error error;
+    (void)snprintf(path, sizeof path, "%s.second", local_path());
+    CHECK_STATUS(plock_local_open(&stores[1], path, 0, &error), PLOCK_OK);
+    maps[1] = map_of(stores[1]);
+    ends[1] = plock__local_ends(maps[1]);
+    for (int i = 0; i < 2; i++) CHECK(ends[i] >= 0 && close(ends[i]) == 0);
+    int found = 0, last = 0;
+    for (int fd = 0; fd < NUMBERS; fd++) {
+        if (!is_told_of_ends(fd)) continue;
+        found++;
+        last = fd;
+    }
+    CHECK_INT(found, 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK(last < maps[i]->fd);
+        plock__local_release(maps[i]);
+        plock_local_close(stores[i]);
+    }
+    CHECK(unlink(path) == 0);
+}
 #endif
 
 /* --- children of a holder --- */
@@ -588,6 +626,7 @@ int main(void) {
     RUN(it_does_so_whatever_step_the_adopter_dies_at);
 #if defined(__linux__) && !defined(PLOCK_PORTABLE)
     RUN(the_dead_let_go_of_the_file_before_what_told_them_of_others_ends);
+    RUN(with_several_stores_they_let_go_of_each_file_first);
 #endif
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);

@@ -101,6 +101,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     map->fd = open_apart(fd, path);
     const int code = errno;
     plock__local_keep_number(map, fd);
+    plock__local_close_early(map);
     if (map->fd < 0)
         return code == ESTALE || code == ENOENT
                    ? PLOCK_AGAIN

@@ -221,6 +221,9 @@ int plock__local_ends(plock__local_map *map);
 /* The descriptor that the map was made from, or nothing more. */
 void plock__local_keep_number(plock__local_map *map, int fd);
 
+/* Moves the file to a number that the kernel closes before those, when the process dies. */
+void plock__local_close_early(plock__local_map *map);
+
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);

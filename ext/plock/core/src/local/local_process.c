@@ -141,7 +141,22 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
+/* When a process dies, the kernel closes the descriptor with the highest number first. The last
+ * descriptor of an inotify takes it ten milliseconds, and seconds on a busy machine. Until the
+ * file's is closed, a process that has died seems alive. So the files of all stores have high
+ * numbers, and each inotify has a low one. */
+enum { FILES_FROM = 512 };
+
 void plock__local_keep_number(plock__local_map *map, int fd) { map->before = fd; }
+
+/* When the process may not have so many descriptors, or none is left, the file keeps its number. */
+void plock__local_close_early(plock__local_map *map) {
+    const int least = map->before < FILES_FROM ? FILES_FROM : map->before + 1;
+    const int high = map->fd < 0 ? -1 : fcntl(map->fd, F_DUPFD_CLOEXEC, least);
+    if (high < 0) return;
+    (void)close(map->fd);
+    map->fd = high;
+}
 
 static bool tell_ends(plock__local_map *map) {
     const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -151,9 +166,6 @@ static bool tell_ends(plock__local_map *map) {
     return map->tells;
 }
 
-/* When a process dies, the kernel closes what has the highest number first. An inotify's last
- * descriptor takes it ten milliseconds, and on a busy machine seconds; so that one comes after the
- * file's, or whoever has died would seem alive for so long. */
 int plock__local_ends(plock__local_map *map) {
     return map->tells || tell_ends(map) ? fcntl(map->before, F_DUPFD_CLOEXEC, 0) : -1;
 }
@@ -162,6 +174,8 @@ void plock__local_keep_number(plock__local_map *map, int fd) {
     (void)map;
     (void)close(fd);
 }
+
+void plock__local_close_early(plock__local_map *map) { (void)map; }
 
 int plock__local_ends(plock__local_map *map) {
     (void)map;
