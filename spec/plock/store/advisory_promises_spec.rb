@@ -113,6 +113,15 @@ Support::AdvisoryServer::NAMES.each do |name|
       eventually(5.0, "the key was left behind") { direct.try_acquire(key) { true } }
     end
 
+    it "a lease is lost when the server does not answer a renewal within release_timeout" do
+      line = proxy(server.address)
+      slow = advisory(server.model_through(line), release_timeout: 0.2)
+      lease = slow.acquire(key, ttl: 3, renew: true)
+      line.swallow(:reply)
+      eventually(2.5, "the lease is still held") { lease.lost? }
+      line.clear
+    end
+
     it "a break while the answer is under way ends in a lease or in an error of plock's" do
       line = proxy(server.address)
       breaker = child { |parent| break_while_asking(parent, server.model_through(line)) }
