@@ -15,31 +15,34 @@ module Parse
     autoload :LockBackend, ::File.expand_path("lock_backend", __dir__)
   end
 
-  # A lock that processes on any number of machines share through one Redis, held for the time of a
-  # block.
+  # A lock that processes on any number of machines share through one Redis, held while a block
+  # runs.
   #
-  # It is a lock with a time limit: if the holder dies, the lock frees itself after `ttl:`. So a
-  # block that runs longer than its `ttl:` may overlap with the next one; that is warned of when it
-  # ends. Choose a `ttl:` well above the longest run, and make what the block does harmless when
-  # done twice.
+  # The lock has a time limit: if the holder dies, it frees itself after `ttl:`. So a block that
+  # runs longer than its `ttl:` may overlap with the next one; a warning says so when the block
+  # ends. Choose a `ttl:` well above the longest run, and make the block harmless if it runs twice.
   #
-  # The store is looked up at every call: `Parse.synchronize_create_store`, else `Parse.cache`. It
-  # may be a {Plock::Store} or a URL; a client of `redis` or `redis-client`, or a pool of them;
-  # `Parse::Cache::Redis`; Moneta over Redis; any object with `lock_acquire` and `lock_release`; any
-  # object with `key?`, `create`, `[]` and `delete`. Without any of these, or with a store that only
-  # this process sees, the lock is degraded: it excludes within this process, and `on_degraded:`
-  # says what to make of that. A store that is there but described wrongly raises
-  # {Plock::ConfigurationError} or {Plock::UnsupportedError}.
+  # Each call looks up the store: `Parse.synchronize_create_store`, else `Parse.cache`. It may be:
   #
-  # Belongs to the main Ractor.
+  # * a {Plock::Store} or a URL;
+  # * a client of `redis` or `redis-client`, or a pool of them;
+  # * `Parse::Cache::Redis`, or Moneta over Redis;
+  # * any object with `lock_acquire` and `lock_release`;
+  # * any object with `key?`, `create`, `[]` and `delete`.
+  #
+  # Without any of these, or with a store that only this process sees, the lock is degraded. It then
+  # excludes within this process only, and `on_degraded:` chooses a warning or an error. An invalid
+  # store raises {Plock::ConfigurationError} or {Plock::UnsupportedError}.
+  #
+  # Only the main Ractor can use it.
   #
   # @example
   #   Parse::Lock.acquire("import:#{batch_id}", ttl: 10) { run_import(batch_id) }
-  # @example Whoever comes second does nothing
+  # @example The second caller does nothing
   #   begin
   #     Parse::Lock.acquire("nightly", ttl: 30, wait: 0) { rollup }
   #   rescue Parse::Lock::TimeoutError
-  #     # somebody else does it
+  #     # another process does it
   #   end
   module Lock
     KEY_PREFIX = "parse-stack:lock:v1:"
@@ -52,7 +55,7 @@ module Parse
 
     SECRET_MIN_BYTES = 16
 
-    # Who warns.
+    # The name in warnings.
     SOURCE = "Parse::Lock"
 
     private_constant :SOURCE
@@ -62,33 +65,31 @@ module Parse
       # `break`, `next`, `throw`, exception, Thread#kill, Timeout. The block never runs without the
       # lock.
       #
-      # An attempt that fails in the store is warned of on the standard error stream and counts as
-      # not acquired; so is a release that fails, and then the block's value is returned all the
-      # same.
+      # A failure of the store causes a warning on the standard error stream. An attempt that fails
+      # counts as not acquired. If a release fails, the method still returns the block's value.
       #
       # @param key [String] names what is locked: 1 to 1024 bytes of any kind. The store sees only a
       #   digest of it.
-      # @param ttl [Integer, #to_int, String] seconds until the lock frees itself; brought into
-      #   1..30
-      # @param wait [Float, #to_f, String] seconds to wait for it; brought into 0.0..30. 0 makes
-      #   exactly one attempt.
+      # @param ttl [Integer, #to_int, String] seconds until the lock frees itself, clamped to 1..30
+      # @param wait [Float, #to_f, String] seconds to wait, clamped to 0.0..30; 0 makes exactly one
+      #   attempt
       # @param on_degraded [Symbol] with a process-local store: `:warn` at every call,
-      #   `:warn_throttled` at most once in 60 s, `:proceed` in silence, or `:raise`
-      # @param secret [Symbol, String, nil] what the key is hashed with: `:auto`, the configured
+      #   `:warn_throttled` at most once in 60 s, `:proceed` silently, or `:raise`
+      # @param secret [Symbol, String, nil] the secret that hashes the key: `:auto`, the configured
       #   secret; a String of at least 16 bytes; nil, none. Processes exclude one another only if
-      #   they use the same.
+      #   they use the same secret.
       # @yieldparam token [String] the owner token of this hold, a UUID
       # @return [Object] the block's value
-      # @raise [ArgumentError, TypeError, FloatDomainError] an argument that cannot be right
+      # @raise [ArgumentError, TypeError, FloatDomainError] an invalid argument
       # @raise [TimeoutError] not acquired within `wait:`
       # @raise [UnavailableError] the store is process-local, with `on_degraded: :raise`
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] the store is described wrongly,
-      #   or is one that plock cannot use
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] an invalid store, or one that
+      #   plock cannot use
       def acquire(key, ttl: DEFAULT_TTL, wait: DEFAULT_WAIT, on_degraded: :warn, secret: :auto)
         raise ::ArgumentError, "block required" unless block_given?
 
         Arguments.check(key, on_degraded, secret)
-        # What is right as it stands needs no call.
+        # Valid values of the right class need no conversion.
         ttl = Arguments.ttl(ttl) unless ::Integer === ttl && ttl >= 1 && ttl <= MAX_TTL
         wait = Arguments.wait(wait) unless ::Float === wait && wait > 0.0 && wait <= MAX_WAIT
 
@@ -96,7 +97,7 @@ module Parse
         store = reachable(store) unless ::Plock::Store === store || ::Plock::LocalStore === store
         secret = Secrets.for(SOURCE) { !store } if secret == :auto
 
-        # Each of the three calls the block directly: passing it on as an object would cost one.
+        # Each branch yields, because passing the block on would allocate a Proc.
         if ::Plock::Store === store || ::Plock::LocalStore === store
           result =
             store.hold_digest(KEY_PREFIX, key, secret, ttl * 1000, wait, Reports) do |token|
@@ -124,8 +125,8 @@ module Parse
 
       private
 
-      # A pool that lends no client now may do so before the wait is over, so that is not an end,
-      # but a failed attempt.
+      # A pool that lends no client now may do so before the wait is over, so this counts as a
+      # failed attempt.
       def reachable(source)
         StoreResolver.resolve(source)
       rescue ::Plock::UnavailableError

@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# Where an application declares autoloads, two threads may come for the two constants at once. So
-# each file loads the other by its constant only, this one first of all, and lock.rb never waits for
-# this one.
+# An application may declare autoloads, and two threads may load the two constants at once. So each
+# file loads the other only through its constant. This file does so first, and lock.rb never waits
+# for this one.
 module Parse
   autoload :Lock, ::File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
   Lock
 end
 
 module Parse
-  # The parts of {Parse::Lock} under the names that applications, and the find-or-create lock of
-  # Parse Stack, call them by. Here are the names; the work is done in the files of `parse/lock/`.
+  # The parts of {Parse::Lock}, under the names that applications and the find-or-create lock of
+  # Parse Stack use. The files of `parse/lock/` do the work.
   #
-  # A lock made of these parts is the caller's to release. Prefer {Parse::Lock.acquire}, which also
-  # waits without asking again and again, and cannot forget.
+  # The caller must release a lock that it makes from these parts. Prefer {Parse::Lock.acquire},
+  # which waits without polling and always releases.
   #
   # @example
   #   store = Parse::LockBackend.lock_store
@@ -27,11 +27,9 @@ module Parse
   #   end
   module LockBackend
     class << self
-      # What locks are made in, asked for at every call: `Parse.synchronize_create_store` if set,
-      # else `Parse.cache` where there is such; a Parse::Error::ConnectionError raised by that
-      # counts as nil.
+      # Looks up the store: `Parse.synchronize_create_store` if set, else `Parse.cache` if defined.
       #
-      # @return [Object, nil]
+      # @return [Object, nil] nil also if one of them raises Parse::Error::ConnectionError
       def lock_store
         ::Parse.synchronize_create_store || (::Parse.cache if ::Parse.respond_to?(:cache))
       rescue *connection_errors
@@ -39,63 +37,64 @@ module Parse
       end
 
       # @param store [Object, nil]
-      # @return [Boolean] is it seen by this process only, or no store at all?
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] it is a store of Redis that
-      #   plock cannot use: that is not degraded, it is wrong
+      # @return [Boolean] whether only this process sees the store, or there is none
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] a store of Redis that plock
+      #   cannot use, which is an error and not degraded
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
       rescue ::Plock::UnavailableError
-        false # a pool that lends nothing at the moment is no store of this process alone
+        false # a pool without a client to lend at the moment is still a shared store
       end
 
-      # Says or raises what the caller wishes to happen with a degraded store.
+      # Warns or raises, as the caller chooses, because the store is degraded.
       #
       # @param mode [Symbol] `:warn`, `:warn_throttled` (at most once in 60 s), `:proceed` (silent)
-      #   or `:raise`; any other is as good as `:warn`
-      # @param key [String] as it would stand in the store; its last 12 bytes are printed
-      # @param source [String] who asks: `[source]` begins the warning
-      # @param unavailable_error [Class, nil] what `:raise` raises; nil: Parse::Error
+      #   or `:raise`; any other value means `:warn`
+      # @param key [String] as the store would have it; the warning shows its last 12 bytes
+      # @param source [String] the caller's name; `[source]` begins the warning
+      # @param unavailable_error [Class, nil] the error that `:raise` raises; nil: Parse::Error
       # @return [nil]
+      # @raise [Parse::Error] with `:raise`
       def handle_degraded(mode, key, source: "Parse::LockBackend", unavailable_error: nil)
         Lock::Degraded.announce(mode, key, source, unavailable_error)
         nil
       end
 
-      # Tries once to take the lock. Never raises a StandardError: a store that fails is warned of
-      # on the standard error stream, and looks as if somebody else held the lock.
+      # Tries once to take the lock. It never raises a StandardError: if the store fails, it warns
+      # on the standard error stream and returns false.
       #
       # @param store [Object] of any kind that {Parse::Lock} takes
-      # @param key [String] as it is to stand in the store
+      # @param key [String] as the store will have it
       # @param owner [String] unique for this acquisition
       # @param ttl [Integer] seconds until the lock frees itself
-      # @return [Boolean]
+      # @return [Boolean] whether the lock is acquired
       def try_acquire(store, key, owner, ttl)
         Lock::Attempts.acquire(store, key, owner, ttl) || false
       end
 
-      # Releases the lock if `owner` holds it. Never raises a StandardError: a store that fails is
-      # warned of.
+      # Releases the lock if `owner` holds it. It never raises a StandardError: if the store fails,
+      # it warns.
       #
       # @param store [Object]
       # @param key [String]
       # @param owner [String]
-      # @return [Boolean, nil] was it the owner's? nil: the store failed
+      # @return [Boolean, nil] whether the owner held it; nil: the store failed
       def release(store, key, owner)
         Lock::Attempts.release(store, key, owner)
       end
 
-      # @return [Float] seconds, 0.035 to 0.065, for callers that wait by asking again
+      # @return [Float] seconds, 0.035 to 0.065, for callers that poll
       def poll_interval
         Lock::Attempts.interval
       end
 
-      # @return [Float] seconds of a clock that only goes forward
+      # @return [Float] seconds of the monotonic clock
       def monotonic_now
         ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
       end
 
-      # Forgets warnings given, the secret made for this process, idle mutexes, and which object
-      # resolved to which store. For the end of a test. Connections stay open.
+      # Forgets the warnings given, the generated secret, idle mutexes, and the stores found for
+      # objects. It is for the end of a test. Connections stay open.
       #
       # @return [nil]
       def reset!
@@ -103,12 +102,12 @@ module Parse
         nil
       end
 
-      # The secret that a call without one of its own hashes keys with.
+      # Returns the secret for a call that does not pass its own.
       #
-      # @param store [Object, nil] decides what happens where none is configured: a process-local
-      #   one gets {auto_secret}; for any other there is none, which is warned of once
-      # @param source [String] who asks
-      # @return [String, nil]
+      # @param store [Object, nil] the store. If no secret is configured, a process-local store gets
+      #   {auto_secret}. Any other store gets none, with a warning once.
+      # @param source [String] the caller's name, for the warning
+      # @return [String, nil] nil: keys are hashed without a secret
       def lock_secret_for(store:, source: "Parse::LockBackend")
         Lock::Secrets.for(source) { degraded_store?(store) }
       end
@@ -124,39 +123,39 @@ module Parse
         Lock::Secrets.generated
       end
 
-      # Warns, once in the life of the process, that keys are hashed without a secret.
+      # Warns, once in each process, that keys are hashed without a secret.
       #
-      # @param source [String] who asks
+      # @param source [String] the caller's name
       # @return [nil]
       def warn_plain_sha_once(source:)
         Lock::Secrets.warn_once(source)
         nil
       end
 
-      # The mutex for a key within this process. A thread that ends gives back what it has locked.
-      # Between its `lock` and the first line of what follows an interrupt may come:
-      # {synchronize_process_mutex} leaves nothing locked then.
+      # The mutex for a key within this process. A thread that ends releases it. An interrupt may
+      # come between `lock` and the next line; {synchronize_process_mutex} leaves nothing locked
+      # then.
       #
       # @param key [String]
-      # @return [Parse::Lock::ProcessMutex] answers to a Mutex's lock, try_lock, locked?, owned?,
-      #   unlock and synchronize
+      # @return [Parse::Lock::ProcessMutex] has a Mutex's lock, try_lock, locked?, owned?, unlock
+      #   and synchronize
       def process_mutex(key)
         Lock::Degraded::MUTEXES[key]
       end
 
-      # Runs the block with the mutex for the key held, however long that takes to come.
+      # Waits, without end, for the key's mutex and runs the block with it.
       #
       # @param key [String]
       # @yield
       # @return [Object] the block's value
-      # @raise [ThreadError] this fiber holds it already
+      # @raise [ThreadError] this fiber already holds it
       def synchronize_process_mutex(key, &block)
         Lock::Degraded::MUTEXES.synchronize(key, &block)
       end
 
       private
 
-      # Defined by the application, or not; looked for when an exception comes by.
+      # Ruby evaluates this only when an exception is raised. The application may define the error.
       def connection_errors
         defined?(::Parse::Error::ConnectionError) ? [::Parse::Error::ConnectionError] : []
       end

@@ -2,8 +2,7 @@
 
 module Parse
   module Lock
-    # The rules for what {Parse::Lock.acquire} is given. A value is used only as far as it has been
-    # understood.
+    # Checks and converts the arguments of {Parse::Lock.acquire}.
     module Arguments
       KEY_MAX_BYTES = 1024
       MODES = %i[warn warn_throttled proceed raise].freeze
@@ -11,8 +10,7 @@ module Parse
       private_constant :KEY_MAX_BYTES, :MODES
 
       class << self
-        # @return [void]
-        # @raise [ArgumentError]
+        # @raise [ArgumentError] an invalid key, mode or secret
         def check(key, mode, secret)
           refuse_key(key) unless ::String === key && !key.empty? && key.bytesize <= KEY_MAX_BYTES
           case mode
@@ -25,8 +23,7 @@ module Parse
         end
 
         # @return [Integer] seconds, from 1 to MAX_TTL
-        # @raise [TypeError, ArgumentError, FloatDomainError] no number, or one without an integer
-        #   part
+        # @raise [TypeError, ArgumentError, FloatDomainError] not a finite number
         def ttl(value)
           ttl = ::Integer === value ? value : Integer(value)
           return 1 if ttl < 1
@@ -35,7 +32,7 @@ module Parse
         end
 
         # @return [Float, Integer] seconds, from 0.0 to MAX_WAIT
-        # @raise [TypeError, ArgumentError] no number
+        # @raise [TypeError, ArgumentError] not a number
         def wait(value)
           wait = ::Float === value ? value : Float(value)
           if wait.nan?
@@ -60,21 +57,24 @@ module Parse
         end
 
         def refuse_mode(mode)
-          raise ::ArgumentError, "Parse::Lock.acquire: on_degraded must be one of #{MODES.inspect} (got #{mode.inspect}). " \
-                               "An unknown mode is never treated as :warn: with a misspelt :raise the block would run " \
-                               "where the caller wants an error."
+          raise ::ArgumentError,
+                "Parse::Lock.acquire: on_degraded must be one of #{MODES.inspect} " \
+                "(got #{mode.inspect}). An unknown mode is never treated as :warn: with a " \
+                "misspelt :raise the block would run where the caller wants an error."
         end
 
-        # Tells nothing of the value: it may be a secret.
+        # The message does not show the value, which may be a secret.
         def refuse_secret(secret)
           unless secret.is_a?(::String) && !secret.empty?
-            raise ::ArgumentError, "Parse::Lock.acquire: secret must be :auto (the configured one), nil (none: plain SHA-256) " \
-                                 "or a non-empty String (used as it is); got #{secret.class}"
+            raise ::ArgumentError,
+                  "Parse::Lock.acquire: secret must be :auto (the configured one), nil (none: " \
+                  "plain SHA-256) or a non-empty String (used as it is); got #{secret.class}"
           end
 
-          raise ::ArgumentError, "Parse::Lock.acquire: explicit `secret:` must be at least #{SECRET_MIN_BYTES} bytes " \
-                               "(got #{secret.bytesize}). A client of the same Redis can guess a shorter one, compute the " \
-                               "keys from it and pin them. SecureRandom.hex(32) makes a good one."
+          raise ::ArgumentError,
+                "Parse::Lock.acquire: explicit `secret:` must be at least #{SECRET_MIN_BYTES} " \
+                "bytes (got #{secret.bytesize}). A client of the same Redis can guess a shorter " \
+                "one, compute the keys from it and pin them. SecureRandom.hex(32) makes a good one."
         end
       end
     end

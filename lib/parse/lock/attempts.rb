@@ -7,20 +7,17 @@ require_relative "store_resolver"
 
 module Parse
   module Lock
-    # Locks in a store that the application brought along, through one of the two protocols that
-    # such stores answer to:
+    # Locks in an application's own store, through one of two protocols:
     #
     # * `lock_acquire(key, owner, ttl)` and `lock_release(key, owner)`, which plock's own stores
-    #   have too;
-    # * `key?(key)`, `create(key, value, expires:)`, `[key]` and `delete(key)`, as Moneta has them.
-    #   There a release reads and then deletes, so a holder that is late by more than its TTL may
-    #   hit another one's lock in between.
+    #   have, too;
+    # * `key?(key)`, `create(key, value, expires:)`, `[key]` and `delete(key)`, as in Moneta. A
+    #   release reads and then deletes, so a holder whose lock has expired may delete the lock of
+    #   the next holder.
     #
-    # Waiting for such a store means asking it again from time to time; that is done here and
-    # nowhere else.
+    # Only this module polls such a store.
     module Attempts
-      # Seconds between two questions, with {JITTER} up or down so that waiters do not march in
-      # step.
+      # Seconds between two tries, plus or minus {JITTER}, so that waiters do not try together.
       INTERVAL = 0.05
       JITTER = 0.015
 
@@ -33,27 +30,27 @@ module Parse
         # @param key [String]
         # @param owner [String]
         # @param ttl [Integer] seconds
-        # @return [Boolean, nil] nil: the store failed, which has been warned of, and nobody knows
-        #   whether it took the lock
+        # @return [Boolean, nil] nil: the store failed, with a warning, and may have granted the
+        #   lock
         def acquire(store, key, owner, ttl)
-          target, = reach(:acquire, store) || (return false) # it was never asked
+          target, = reach(:acquire, store) || (return false) # no request was sent
           guarded(:acquire) do
             if target.respond_to?(:lock_acquire)
               next target.lock_acquire(key, owner, ttl) ? true : false
             end
 
-            # some adapters look for what has expired only when they are asked for it
+            # some adapters remove an expired key only when it is read
             target.key?(key)
             target.create(key, owner, expires: ttl) ? true : false
           end
         end
 
-        # Releases what is the owner's.
+        # Releases the lock if the owner holds it.
         #
         # @param store [Object] as configured
         # @param key [String]
         # @param owner [String]
-        # @return [Boolean, nil] was it the owner's? nil: the store failed, which has been warned of
+        # @return [Boolean, nil] whether the owner held it; nil: the store failed, with a warning
         def release(store, key, owner)
           target, = reach(:release, store) || return
           guarded(:release) do
@@ -65,29 +62,30 @@ module Parse
           end
         end
 
-        # Tries until the lock is there or patience ends, runs the block and releases on every way
-        # out of it. An interrupt that comes during the release is raised after it, for a release
-        # that was cut off would leave the lock until its TTL.
+        # Tries until the lock is acquired or the patience ends, runs the block and releases on
+        # every way out of it. An interrupt during the release is raised after it, because a release
+        # that is cut off would leave the lock until its TTL.
         #
         # @param store [Object] as configured
         # @param key [String]
         # @param owner [String] made for this call
         # @param ttl [Integer] seconds
-        # @param patience [Numeric] seconds; 0 tries exactly once
-        # @yieldparam asked_at [Float, nil] the clock before the successful question; nil: not
+        # @param patience [Numeric] seconds to wait; 0 makes exactly one try
+        # @yieldparam asked_at [Float, nil] the monotonic clock before the successful try; nil: not
         #   acquired
         # @return [Object] the block's value
         def hold(store, key, owner, ttl, patience)
           deadline = now + patience
           asked_at = now
           pid = ::Process.pid
-          doubt = true # from the moment a question leaves until the store has said no
+          doubt = true # from the sending of a request until the store refuses it
           failed = false
-          # In a child that was forked in the block, the lock is still the parent's.
-          ::Plock::Interrupts.finally(-> { release(store, key, owner) if doubt && pid == ::Process.pid }) do
+          # A child that was forked in the block leaves the lock to its parent.
+          leave = -> { release(store, key, owner) if doubt && pid == ::Process.pid }
+          ::Plock::Interrupts.finally(leave) do
             until (answer = acquire(store, key, owner, ttl))
-              # A question that failed may have been heard, and then what refuses us now is our own
-              # lock.
+              # The store may have carried out a request that failed. Our own lock then refuses this
+              # try.
               release(store, key, owner) if failed && answer == false
               doubt = failed = answer.nil?
               left = deadline - now
@@ -101,7 +99,7 @@ module Parse
           end
         end
 
-        # @return [Float] seconds until a waiter asks again
+        # @return [Float] seconds until the next try, 0.035 to 0.065
         def interval
           INTERVAL + ((rand * 2) - 1) * JITTER
         end
@@ -112,8 +110,8 @@ module Parse
           guarded(action) { [StoreResolver.resolve(store) || store] }
         end
 
-        # The one broad rescue: the application's store may raise what it likes, and whatever it is,
-        # it must neither enter the block of the caller nor leave it.
+        # The one broad rescue: an application's store may raise any error. It must not reach the
+        # caller.
         def guarded(action)
           yield
         rescue ::StandardError => e

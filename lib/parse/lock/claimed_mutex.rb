@@ -2,14 +2,13 @@
 
 module Parse
   module Lock
-    # A mutex that can be waited for with patience, and that belongs to a claim: an object of the
-    # caller's, made before it asks. So the caller may always give back, whether it got the mutex
-    # or was interrupted on the way.
+    # A mutex with a timeout that belongs to a claim, which is an object of the caller. The caller
+    # makes the claim first. So it may always release, whether it got the mutex or was interrupted.
     #
-    # A holder whose thread has ended holds nothing any more.
+    # The mutex of a holder whose thread has ended is free.
     class ClaimedMutex
-      # Seconds after which a waiter looks whether the holder's thread is still alive. Only a
-      # holder that locked without a block can end without giving back.
+      # Seconds after which a waiter checks that the holder's thread is alive. Only a holder that
+      # locked without a block can end without a release.
       LOOK_S = 0.1
 
       private_constant :LOOK_S
@@ -21,18 +20,18 @@ module Parse
         @blockless = false
       end
 
-      # @return [String] without the claim, which may be an owner's token
+      # @return [String] without the claim, which may be a token
       def inspect
         "#<#{self.class} #{locked? ? "locked" : "free"}>"
       end
 
-      # The caller gives it back by {Plock::Interrupts.finally}, also where this answers false or
-      # raises.
+      # The caller must call {#give_back} in {Plock::Interrupts.finally}, also if this method
+      # returns false or raises.
       #
       # @param claim [Object]
-      # @param patience [Numeric, nil] seconds; nil: without end
-      # @param blockless [Boolean] the caller may end without giving back
-      # @return [Boolean] is it ours now?
+      # @param patience [Numeric, nil] seconds to wait; nil: without end
+      # @param blockless [Boolean] the caller may end without a release
+      # @return [Boolean] whether the mutex is ours now
       def take(claim, patience, blockless: false)
         deadline = patience && (now + patience)
         @guard.synchronize do
@@ -42,7 +41,7 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          @claim = nil # of a thread that has ended. An interrupt may come at any of these lines.
+          @claim = nil # of an ended thread; an interrupt may come at any of these lines
           @blockless = blockless
           @fiber = ::Fiber.current
           @thread = ::Thread.current
@@ -52,10 +51,9 @@ module Parse
       end
 
       # Frees the mutex if it belongs to the claim. A waiter that was woken and then interrupted
-      # passes the news on by this, too.
+      # wakes the next one by this call.
       #
       # @param claim [Object]
-      # @return [void]
       def give_back(claim)
         ::Thread.handle_interrupt(::Object => :never) do
           @guard.synchronize do
@@ -67,7 +65,7 @@ module Parse
 
       # Frees the mutex if this fiber holds it.
       #
-      # @return [Boolean] did it?
+      # @return [Boolean] whether this fiber held it
       def give_back_own
         owned = owned?
         give_back(@claim) if owned
@@ -80,7 +78,7 @@ module Parse
         !@claim.nil? && !thread.nil? && thread.alive?
       end
 
-      # @return [Boolean] is it held by this fiber?
+      # @return [Boolean] whether this fiber holds it
       def owned?
         locked? && @fiber.equal?(::Fiber.current)
       end

@@ -5,12 +5,12 @@ require_relative "process_mutexes"
 
 module Parse
   module Lock
-    # What happens where no store is configured that other processes see: the caller's choice of a
-    # warning, and exclusion within this process.
+    # The behaviour without a store that other processes see: a warning that the caller chooses, and
+    # exclusion within this process.
     module Degraded
       # Seconds between two warnings of the mode `:warn_throttled`.
       THROTTLE = 60
-      # How much of a key is printed.
+      # Bytes of a key that the warning shows.
       TAIL = 12
 
       private_constant :THROTTLE, :TAIL
@@ -21,13 +21,12 @@ module Parse
       @lock = ::Mutex.new
 
       class << self
-        # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other is as
-        #   good as `:warn`
-        # @param key [String] as it would stand in a store
-        # @param source [String] who asks
-        # @param unavailable_error [Class, nil]
-        # @return [void]
-        # @raise [Parse::Error] with `:raise`: `unavailable_error`, or Parse::Error itself
+        # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other value
+        #   means `:warn`
+        # @param key [String] as a store would have it
+        # @param source [String] the caller's name
+        # @param unavailable_error [Class, nil] the error that `:raise` raises; nil: Parse::Error
+        # @raise [Parse::Error] with `:raise`
         def announce(mode, key, source, unavailable_error)
           case mode
           when :raise
@@ -35,15 +34,17 @@ module Parse
                   "#{source}: cross-process lock store unavailable; current store is process-local"
           when :proceed then nil
           when :warn_throttled
-            warn "[#{source}] Lock store is process-local (Moneta Memory/Null). Cross-process locking is NOT in effect. " \
-                 "Configure a Redis-backed cache to enable distributed locking." if due?
+            return unless due?
+
+            warn "[#{source}] Lock store is process-local (Moneta Memory/Null). Cross-process " \
+                 "locking is NOT in effect. Configure a Redis-backed cache to enable distributed " \
+                 "locking."
           else
             warn "[#{source}] Lock store is process-local; cross-process locking disabled. " \
                  "key_digest=#{key.is_a?(::String) ? key[-TAIL..] : key.inspect}"
           end
         end
 
-        # @return [void]
         def reset
           @lock.synchronize { @warned_at = nil }
           MUTEXES.clear

@@ -4,11 +4,11 @@ require_relative "application"
 
 module Parse
   module Lock
-    # Raised when the lock could not be had within `wait:`. The cause, where there is one, is what
-    # plock's engine saw last. The block has not run; try again later, or wait longer.
+    # Raised when the lock was not acquired within `wait:`. The cause, if any, is the last error of
+    # plock's engine. The block has not run; try again later, or wait longer.
     class TimeoutError < ::Parse::Error; end
 
-    # Raised with `on_degraded: :raise` where no store is configured that other processes see.
+    # Raised with `on_degraded: :raise` if no store is configured that other processes see.
     # Configure one.
     class UnavailableError < ::Parse::Error; end
   end

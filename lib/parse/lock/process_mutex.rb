@@ -2,12 +2,11 @@
 
 module Parse
   module Lock
-    # The mutex of a key within this process. It answers to a Mutex's lock, try_lock, locked?,
-    # owned?, unlock and synchronize; as there, the owner is the fiber, and a thread that ends
-    # gives back what it has locked. It does not answer to sleep, so it is not for a
-    # ConditionVariable.
+    # The mutex of a key within this process. It has a Mutex's lock, try_lock, locked?, owned?,
+    # unlock and synchronize. As with Mutex, the fiber is the owner, and a thread that ends releases
+    # the mutex. It has no `sleep`, so a ConditionVariable cannot use it.
     #
-    # Two of them for one key are the same mutex, however long they have been kept.
+    # Two objects for one key are the same mutex, however long they have been kept.
     class ProcessMutex
       # @param mutexes [ProcessMutexes]
       # @param key [String]
@@ -26,7 +25,7 @@ module Parse
         @mutexes.locked?(@key)
       end
 
-      # @return [Boolean] is it held by this fiber?
+      # @return [Boolean] whether this fiber holds it
       def owned?
         @mutexes.owned?(@key)
       end
@@ -37,7 +36,7 @@ module Parse
       end
 
       # @return [self]
-      # @raise [ThreadError] this fiber has it already
+      # @raise [ThreadError] this fiber already holds it
       def lock
         raise ::ThreadError, "deadlock; recursive locking" if owned?
 
@@ -46,7 +45,7 @@ module Parse
       end
 
       # @return [self]
-      # @raise [ThreadError] this fiber does not have it
+      # @raise [ThreadError] this fiber does not hold it
       def unlock
         raise ::ThreadError, "not held by this fiber" unless @mutexes.give_back_own(@key)
 
@@ -55,7 +54,7 @@ module Parse
 
       # @yield
       # @return [Object] the block's value
-      # @raise [ThreadError] this fiber has it already
+      # @raise [ThreadError] this fiber already holds it
       def synchronize(&block)
         @mutexes.synchronize(@key, &block)
       end

@@ -6,14 +6,14 @@ require_relative "process_mutex"
 
 module Parse
   module Lock
-    # One mutex for each key, within this process. At most {LIMIT} are kept: the one that was used
-    # longest ago goes first, but never one that is held, or that a caller has reserved and will
-    # take; where all are in use there may be more for a while.
+    # One mutex for each key, within this process. At most {LIMIT} are kept, and the least recently
+    # used one is removed first. A mutex that is held or reserved is not removed. If all are in use,
+    # there may be more than {LIMIT} for a while.
     class ProcessMutexes
       LIMIT = 4096
 
-      # A mutex, the claims of those that hold it, wait for it or will take it, and its face for
-      # the outside.
+      # A mutex, the claims of its holder, its waiters and those that have reserved it, and its
+      # public face.
       Entry = ::Struct.new(:mutex, :claims, :face) do
         def idle?
           claims.empty? && !mutex.locked?
@@ -32,9 +32,9 @@ module Parse
       # Takes the key's mutex for as long as the block runs.
       #
       # @param key [String]
-      # @param patience [Numeric] seconds
+      # @param patience [Numeric, nil] seconds to wait; nil: without end
       # @param claim [Object] made for this call
-      # @yieldparam held [Boolean] false where patience ended before the mutex was free
+      # @yieldparam held [Boolean] false: the patience ended before the mutex was free
       # @return [Object] the block's value
       def hold(key, patience, claim)
         entry = nil
@@ -55,7 +55,7 @@ module Parse
       # @param key [String]
       # @yield
       # @return [Object] the block's value
-      # @raise [ThreadError] this fiber has it already
+      # @raise [ThreadError] this fiber already holds it
       def synchronize(key)
         raise ::ThreadError, "deadlock; recursive locking" if owned?(key)
 
@@ -65,8 +65,8 @@ module Parse
       # Takes the key's mutex until {give_back_own}, or until this thread ends.
       #
       # @param key [String]
-      # @param patience [Numeric, nil] seconds; nil: without end
-      # @return [Boolean] is it ours now?
+      # @param patience [Numeric, nil] seconds to wait; nil: without end
+      # @return [Boolean] whether the mutex is ours now
       def take(key, patience)
         claim = ::Object.new
         entry = taken = nil
@@ -76,10 +76,10 @@ module Parse
         end
       end
 
-      # Gives back what this fiber has taken.
+      # Releases the mutex if this fiber holds it.
       #
       # @param key [String]
-      # @return [Boolean] had it?
+      # @return [Boolean] whether this fiber held it
       def give_back_own(key)
         peek(key, &:give_back_own)
       end
@@ -91,7 +91,7 @@ module Parse
       end
 
       # @param key [String]
-      # @return [Boolean] is it held by this fiber?
+      # @return [Boolean] whether this fiber holds it
       def owned?(key)
         peek(key, &:owned?)
       end
@@ -101,9 +101,7 @@ module Parse
         @entries.size
       end
 
-      # Forgets what is not in use.
-      #
-      # @return [void]
+      # Forgets the mutexes that are not in use.
       def clear
         alone { @entries.delete_if { |_key, entry| entry.idle? } }
       end
@@ -119,7 +117,7 @@ module Parse
         find(key).tap { |entry| entry.claims[claim] = true }
       end
 
-      # Called without interrupts. Where none was reserved, there is nothing to leave.
+      # Requires that interrupts are masked. `entry` is nil if none was reserved.
       def leave(entry, claim, gives_back)
         return unless entry
 
@@ -132,8 +130,8 @@ module Parse
         entry ? yield(entry.mutex) : false
       end
 
-      # What was locked in the parent is no lock of the child's: its holders are threads that do
-      # not exist here.
+      # A forked child holds none of its parent's mutexes, because the threads that hold them do not
+      # exist there.
       def find(key)
         start_afresh unless @pid == ::Process.pid
         found = @entries.delete(key)

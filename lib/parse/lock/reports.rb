@@ -2,15 +2,13 @@
 
 module Parse
   module Lock
-    # What is said on the standard error stream, rather than raised, while a lock is acquired, held
-    # or released.
+    # Warnings on the standard error stream, for failures that must not be raised.
     module Reports
       class << self
-        # The engine's events, as {Plock::Store#hold_digest} tells them.
+        # Handles an event of {Plock::Store#hold_digest}.
         #
-        # @param event [Symbol] `:acquire` or `:release` with an error, `:overrun` with key, seconds
-        #   held and ttl
-        # @return [void]
+        # @param event [Symbol] `:acquire` or `:release`, with an error; `:overrun`, with the key,
+        #   the seconds held and the TTL
         def call(event, *details)
           event == :overrun ? overrun(*details) : failure(event, *details)
         end
@@ -19,7 +17,6 @@ module Parse
         #
         # @param action [Symbol] `:acquire` or `:release`
         # @param error [Exception]
-        # @return [void]
         def failure(action, error)
           warn "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
         end
@@ -29,12 +26,12 @@ module Parse
         # @param key [String] as the caller named it
         # @param held [Float] seconds
         # @param ttl [Numeric] seconds
-        # @return [void]
         def overrun(key, held, ttl)
-          warn "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, exceeding ttl: #{ttl.to_i}s. " \
-               "The lock freed itself before the block ended. Mutual exclusion was NOT guaranteed: another caller " \
-               "may have run at the same time. Raise ttl: above the longest run, or make the block harmless when " \
-               "it runs twice."
+          warn "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, " \
+               "exceeding ttl: #{ttl.to_i}s. The lock freed itself before the block ended. " \
+               "Mutual exclusion was NOT guaranteed: another caller may have run at the same " \
+               "time. Raise ttl: above the longest run, or make the block harmless when it runs " \
+               "twice."
         end
       end
     end

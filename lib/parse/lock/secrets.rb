@@ -5,7 +5,7 @@ require "securerandom"
 
 module Parse
   module Lock
-    # The secret that keys are hashed with where a call does not bring its own.
+    # The secret that hashes keys if a call does not pass its own.
     module Secrets
       VARIABLE = "PARSE_STACK_LOCK_SECRET"
 
@@ -14,10 +14,10 @@ module Parse
       @lock = ::Mutex.new
 
       class << self
-        # @param source [String] who asks, for the warning
-        # @yieldreturn [Boolean] is the store seen by this process only? Asked where no secret is
-        #   configured.
-        # @return [String, nil] nil: none, keys are hashed without
+        # @param source [String] the caller's name, for the warning
+        # @yieldreturn [Boolean] whether only this process sees the store; called if no secret is
+        #   configured
+        # @return [String, nil] nil: keys are hashed without a secret
         def for(source)
           secret = configured
           return secret if secret && !secret.empty?
@@ -33,13 +33,12 @@ module Parse
           secret ? secret.to_s : ::ENV[VARIABLE]
         end
 
-        # @return [String] random; the same one as long as the process lives, or until {reset}
+        # @return [String] random; the same until {reset} or the end of the process
         def generated
           @generated || @lock.synchronize { @generated ||= ::SecureRandom.hex(32) }
         end
 
         # @param source [String]
-        # @return [void]
         def warn_once(source)
           return if @warned
 
@@ -48,16 +47,16 @@ module Parse
 
             @warned = true
           end
-          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. Keys are hashed " \
-               "with plain SHA-256, so that processes agree on them. There are two risks. (1) A client that can " \
-               "read this Redis can enumerate likely keys and learn which resources are locked. (2) A client that " \
-               "can write to it can compute a key, plant a lock there, and pin the resource until the TTL ends. " \
-               "There are three remedies: set #{VARIABLE} to the same secret in every process, set " \
-               "Parse.synchronize_create_secret to it, or point Parse.synchronize_create_store at a Redis database " \
-               "that no other application can write to."
+          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. " \
+               "Keys are hashed with plain SHA-256, so that processes agree on them. There are " \
+               "two risks. (1) A client that can read this Redis can enumerate likely keys and " \
+               "learn which resources are locked. (2) A client that can write to it can compute " \
+               "a key, plant a lock there, and pin the resource until the TTL ends. There are three " \
+               "remedies: set #{VARIABLE} to the same secret in every process, set " \
+               "Parse.synchronize_create_secret to it, or point Parse.synchronize_create_store " \
+               "at a Redis database that no other application can write to."
         end
 
-        # @return [void]
         def reset
           @lock.synchronize { @generated = @warned = nil }
         end

@@ -4,12 +4,11 @@ require "plock"
 
 module Parse
   module Lock
-    # From what the application has configured to what locks are made in. Called for every lock, so
-    # what an object resolves to is remembered for the last few of them, by identity, and read
-    # without a mutex.
+    # Finds the store for the object that the application has configured. Each lock calls it, so it
+    # remembers the results for the last few objects, by identity, and reads them without a mutex.
     #
-    # Clients of one server share one store of plock's, whatever their number: stores are kept by a
-    # digest of address and credentials.
+    # All clients of one server share one store of plock. Stores are kept by a digest of address and
+    # credentials.
     module StoreResolver
       SOURCES = 16
       STORES = 64
@@ -23,20 +22,18 @@ module Parse
 
       class << self
         # @param source [Object, nil]
-        # @return [Plock::Store, Plock::LocalStore, Object, nil] plock's own store; or the source
-        #   itself, which knows how to lock or how to create; or nil: degraded
-        # @raise [Plock::ConfigurationError] a URL that cannot be right
-        # @raise [Plock::UnsupportedError] a client that plock cannot stand in for
-        # @raise [Plock::UnavailableError] a pool that has no client to lend at the moment
+        # @return [Plock::Store, Plock::LocalStore, Object, nil] a store of plock; or the source
+        #   itself, if it can lock or create; nil: degraded
+        # @raise [Plock::ConfigurationError] an invalid URL
+        # @raise [Plock::UnsupportedError] plock cannot replace this client
+        # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
         def resolve(source)
           known = @resolved[source]
           known = learn(source) if known.nil?
           known || nil
         end
 
-        # Forgets which object resolved to what. Stores stay open: others may be at work in them.
-        #
-        # @return [void]
+        # Forgets the results. Stores stay open, because other threads may use them.
         def reset
           @lock.synchronize { @resolved = UNKNOWN }
         end
@@ -54,7 +51,7 @@ module Parse
           resolved
         end
 
-        # False stands for degraded, because nil stands for not known.
+        # @return [Object, false] false: degraded, because nil means unknown in `@resolved`
         def judge(source)
           case source
           when ::Plock::Store, ::Plock::LocalStore then return source
@@ -66,21 +63,21 @@ module Parse
           serves?(source) && !process_local?(source) && source
         end
 
-        # No lock among processes, as little as any other store in memory.
+        # Other processes do not see a store in memory.
         def process_memory?(url) = url.start_with?("memory:")
 
         def store_at(url, options)
           digest = ::Plock.digest([url, options.sort].inspect)
           store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
-            # two threads may have opened it: then the second is not used
+            # if two threads have opened it, the second store is not used
             store = @stores.delete(digest) || store
             @stores.shift if @stores.size >= STORES
             @stores[digest] = store
           end
         end
 
-        # A pool's wrapper of something else is a BasicObject, and cannot be asked.
+        # The wrapper of a ConnectionPool is a BasicObject, which has no `respond_to?`.
         def serves?(source)
           return false unless ::Object === source
 
