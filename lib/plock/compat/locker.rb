@@ -13,16 +13,17 @@ require_relative "locker/holding"
 require_relative "locker/rows"
 require_relative "locker/advisory"
 
-# Locks that are rows of a table, through an Active Record model: the API, the table and the rules
-# of the gem of this name, so that processes that run either exclude one another.
-# `require "plock/compat/locker"`.
+# The API of the gem `locker`: locks that are rows of a table, through an Active Record model. The
+# table and the rules are those of the gem, so processes of both exclude one another. Require
+# `plock/compat/locker` instead of that gem.
 #
-# Times are the database's. A row whose `locked_until` is over can be taken by anybody, and
-# `sequence` grows by one each time that somebody takes it. Who has it renews it on a thread of its
-# own, with another connection of the model's pool.
+# Times are the database's. Any caller can take a row whose `locked_until` has passed. `sequence`
+# grows by one each time that a caller takes the row. One scheduler renews the rows that this
+# process holds, over another connection of the model's pool.
 #
 # @example
-#   ran = Locker.run("rollup") { |sequence| rollup(fence: sequence) } # => true, or false where somebody else has it
+#   # true if the block has run, false if another caller holds the row
+#   ran = Locker.run("rollup") { |sequence| rollup(fence: sequence) }
 class Locker
   LOCK_FOR_S = 30.0
   RENEW_EVERY_S = 10.0
@@ -33,45 +34,45 @@ class Locker
   attr_accessor :key
   # @return [Float] seconds between two renewals
   attr_accessor :renew_every
-  # @return [Float] seconds that a row is taken for
+  # @return [Float] seconds until a row that is not renewed expires
   attr_accessor :lock_for
   # @return [Class] an Active Record model
   attr_accessor :model
-  # @return [Boolean, nil] nil: it was asked for, and nobody knows
+  # @return [Boolean, nil] whether the row is ours; nil: the answer is missing
   attr_accessor :locked
-  # @return [Boolean] does {#run} wait?
+  # @return [Boolean] whether {#run} waits
   attr_accessor :blocking
 
   class << self
-    # @return [Class, nil] the model where none is given; nil: `::Lock`
+    # @return [Class, nil] the default model; nil: `::Lock`
     attr_accessor :model
 
     # Runs the block with the lock, as {#run}.
     #
     # @param key [String]
     # @param options [Hash{Symbol => Object}] as for {#initialize}
-    # @yieldparam sequence [Integer] greater than that of all who had the row before
-    # @return [Boolean] has the block run?
+    # @yieldparam sequence [Integer] greater than that of every earlier holder
+    # @return [Boolean] whether the block has run
     # @raise (see #initialize)
     # @raise (see #run)
     def run(key, options = {}, &block)
       taking(key, options).run(&block)
     end
 
-    # Deletes the rows that nobody has had since that time. Whoever takes one of those keys then
-    # begins with sequence 1 again.
+    # Deletes the rows that no caller has held since that time. The sequence of such a key begins at
+    # 1 again.
     #
     # @param before [Time]
-    # @param model [Class]
-    # @return [Integer] how many
+    # @param model [Class, nil] nil: the default model
+    # @return [Integer] number of deleted rows
     def prune(before, model: nil)
       Rows.new(model || self.model || ::Lock).prune(before)
     end
 
     private
 
-    # The row is made where it is taken, if need be: one statement less. A class of one's own may
-    # have another {#initialize}.
+    # The statement that takes the row also makes it, which saves a statement. A subclass may define
+    # another {#initialize}.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
@@ -79,20 +80,23 @@ class Locker
     end
   end
 
-  # Makes the key's row where there is none, so that others can see it before it is locked.
+  # Makes the key's row if it is missing, so that other processes see it before it is locked.
   #
   # @param key [String]
-  # @param options [Hash{Symbol => Object}] `:blocking` (false): wait until it can be had;
-  #   `:lock_for` (30 s); `:renew_every` (10 s); `:model` ({Locker.model}, else `::Lock`)
-  # @raise [ArgumentError] a number that cannot be right, or an option of another name
+  # @param options [Hash{Symbol => Object}]
+  # @option options [Boolean] :blocking (false) wait, without end, for the row
+  # @option options [Numeric] :lock_for (30) seconds, more than 0, until the row expires
+  # @option options [Numeric] :renew_every (10) seconds, more than 0 and less than `:lock_for`
+  # @option options [Class] :model ({Locker.model}, else `::Lock`)
+  # @raise [ArgumentError] an unknown option, or a number out of its range
   # @raise [ActiveRecord::ActiveRecordError] the database failed
   def initialize(key, options = {})
     prepare(key, options)
     rows.make(key)
   end
 
-  # @return [String] who has the row. A forked child has nothing of its parent's, and is somebody
-  #   else.
+  # @return [String] the owner's name in the row. A forked child holds none of its parent's locks,
+  #   so it has another name.
   def identifier
     identify unless @pid == Process.pid
     @identifier
@@ -106,25 +110,24 @@ class Locker
   end
 
   # @api private
-  # Nothing that was asked under the name so far is this one's any more.
+  # Chooses another name, so that a late answer to an earlier request is not ours.
   #
-  # @return [Boolean] false: its caller has named it
+  # @return [Boolean] false: the caller has set the name, which stays
   def rename
     identify unless @named
     !@named
   end
 
-  # Runs the block with the lock, and gives it back. Another one of the same key is not let in by
-  # this one: it is not re-entrant.
+  # Runs the block with the lock, and releases it. The lock is not re-entrant.
   #
-  # @param blocking [Boolean] wait, without end, until it can be had
-  # @yieldparam sequence [Integer] greater than that of all who had the row before
-  # @return [Boolean] has the block run?
-  # @raise [LockStolen] in the block, as soon as a renewal finds that somebody else has the row, or
-  #   when the time is over and the database has not answered; after it, where that is only found
-  #   then. Under a Fiber scheduler, after it only.
+  # @param blocking [Boolean] wait for the row, without end
+  # @yieldparam sequence [Integer] greater than that of every earlier holder
+  # @return [Boolean] whether the block has run
+  # @raise [LockStolen] another caller has taken the row, or it expired while the database did not
+  #   answer. The error is raised in the block, as soon as a renewal finds the loss. It is raised
+  #   after the block if the loss is found only then, or under a Fiber scheduler.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
-  # @raise [Plock::UnavailableError] it took longer to answer than the row is taken for
+  # @raise [Plock::UnavailableError] the database took longer than {#lock_for} to answer
   #
   # @example
   #   Locker.new("import", blocking: true, lock_for: 60).run { |sequence| import(fence: sequence) }
@@ -134,9 +137,9 @@ class Locker
     Holding.new(self, rows).around(blocking ? Float::INFINITY : 0.0) { yield sequence }
   end
 
-  # Takes the row, where nobody has it.
+  # Takes the row if it is free.
   #
-  # @return [Boolean] has it been taken?
+  # @return [Boolean] whether the row is ours now
   # @raise [ActiveRecord::ActiveRecordError]
   def get
     @locked = nil
@@ -145,17 +148,17 @@ class Locker
     @locked = !sequence.nil?
   end
 
-  # Has it for another {#lock_for} seconds from now on.
+  # Renews the row for {#lock_for} seconds from now.
   #
-  # @return [Boolean] was it still ours?
+  # @return [Boolean] whether it was still ours
   # @raise [ActiveRecord::ActiveRecordError]
   def renew
     @locked = rows.renew(key, identifier, lock_for)
   end
 
-  # Gives it back.
+  # Releases the row.
   #
-  # @return [Boolean] was it still ours?
+  # @return [Boolean] whether it was still ours
   # @raise [ActiveRecord::ActiveRecordError]
   def release
     released = rows.release(key, identifier)
@@ -164,7 +167,7 @@ class Locker
     released
   end
 
-  # @return [Integer, nil] of the last time that it was taken; nil: not yet
+  # @return [Integer, nil] the sequence of the last take; nil: not taken yet
   attr_reader :sequence
 
   private

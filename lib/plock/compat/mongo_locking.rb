@@ -12,12 +12,12 @@ require_relative "mongo_locking/model_methods"
 require_relative "mongo_locking/name"
 
 module Mongo
-  # A graph of locks between objects, as the gem `mongo-locking` has it, on plock's engine:
-  # `require "plock/compat/mongo_locking"` in that gem's place. Whoever locks an object locks the
-  # root that it reaches through its parents.
+  # The API of the gem `mongo-locking` on plock's engine: a graph of locks between objects. Require
+  # `plock/compat/mongo_locking` instead of that gem. A caller that locks an object locks the root
+  # that the object reaches through its parents.
   #
-  # Locks are leases in a store of plock's (`store:`), or documents of a Mongo::Collection
-  # (`collection:`), as the gem has them. They are renewed as long as their process lives.
+  # Locks are leases in a store of plock (`store:`), or documents of a Mongo::Collection
+  # (`collection:`), as in the gem. They are renewed as long as their process lives.
   #
   # @example
   #   Mongo::Locking.configure(store: "redis://localhost:6379/1", logger: Rails.logger)
@@ -45,10 +45,10 @@ module Mongo
     @options = {}
 
     class << self
-      # @return [Logger, nil] hears of what is done, and of what goes wrong
+      # @return [Logger, nil] logs locks, releases and failures
       attr_accessor :logger
 
-      # What counts where neither a class nor a call says anything.
+      # The defaults for classes and calls that do not set an option.
       Locker::OPTIONS.each do |name|
         define_method(name) { @options.fetch(name, Locker::DEFAULT_OPTIONS[name]) }
         define_method(:"#{name}=") do |value|
@@ -56,7 +56,7 @@ module Mongo
         end
       end
 
-      # @param klass [Class] gets `lockable!` and `locked_by!`, and its instances `lock` and
+      # @param klass [Class] gets `lockable!` and `locked_by!`; its instances get `lock` and
       #   `have_lock?`
       def included(klass)
         super
@@ -64,29 +64,29 @@ module Mongo
         klass.extend(ModelMethods::ClassMethods)
       end
 
-      # May be called more than once.
+      # Sets the given options and keeps the others.
       #
       # @param opts [Hash{Symbol => Object}]
-      # @option opts [Mongo::Collection, Proc] :collection where the documents are; a Proc is called
-      #   at the first lock
-      # @option opts [Plock::Locking, String, Proc, Object] :store in its place: a store of plock's,
-      #   or what Plock::Store.open takes
+      # @option opts [Mongo::Collection, Proc] :collection the collection of the documents; a Proc
+      #   is called at the first lock
+      # @option opts [Plock::Locking, String, Proc, Object] :store instead of a collection, a store
+      #   of plock, or an argument of Plock::Store.open
       # @option opts [Logger] :logger
-      # @option opts [Integer] :max_retries (5) tries
-      # @option opts [Numeric] :first_retry_interval (0.2) seconds from the first try to the second,
-      #   then twice as long each time
-      # @option opts [Numeric] :max_retry_interval (5) seconds, at most
-      # @option opts [Numeric] :max_lifetime (600) seconds after which a lock is free whose process
-      #   died
+      # @option opts [Numeric] :max_retries (5) number of tries, 0 or more
+      # @option opts [Numeric] :first_retry_interval (0.2) seconds, 0 or more, from the first try to
+      #   the second; each pause is twice as long as the one before
+      # @option opts [Numeric] :max_retry_interval (5) longest pause in seconds, 0 or more
+      # @option opts [Numeric] :max_lifetime (600) seconds, up to 31_622_400, after which the lock
+      #   of a process that died is free
       # @return [self]
-      # @raise [NoMethodError] another option
-      # @raise [Exceptions::ArgumentError] a value that cannot be right
+      # @raise [NoMethodError] an unknown option
+      # @raise [Exceptions::ArgumentError] an invalid value
       def configure(opts = {})
         opts.each { |name, value| public_send("#{name}=", value) }
         self
       end
 
-      # @return [Mongo::Collection, nil] where a Proc was given, what that returned
+      # @return [Mongo::Collection, nil] the collection, or the result of the Proc
       def collection
         @collection = @collection.call if @collection.is_a?(::Proc)
         @collection
@@ -110,8 +110,8 @@ module Mongo
 
       # Opened at the first lock.
       #
-      # @return [Plock::Locking] what locks are made in
-      # @raise [InvalidConfig] neither a collection nor a store, or one that cannot be used
+      # @return [Plock::Locking] the store of the locks
+      # @raise [InvalidConfig] neither a collection nor a store, or an unusable one
       def store
         @backing || @mutex.synchronize { @backing ||= open }
       end
@@ -121,23 +121,23 @@ module Mongo
         Locker::DEFAULT_OPTIONS.merge(@options)
       end
 
-      # All that are held, also by processes of the gem where they are documents.
+      # Lists the locks that are held. In a collection, these include locks of the gem's processes.
       #
       # @return [Array<Held>]
-      # @raise [Plock::UnsupportedError] the store cannot list what it has
+      # @raise [Plock::UnsupportedError] the store cannot list its locks
       # @raise [Plock::Error] the store failed
       def locks
         store.each_lock.filter_map { |status| Held.of(status) }
       end
 
-      # Takes a lock away from whoever holds it. A process of plock's learns of it.
+      # Takes a lock away from its holder. A holder in plock notices the loss.
       #
       # @overload break(held)
       #   @param held [Held]
       # @overload break(scope, key)
       #   @param scope [#to_s]
       #   @param key [#to_s]
-      # @return [Boolean] did anybody hold it?
+      # @return [Boolean] whether the lock was held
       # @raise [Plock::Error] the store failed
       def break(scope, key = nil)
         store.break(scope.is_a?(Held) ? scope.status : Name.new(scope.to_s, key.to_s).store_key)
@@ -147,7 +147,8 @@ module Mongo
         define_method(level) { |*message, &block| logger&.public_send(level, *message, &block) }
       end
 
-      # Names of errors that a class which includes this is not to find in the place of Ruby's.
+      # A class that includes this module must find Ruby's ArgumentError, so the gem's names of
+      # errors are not constants here.
       def const_missing(name)
         Exceptions.const_defined?(name, false) ? Exceptions.const_get(name, false) : super
       end

@@ -7,31 +7,29 @@ Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
 
 require_relative "remote_lock/adapters"
 
-# Locks of a block among processes, as the gem `remote_lock` has them, on plock's engine:
-# `require "plock/compat/remote_lock"` in that gem's place. Keys and values on the wire are the
-# same, so that processes of both exclude one another.
+# The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead of
+# that gem. Keys and values in the store are the same, so processes of both exclude one another.
 #
-# The lock belongs to the fiber that acquired it, and who holds it may enter again. It frees itself
+# The lock belongs to the fiber that acquired it, and that fiber may enter it again. It expires
 # after `expiry:`.
 #
 # @example
 #   lock = RemoteLock.new(RemoteLock::Adapters::Redis.new(Redis.new), "billing")
 #   lock.synchronize("invoice:7", expiry: 30) { Invoice.find(7).send_once }
 class RemoteLock
-  # Raised when the lock could not be acquired: somebody else had it at every try. The block has not
-  # run.
+  # Raised when another caller held the lock at every try. The block has not run.
   class Error < RuntimeError; end
 
   DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
 
-  # What {#synchronize} takes besides.
+  # The options of {#synchronize}.
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
   private_constant :OPTIONS
 
   # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`,
   #   `has_key?(key)` and `delete(key)`
-  # @param prefix [String, nil] goes before every key
-  # @raise [RuntimeError] it has not
+  # @param prefix [String, nil] precedes every key
+  # @raise [RuntimeError] the adapter lacks one of these methods
   def initialize(adapter, prefix = nil)
     raise "Invalid Adapter" unless Adapters::Base.valid?(adapter)
 
@@ -39,20 +37,20 @@ class RemoteLock
     @prefix = prefix
   end
 
-  # Acquires the lock, runs the block, and releases the lock on every way out of it. Who has the
-  # lock already just runs the block.
+  # Acquires the lock, runs the block, and releases the lock on every way out of it. If this fiber
+  # already holds the lock, the method only runs the block.
   #
-  # What goes wrong with the release is warned of: the block's value or exception is on its way.
+  # A failed release is logged, so the caller gets the block's value or exception.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
   # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a
-  #   transaction of ActiveRecord::Base, or of this class, which is committed before the lock is
-  #   released, unless it is one in another that is open already
+  #   transaction of ActiveRecord::Base, or of this class. The transaction commits before the lock
+  #   is released, unless another transaction is already open around it.
   # @yield with the lock
   # @return [Object] the block's value
   # @raise [Error] not acquired
-  # @raise [ArgumentError] an option that cannot be right
+  # @raise [ArgumentError] an option is invalid
   # @raise [Plock::Error] the store failed
   def synchronize(key, options = {}, &block)
     model = transactions(options)
@@ -62,12 +60,12 @@ class RemoteLock
     holding(key, options) { run(model, &block) }
   end
 
-  # {#synchronize} for several keys: those who name the same ones in different orders do not wait
-  # for each other.
+  # {#synchronize} for several keys. Callers that name the same keys in different orders do not
+  # deadlock.
   #
   # @param keys [Enumerable<#to_s>]
-  # @param options [Hash{Symbol => Object}] as for {#synchronize}; what is said of patience counts
-  #   for each key
+  # @param options [Hash{Symbol => Object}] as for {#synchronize}; the time to wait applies to each
+  #   key
   # @yield with all locks
   # @return [Object] the block's value
   # @raise (see #synchronize)
@@ -85,23 +83,23 @@ class RemoteLock
     outermost.call
   end
 
-  # Waits for the lock, at most as long as so many tries with growing pauses between them take: 20
-  # to 41 seconds, where nothing is said. It is to be followed by {#release_lock}. Who has it
-  # already has to wait, too.
+  # Waits for the lock, at most for the time that `retries` tries with growing pauses take: 20 to 41
+  # seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock waits,
+  # too.
   #
-  # On Redis, and on every store of plock's own, nobody sleeps until the next try: the first in line
-  # is told as soon as the lock is free. Where Kernel.sleep has been replaced, as in tests, or a
-  # method of the adapter, it is asked again and again.
+  # On Redis, and on every store of plock, a caller does not sleep until the next try: the first
+  # waiter is called as soon as the lock is free. If Kernel.sleep or a method of the adapter has
+  # been replaced, as in tests, this method makes the tries one by one.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}]
-  # @option options [Numeric] :initial_wait (0.01) seconds; after the n-th try come `2 ** (n - 1)`
-  #   to `2 ** n` times as many
-  # @option options [Numeric] :expiry (60) seconds after which the lock frees itself
-  # @option options [Integer] :retries (11) how many tries; 0: none
+  # @option options [Numeric] :initial_wait (0.01) seconds, 0 or more; the pause after the n-th try
+  #   is `2 ** (n - 1)` to `2 ** n` times as long
+  # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
+  # @option options [Integer] :retries (11) number of tries; 0 makes none
   # @return [nil]
   # @raise [Error] not acquired
-  # @raise [ArgumentError] an option that cannot be right
+  # @raise [ArgumentError] an option is invalid
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
@@ -117,14 +115,14 @@ class RemoteLock
   # Releases the lock if this fiber holds it.
   #
   # @param key [#to_s]
-  # @return [Boolean, Object] with plock's adapters: was it still ours?
-  # @raise [Plock::Error] the store failed; it frees itself when its time is over
+  # @return [Boolean, Object] with plock's adapters, whether the lock was still ours
+  # @raise [Plock::Error] the store failed; the lock expires
   def release_lock(key)
     @adapter.delete(key_for(key))
   end
 
   # @param key [#to_s]
-  # @return [Boolean] does this fiber hold it?
+  # @return [Boolean] whether this fiber holds the lock
   # @raise [Plock::Error] the store failed
   def acquired?(key)
     @adapter.has_key?(key_for(key))
@@ -149,9 +147,10 @@ class RemoteLock
     @adapter.store(name, expiry)
   end
 
-  # An interrupt may come when the lock is ours already, and nobody knows it yet: so it is looked
-  # for, unless it was refused. What a store that failed may have granted has been taken back. A
-  # child that is forked in the block leaves the lock to its parent.
+  # An interrupt may come after the store has granted the lock and before this method knows of it.
+  # So the release looks for the lock, unless the store refused it. After a failure of the store,
+  # the adapter has already undone the request. A child that is forked in the block leaves the lock
+  # to its parent.
   def holding(key, options)
     mask = Plock::Locking::Acquisition.mask
     pid = Process.pid
@@ -168,12 +167,14 @@ class RemoteLock
     end
   end
 
-  # An adapter of somebody's own may delete whatever is there: it is asked only for what is ours.
+  # An application's own adapter may delete the lock of another owner. So it is called only for a
+  # lock that is ours.
   def leave(key, pid, entered)
     return unless pid == Process.pid && (entered || acquired?(key))
     return unless release_lock(key) == false && entered
 
-    warn_of(key, "was lost before its block ended: somebody else may have run at the same time")
+    warn_of(key, "was lost before its block ended: another caller may have run at the same time. " \
+                 "Raise expiry: above the longest run")
   rescue Plock::Error => e
     warn_of(key, "could not be released (#{e.class}: #{e.message}): it frees itself")
   end

@@ -3,10 +3,10 @@
 require "plock/errors"
 
 module Plock
-  # What lets a drop-in take the place of the gem whose API it has.
+  # Support for drop-ins, which replace the gems whose API they have.
   module Compat
-    # The gem's own require paths, such as `require "remote_lock"`, and the case that the gem is
-    # there as well.
+    # Provides the gem's own require paths, such as `require "remote_lock"`, and refuses to start if
+    # the gem itself is loaded.
     #
     # @api private
     module StandIn
@@ -14,10 +14,10 @@ module Plock
       private_constant :FOLDER
 
       class << self
-        # Makes sure that the constant is still to be defined, or plock's. Two implementations in
-        # one class would be neither.
+        # Checks that the constant is not defined, or is plock's. Two implementations must not share
+        # one class.
         #
-        # @raise [UnsupportedError] it is defined elsewhere
+        # @raise [UnsupportedError] another file defines it
         def claim(gem, constant)
           file = place_of(constant)
           return if file.nil? || file.start_with?("#{__dir__}/")
@@ -28,8 +28,8 @@ module Plock
                 "another name"
         end
 
-        # From now on `require` of the gem's files finds plock's: they count as loaded, and lie at
-        # the end of the load path.
+        # From now on, `require` of the gem's files finds plock's. The shims count as loaded, and
+        # their folder is last in the load path.
         #
         # @param door [String] a folder of shims
         def open(door)
@@ -40,8 +40,7 @@ module Plock
 
         private
 
-        # @return [String, nil] the file that defines it, or from which it is loaded when it is
-        #   named
+        # @return [String, nil] the file that defines the constant, or that its autoload names
         def place_of(constant)
           file = nil
           constant.split("::").inject(::Object) do |outer, name|

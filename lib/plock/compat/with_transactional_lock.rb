@@ -11,18 +11,21 @@ require_relative "with_transactional_lock/postgresql"
 require_relative "with_transactional_lock/mysql"
 require_relative "with_transactional_lock/my_sql_helper"
 
-# Locks of the database that end with the transaction, on the connection of an Active Record class.
-# What is required is `plock/compat/with_transactional_lock`; after that every model has
+# The API of the gem `with_transactional_lock`: locks of the database that end with the
+# transaction, on the connection of an Active Record class. Require
+# `plock/compat/with_transactional_lock` instead of that gem. Every model then has
 # {Mixin::ClassMethods#with_transactional_lock}.
 #
-# The numbers of the locks and the rows in MySQL are those of the gem of this name, so that
-# processes that run either exclude one another.
+# The numbers of the locks and the rows in MySQL are those of the gem, so processes of both exclude
+# one another.
 #
 # @example
 #   require "plock/compat/with_transactional_lock"
-#   Account.with_transactional_lock("account:7") { account.update!(balance: account.reload.balance - 10) }
+#   Account.with_transactional_lock("account:7") do
+#     account.update!(balance: account.reload.balance - 10)
+#   end
 module WithTransactionalLock
-  # What every model gets.
+  # The methods of every model.
   module Mixin
     # @api private
     def self.included(base)
@@ -38,26 +41,26 @@ module WithTransactionalLock
       self.class.with_transactional_lock(name, **options, &block)
     end
 
-    # What is called on the class.
+    # The methods of every model class.
     module ClassMethods
-      # Runs the block in a transaction that holds the lock of this name. The lock is given back
-      # when that transaction ends; where one is open already it is joined, and the lock lasts as
-      # long as the outermost one. Who has it may ask again.
+      # Runs the block in a transaction that holds the lock of this name. The database releases the
+      # lock when that transaction ends. If a transaction is already open, the method joins it, and
+      # the lock lasts until the outermost one ends. The holder may take the lock again.
       #
-      # Waiting is done by the database, in its order, and as long as its own timeouts let it. Where
-      # the lock could not be had, a transaction that was open before can still be used.
+      # Waiters sleep in the database, which serves them in its own order and applies its own
+      # timeouts. If the lock is not acquired, a transaction that was open before remains usable.
       #
       # @param name [String] of any length and content
-      # @param timeout [Numeric, nil] seconds of patience, 0 to 31_622_400; nil: none but the
-      #   database's. PostgreSQL has at most 24 days; MySQL, other than MariaDB, has whole seconds,
-      #   and at least one.
-      # @param shared [Boolean] together with others who ask so, on PostgreSQL
-      # @return [Object, nil] the block's value; nil where it raised ActiveRecord::Rollback
+      # @param timeout [Numeric, nil] seconds to wait, 0 to 31_622_400; nil: only the database's own
+      #   timeouts apply. PostgreSQL waits 24 days at most. MySQL, unlike MariaDB, rounds up to
+      #   whole seconds and waits for one at least.
+      # @param shared [Boolean] share the lock with other callers that pass true, on PostgreSQL
+      # @return [Object, nil] the block's value; nil if it raised ActiveRecord::Rollback
       # @raise [TypeError] the name is not a String
-      # @raise [ArgumentError] there is no block, or another argument that cannot be right
-      # @raise [Plock::TimeoutError] somebody else held it until patience ended. The block has not
-      #   run.
-      # @raise [Plock::UnsupportedError] another database, or `shared:` where there is no such lock
+      # @raise [ArgumentError] no block, or an invalid argument
+      # @raise [Plock::TimeoutError] another caller held the lock for `timeout` seconds. The block
+      #   has not run.
+      # @raise [Plock::UnsupportedError] another database, or `shared: true` on MySQL or MariaDB
       # @raise [ActiveRecord::ActiveRecordError] the database failed
       #
       # @example

@@ -4,18 +4,19 @@ require "zlib"
 require "plock/store/advisory"
 
 class Locker
-  # PostgreSQL's advisory locks with two numbers, as the gem of this name takes them: the lock ends
-  # with a transaction of its own, on a connection that nobody else uses. Who waits is served by the
-  # database, in its order, and needs no CPU for it.
+  # PostgreSQL's advisory locks with two numbers, which are those of the gem. A lock ends with its
+  # own transaction, on its own connection. Waiters sleep in the database, which serves them in
+  # order.
   #
   # @example
-  #   Locker::Advisory.run("report", blocking: true, block_timeout: 60) { report } # => true, or false where it took longer
+  #   # true if the block has run, false if another caller held the lock for 60 s
+  #   Locker::Advisory.run("report", blocking: true, block_timeout: 60) { report }
   class Advisory
-    # Raised in the holder's block when the connection that has the lock is lost: somebody else may
-    # have it from then on.
+    # Raised in the holder's block when the connection that has the lock is lost. Another caller may
+    # hold the lock from then on.
     class LockConnectionLost < StandardError; end
 
-    # What the database takes for a number.
+    # The database's numbers have 32 bits.
     MAX_LOCK = 2_147_483_647
     MIN_LOCK = -2_147_483_648
 
@@ -37,18 +38,20 @@ class Locker
     # @param key [String]
     # @param options [Hash{Symbol => Object}] as for {#initialize}
     # @yield with the lock
-    # @return [Boolean] has the block run?
+    # @return [Boolean] whether the block has run
     # @raise (see #run)
     def self.run(key, options = {}, &block)
       new(key, options).run(&block)
     end
 
     # @param key [String]
-    # @param options [Hash{Symbol => Object}] `:lockspace` (1): an Integer of 32 bits; `:blocking`
-    #   (false): wait for it; `:block_timeout` (nil): seconds at most; `:block_spin_wait` (nil): ask
-    #   again after so many seconds, as the gem of this name does after 0.005, instead of waiting in
-    #   the database's line
-    # @raise [ArgumentError]
+    # @param options [Hash{Symbol => Object}]
+    # @option options [Integer] :lockspace (1) a number of 32 bits, from MIN_LOCK to MAX_LOCK
+    # @option options [Boolean] :blocking (false) wait for the lock
+    # @option options [Numeric, nil] :block_timeout (nil) longest wait in seconds; nil: without end
+    # @option options [Numeric, nil] :block_spin_wait (nil) seconds between two tries; nil: wait in
+    #   the database's queue. The gem polls every 0.005 s.
+    # @raise [ArgumentError] an unknown option, a key that is no String, or an invalid lockspace
     def initialize(key, options = {})
       unknown = options.keys - OPTIONS
       raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
@@ -66,10 +69,10 @@ class Locker
     # Runs the block with the lock.
     #
     # @yield with the lock
-    # @return [Boolean] has the block run?
-    # @raise [LockConnectionLost] in the block, as soon as the connection is lost. Under a Fiber
-    #   scheduler, after it.
-    # @raise [Plock::Error] the database could not be asked, or is another one than PostgreSQL
+    # @return [Boolean] whether the block has run
+    # @raise [LockConnectionLost] in the block, as soon as the connection is lost; after the block
+    #   under a Fiber scheduler
+    # @raise [Plock::Error] the database does not answer, or is not PostgreSQL
     def run
       raise ArgumentError, "Locker::Advisory#run needs a block" unless block_given?
 
@@ -91,7 +94,7 @@ class Locker
       @block_timeout || Float::INFINITY
     end
 
-    # With a sign, as the database has it.
+    # The database's numbers are signed.
     def number(key)
       crc = Zlib.crc32(key)
       crc > MAX_LOCK ? crc - NUMBERS : crc

@@ -9,28 +9,26 @@ require "plock/store/support/renewal"
 require "plock/store/support/scheduler"
 
 class Locker
-  # What the {Holding}s of one model's table have in common, as a store has it for its leases: those
-  # of this process who wait, in order, and the scheduler that renews. On PostgreSQL who waits is
-  # called when a row is released, by NOTIFY; for older processes call nobody, and elsewhere nobody
-  # can be called, the first one of each key looks again at growing intervals, twice a second at
-  # least.
+  # The store of the {Holding}s of one model's table: the queues of this process's waiters, and the
+  # scheduler that renews the rows. On PostgreSQL, a release calls the waiters by NOTIFY. Older
+  # processes and other databases do not call. So the first waiter of each key also polls, with
+  # growing pauses of at most half a second.
   #
   # @api private
   class Bell
-    # How long it may take until one can be called, before one waits without.
+    # Seconds to wait for the listener. After that, a waiter only polls.
     LISTEN_S = 1.0
 
-    # Seconds between two looks of one who is called, for an older process calls nobody.
+    # Longest pause in seconds between two polls, because an older process calls no waiter.
     MOST_S = 0.5
 
-    # Connections that listen, and that try whether that goes right.
+    # One connection listens; the other one checks that notifications arrive.
     CONNECTIONS = 2
     CONNECT_S = 2.0
 
-    # The adapters to databases that can call somebody.
+    # The adapters to databases that have NOTIFY.
     CALLING = %w[PostgreSQL PostGIS].freeze
 
-    # What a request waits on.
     class Place < Plock::Store::Lines::Place
       # @param listener [Plock::Store::Database::Listener, nil]
       def initialize(lines, key, listener)
@@ -58,7 +56,7 @@ class Locker
 
     def initialize(model)
       @lines = Plock::Store::Lines.new
-      # A database that says nothing to one renewal keeps nobody else waiting.
+      # Each renewal has its own thread, so a silent database delays no other renewal.
       @scheduler =
         Plock::Store::Scheduler.new(
           ->(all) do
@@ -68,7 +66,7 @@ class Locker
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
     end
 
-    # What an {Plock::Store::AcquireRequest} asks of a store.
+    # The following methods are those that {Plock::Store::AcquireRequest} calls.
     def ask(request, how, _deadline)
       return if how == :once && request.left.positive? && @lines.anybody?(request.key)
 
@@ -87,7 +85,7 @@ class Locker
 
     alias take_back_later take_back
 
-    # What a {Plock::Store::LeaseState} and its renewal ask of a store.
+    # The following methods are those that {Plock::Store::LeaseState} and its renewal call.
     def tend(holding)
       at = holding.due_at
       @scheduler.schedule(holding, at) if at
@@ -95,15 +93,15 @@ class Locker
 
     def forget(holding) = @scheduler.cancel(holding)
 
-    # The end of its block gives it back.
+    # The end of the block releases the row.
     def give_back_later(_holding, _keep) = nil
 
     def prolong_all(holdings, span) = holdings.to_h { |holding| [holding, holding.renew(span)] }
 
-    # Somebody of this process has released it.
+    # Calls the next waiter after a release in this process.
     def call_here(key) = hear(Rows.call(key))
 
-    # What the listener asks of a site, and tells it.
+    # The following methods are those that the listener calls.
     def work(deadline, &block) = @connections.with(deadline, &block)
 
     def hear(call) = @lines.call_first(call)

@@ -5,36 +5,36 @@ require "plock/store/support/aside"
 require "plock/store/support/lease_state"
 
 class Locker
-  # Raised in the holder's block when another process has taken the row, or when its time is over
-  # and no renewal was answered. The work done since then may have been done twice.
+  # Raised in the holder's block when another process has taken the row, or when the row expired
+  # because no renewal was answered. The work since then may have been done twice.
   class LockStolen < StandardError; end
 
-  # The lock of one block, from the first attempt to its end: it is renewed, and has the block hear
-  # where that finds somebody else, or nobody until the time is over.
+  # The lock of one block, from the first attempt to the release. A renewal that finds another
+  # owner, or no answer before the row expires, raises {LockStolen} in the block.
   #
   # @api private
   class Holding < Plock::Store::LeaseState
-    # How long a renewal may take, and a release that nobody waits for. The end of a block waits for
+    # Seconds that a renewal or a release on another thread may take. The end of a block waits for
     # either.
     LAST_S = 2.0
 
-    # A release is not given up before it has been sent.
+    # LockStolen does not interrupt a release; any other interrupt waits until the release blocks.
     LEAVING = { LockStolen => :never, Object => :on_blocking }.freeze
 
     private_constant :LAST_S, :LEAVING
 
-    # @param locker [Locker] that is to have it
+    # @param locker [Locker] the owner
     def initialize(locker, rows)
-      # What a transaction of the caller's has taken, nobody can take from it; and another
-      # connection would wait for its end.
+      # A row that the caller's transaction has taken stays locked until its end. It needs no
+      # renewal, for which another connection would have to wait.
       super(Bell.of(locker.model), Rows.call(locker.key), nil, renew: !rows.in_transaction?)
       @locker = locker
       @rows = rows
       @alarm = Plock::LossAlarm.new(LockStolen) { |error| raise error }
     end
 
-    # @param patience [Float] seconds
-    # @return [Boolean] has the block run?
+    # @param patience [Float] seconds to wait
+    # @return [Boolean] whether the block has run
     def around(patience, &block)
       request = Plock::Store::AcquireRequest.new(@store, self, @locker.lock_for)
       @alarm.around do
@@ -47,13 +47,12 @@ class Locker
       end
     end
 
-    # @return [Integer, nil] the sequence; nil: somebody has it
+    # @return [Integer, nil] the sequence; nil: another caller holds the row
     def get = (@locker.sequence if @locker.get)
 
-    # Another thread asks, so that a silent database does not keep this one from telling that the
-    # time is over.
+    # Renews on another thread, so that this one notices the expiry although the database is silent.
     #
-    # @return [Boolean, nil] was it still ours? Nil: nobody knows
+    # @return [Boolean, nil] whether the row was still ours; nil: unknown
     def renew(span)
       ours, =
         Plock::Store::Aside.run((valid_until - Plock::Clock.now).clamp(0.0, LAST_S)) do
@@ -64,27 +63,16 @@ class Locker
       nil
     end
 
-    # Whether it is lost or not, its end is to give it back.
+    # A lost row, too, must be released at the end of its block.
     def ended = (super unless @ended == :lost)
 
     def lose
-      late = Plock::Clock.now >= valid_until
-      @alarm.raise_inside(
-        (
-          if late
-            LockStolen.new(
-              "the lock on #{@locker.key.inspect} could not be renewed before its time was over"
-            )
-          else
-            stolen
-          end
-        )
-      )
+      @alarm.raise_inside(Plock::Clock.now >= valid_until ? expired : stolen)
       super
     end
 
-    # A renewal that is under way ends first, for what it does would come after the release. A
-    # forked child leaves all to its parent.
+    # A renewal that is under way ends first, because its statement must not follow the release. A
+    # forked child leaves the row to its parent.
     def release(*)
       return if inherited?
 
@@ -92,8 +80,8 @@ class Locker
       give_back
     end
 
-    # Asking for it has come to nothing. The database may still carry out what was asked, so the row
-    # is given back until nothing of it can be left; whoever asks again does so under another name.
+    # The acquire failed, but the database may still carry out its request. So the row is released
+    # again and again until such a request would have expired. The next attempt has another name.
     def give_up
       return if @locker.locked == false || inherited?
 
@@ -112,10 +100,17 @@ class Locker
 
     def renewed_after(_left) = @locker.renew_every
 
-    def stolen = LockStolen.new("somebody else has taken the lock on #{@locker.key.inspect}")
+    def stolen = LockStolen.new("another caller has taken the lock on #{@locker.key.inspect}")
 
-    # An exception that is on its way already is the one to be heard. Who has no time to wait for
-    # the answer need not.
+    def expired
+      LockStolen.new(
+        "the lock on #{@locker.key.inspect} could not be renewed before it expired: " \
+        "the database did not answer"
+      )
+    end
+
+    # An exception of the block goes before the loss. A caller that is interrupted does not wait for
+    # the answer.
     def give_back
       ours = Thread.handle_interrupt(LEAVING) { @locker.release }
       answered = true
@@ -127,10 +122,10 @@ class Locker
       warn_of("interrupted") unless answered || release_aside
     end
 
-    # Where nobody knows whether the row is ours, or its connection is in the middle of something.
-    # In a transaction of the caller's, no other connection could.
+    # Releases the row over another connection, if the answer is missing or the connection is in the
+    # middle of a statement. A row of the caller's transaction is locked for other connections.
     #
-    # @return [Boolean, nil] nil: that is still not known
+    # @return [Boolean, nil] nil: still unknown
     def release_aside
       return if inherited? || @rows.in_transaction?
 
@@ -140,8 +135,8 @@ class Locker
     end
 
     def warn_of(reason)
-      Plock::Log.warn(Plock.logger, "the lock on #{@locker.key.inspect} could not be released (#{reason}): it frees itself within " \
-                                    "#{@locker.lock_for} s")
+      Plock::Log.warn(Plock.logger, "the lock on #{@locker.key.inspect} could not be released " \
+                                    "(#{reason}): it frees itself within #{@locker.lock_for} s")
     end
   end
 end

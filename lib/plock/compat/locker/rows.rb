@@ -3,12 +3,11 @@
 require "openssl"
 
 class Locker
-  # The statements on a model's table. They go over whatever connection the model has in the thread
-  # that calls.
+  # The statements on a model's table. They use the model's connection in the calling thread.
   #
   # @api private
   class Rows
-    # How each database tells the time, in UTC, and a time that is so many seconds later.
+    # The SQL of each database for the present time in UTC, and for that time plus `:seconds`.
     CLOCKS = {
       postgresql: [
         "(clock_timestamp() AT TIME ZONE 'UTC')",
@@ -30,11 +29,11 @@ class Locker
 
     private_constant :CLOCKS, :KINDS, :NAME
 
-    # On which the processes of one table call each other, on PostgreSQL.
+    # @return [String] the channel of PostgreSQL on which the processes of one table call waiters
     def self.channel(model) =
       "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
 
-    # @return [String] what is called there for a key
+    # @return [String] the payload for a key on that channel
     def self.call(key) = OpenSSL::Digest::SHA256.hexdigest(key.to_s)
 
     attr_reader :model
@@ -43,10 +42,10 @@ class Locker
       @model = model
     end
 
-    # @return [Boolean] is a transaction of the caller's open?
+    # @return [Boolean] whether the caller is in a transaction
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
-    # Makes the key's row, which nobody has then, where there is none.
+    # Makes the key's row, which is free, if it is missing.
     def make(key)
       with do |connection, kind|
         key = connection.quote(key.to_s)
@@ -54,15 +53,16 @@ class Locker
       end
     end
 
-    # @return [Integer, nil] the sequence; nil: somebody has it
+    # @return [Integer, nil] the sequence; nil: another caller holds the row
     def take(key, owner, seconds)
       with do |connection, kind|
         now, later = clock(kind, seconds)
         key, owner = connection.quote(key.to_s), connection.quote(owner)
         set =
-          "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, sequence = COALESCE(sequence, 0) + 1"
-        update =
-          "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now})"
+          "locked_by = #{owner}, locked_at = #{now}, locked_until = #{later}, " \
+          "sequence = COALESCE(sequence, 0) + 1"
+        free = "locked_by IS NULL OR locked_by = #{owner} OR locked_until < #{now}"
+        update = "UPDATE #{table} SET #{set} WHERE #{name} = #{key} AND (#{free})"
         row = [
           "#{name}, locked_by, locked_at, locked_until, sequence",
           "#{key}, #{owner}, #{now}, #{later}, 1"
@@ -79,24 +79,27 @@ class Locker
       end
     end
 
-    # @return [Boolean] was it ours?
+    # @return [Boolean] whether the row was ours
     def renew(key, owner, seconds)
       with do |connection, kind|
-        connection.update("UPDATE #{table} SET locked_until = #{clock(kind, seconds).last} WHERE #{whose(connection, key, owner)}", NAME)
+        later = clock(kind, seconds).last
+        mine = whose(connection, key, owner)
+        connection.update("UPDATE #{table} SET locked_until = #{later} WHERE #{mine}", NAME)
                   .positive?
       end
     end
 
-    # On PostgreSQL, whoever waits is called in the same statement.
+    # On PostgreSQL, the same statement calls the next waiter.
     #
-    # @return [Boolean] was it ours?
+    # @return [Boolean] whether the row was ours
     def release(key, owner)
       with do |connection, kind|
         update = "UPDATE #{table} SET locked_by = NULL WHERE #{whose(connection, key, owner)}"
         next connection.update(update, NAME).positive? unless kind == :postgresql
 
-        connection.exec_query("WITH released AS (#{update} RETURNING 1) SELECT pg_notify('#{Rows.channel(@model)}', '#{Rows.call(key)}')::text " \
-                              "FROM released", NAME).any?
+        call = "pg_notify('#{Rows.channel(@model)}', '#{Rows.call(key)}')"
+        connection.exec_query("WITH released AS (#{update} RETURNING 1) " \
+                              "SELECT #{call}::text FROM released", NAME).any?
       end
     end
 
@@ -104,7 +107,10 @@ class Locker
       with do |connection, kind|
         now, = clock(kind, 0.0)
         moment = connection.quote(before.getutc.strftime("%Y-%m-%d %H:%M:%S.%6N"))
-        connection.delete("DELETE FROM #{table} WHERE locked_until < #{moment} AND (locked_by IS NULL OR locked_until < #{now})", NAME)
+        free = "locked_by IS NULL OR locked_until < #{now}"
+        connection.delete(
+          "DELETE FROM #{table} WHERE locked_until < #{moment} AND (#{free})", NAME
+        )
       end
     end
 
@@ -120,8 +126,8 @@ class Locker
       end
     end
 
-    # Of a connection that was left in the middle of a statement, Active Record's pool does not
-    # know; another thread would get it.
+    # Closes a connection that was left in the middle of a statement. Active Record's pool does not
+    # notice, and would lend it to another thread.
     def undisturbed(connection)
       value = yield
       ended = true
@@ -145,7 +151,7 @@ class Locker
       "#{name} = #{connection.quote(key.to_s)} AND locked_by = #{connection.quote(owner)}"
     end
 
-    # No id is drawn for a row that is not made.
+    # A row that exists draws no id from the sequence of ids.
     def take_on_postgresql(connection, update, making)
       connection
         .exec_query(
@@ -166,7 +172,7 @@ class Locker
 
     def look_for(key) = "SELECT 1 FROM #{table} WHERE #{name} = #{key}"
 
-    # @return [Integer] of rows made: another process may be making it
+    # @return [Integer] number of rows made: 0 if another process has made the row
     def insert_on_postgresql(connection, columns, values, key) =
       connection.update(making(columns, values, key), NAME)
 
@@ -174,8 +180,8 @@ class Locker
       connection.update("INSERT OR IGNORE #{row_if_absent(columns, values, key)}", NAME)
     end
 
-    # Two statements: what selects what it inserts keeps the ids and the gap locked until its end,
-    # so that several of them fail as a deadlock does (1213; on MariaDB 1467, see MDEV-33593).
+    # Two statements, because INSERT … SELECT keeps the ids and the gap locked until its end.
+    # Several of them at once fail with a deadlock (1213), or on MariaDB with 1467 (MDEV-33593).
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 

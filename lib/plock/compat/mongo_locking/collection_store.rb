@@ -8,15 +8,15 @@ require_relative "tenancy"
 
 module Mongo
   module Locking
-    # A store of plock's in the collection of the gem, one document to a lock: `scope`, `key`,
-    # `refcount` (how many have asked, of whom one has it), `expire_at`. As a process of the gem
-    # sees it, one of plock's is another of its own.
+    # A store of plock in the collection of the gem. Each lock is a document with `scope`, `key`,
+    # `refcount` and `expire_at`; `refcount` counts the holder and the processes that have tried. A
+    # process of plock looks to the gem like another process of its own.
     #
-    # Besides, a document of ours has an `owner`, and in `until` once more the time that we have
-    # written: only what has both is released, renewed and extended. It is made in one request, or
-    # it is not: nobody counts up who is not let in.
+    # A document of ours also has an `owner`, and in `until` a copy of the time that we wrote. This
+    # class releases, renews and extends only a document that has both. One request takes a
+    # document; a refused caller does not increment `refcount`.
     #
-    # Times are the clocks' of those who ask.
+    # Times are those of the callers' clocks.
     class CollectionStore
       include ::Plock::Store::Looking
 
@@ -33,21 +33,21 @@ module Mongo
 
       ONE_HOLDER = "a document has one holder"
 
-      # What a document of ours has besides.
+      # The fields that only documents of plock have.
       OURS = %w[owner until holder fence since].to_h { |field| [field, ""] }.freeze
 
-      # How often a lock is looked at that is renewed while it is to be broken.
+      # Number of tries to break a lock that its holder renews at the same time.
       LOOKS = 8
 
       private_constant :OURS, :LOOKS
 
       # @param collection [Mongo::Collection]
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, however
-      #   long the driver would wait
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take, even if
+      #   the driver would wait longer
       # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for
       #   Plock::Store.open
       # @raise [InvalidConfig] not a collection
-      # @raise [Plock::ConfigurationError] another value that cannot be right
+      # @raise [Plock::ConfigurationError] another invalid value
       def initialize(collection, attempt_timeout: 1.0, **options)
         unless Documents.usable?(collection)
           raise InvalidConfig, "not a collection: #{collection.class}"
@@ -62,9 +62,9 @@ module Mongo
       def url = "mongo:"
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
+      # {AcquireRequest}, {LeaseState} and {Renewal} call the following methods.
 
-      # @return [Integer, nil] the fence; nil: somebody has it
+      # @return [Integer, nil] the fence; nil: another caller holds the lock
       def add(grant, ttl, _deadline)
         place = place_of(grant.key)
         document = ours_now(grant, ttl)
@@ -85,7 +85,7 @@ module Mongo
       end
 
       def give_back(grant, keep, _deadline = nil)
-        # nobody's, until its time is over
+        # without an owner until it expires
         return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
 
         found = take_down(mine(grant))
@@ -95,10 +95,10 @@ module Mongo
 
       private
 
-      # The collection stays the application's.
+      # The connection belongs to the application.
       def disconnect = nil
 
-      # Whoever comes first sees to it that there cannot be two documents of a lock.
+      # The first request makes the unique index, so that a lock cannot have two documents.
       def indexed
         @documents.ensure_indexes unless @indexed
         @indexed = true
@@ -118,7 +118,7 @@ module Mongo
         place_of(grant.key).merge("owner" => grant.token, "expire_at" => { "$in" => grant.written })
       end
 
-      # @return [Hash, nil] nil: it is not ours any more
+      # @return [Hash, nil] nil: the document is not ours any more
       def change(grant, expire_at, **others)
         grant.writing(expire_at) do
           @documents.change(
@@ -136,7 +136,7 @@ module Mongo
         }
       end
 
-      # @return [Hash, nil] the document; nil: it was not so any more
+      # @return [Hash, nil] the document; nil: none matched
       def take_down(filter)
         @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
       end
@@ -149,9 +149,9 @@ module Mongo
         false
       end
 
-      # Others have counted up meanwhile, and will count down.
+      # Other processes have incremented the count in the meantime, and will decrement it.
       #
-      # @return [Hash, nil] nil: there was no such document
+      # @return [Hash, nil] nil: none matched
       def count_down(filter, **changes)
         left =
           @documents.change(
@@ -163,7 +163,7 @@ module Mongo
         left
       end
 
-      # As it was found.
+      # @return [Hash] a filter that matches the document only if it has not changed
       def unmoved(found)
         {
           **found.slice("scope", "key"), "owner" => found["owner"],
@@ -171,17 +171,17 @@ module Mongo
         }
       end
 
-      # Has nobody taken it over who knows of no owner?
+      # A process of the gem that takes a document over changes `expire_at` only.
       def ours?(found)
         found.key?("owner") && found["until"] == found["expire_at"]
       end
 
-      # Who releases what was over by then has lost it.
+      # A lock that expired before its release was lost.
       def running?(found)
         !found.nil? && found["expire_at"] > ::Time.now
       end
 
-      # One request that finds the owner that left it, or does nothing.
+      # Adopts the lock in one request, which matches only the owner that left it.
       def take_over(grant, token, span, granted)
         left = place_of(grant.key).merge("owner" => token)
         found = @documents.find(left)
@@ -206,7 +206,7 @@ module Mongo
 
       def holders(key) = [holder(@documents.find(place_of(key)))].compact
 
-      # Nil: it is nobody's any more.
+      # @return [Status::Holder, nil] nil: the lock is free
       def holder(found)
         return unless found && found["refcount"].positive?
 
@@ -228,8 +228,8 @@ module Mongo
         end
       end
 
-      # Where others have counted up, the rest is left to be taken over. Whoever has come since
-      # keeps it; whoever has only renewed it is looked at again.
+      # If other processes have incremented the count, the document remains and can be taken over. A
+      # new holder keeps the lock. If the same holder has only renewed it, the loop tries again.
       def break_hold(key, _shared)
         owner = nil
         LOOKS.times do
@@ -244,7 +244,7 @@ module Mongo
         false
       end
 
-      # @return [Boolean] was it still so?
+      # @return [Boolean] whether the document had not changed
       def break_one(key, found)
         count_down(
           unmoved(found).merge("refcount" => { "$gt" => 0 }),

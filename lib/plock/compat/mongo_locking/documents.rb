@@ -4,18 +4,18 @@ require "plock/store/support/aside"
 
 module Mongo
   module Locking
-    # The calls of a collection that locks are made of, with either generation of the `mongo` gem.
-    # Nothing of what it raises leaves this, except as an error of plock's.
+    # The calls to a collection, for either generation of the `mongo` gem. They raise errors of
+    # plock instead of those of the driver.
     #
     # @api private
     class Documents
-      # "Somebody was quicker", in a unique index.
+      # MongoDB's codes for a key that a unique index already has.
       DUPLICATE_CODES = [11_000, 11_001].freeze
 
       UNIQUE = { "scope" => 1, "key" => 1 }.freeze
       OTHERS = [{ "refcount" => 1 }, { "expire_at" => 1 }].freeze
 
-      # What the driver raises, and what it lets through; it need not be loaded.
+      # Matches the errors that a driver raises or passes on. No driver need be loaded.
       module DriverFailure
         NAMES = /\A(Mongo|BSON)::(?!Locking::)/
 
@@ -45,14 +45,14 @@ module Mongo
         @first_generation = collection.respond_to?(:find_and_modify)
       end
 
-      # Makes the indexes, where they are not there yet.
+      # Makes the missing indexes.
       def ensure_indexes
         ask { index(UNIQUE, unique: true) }
         OTHERS.each { |keys| ask { index(keys) } }
       end
 
-      # @param upsert [Boolean] make the document where there is none
-      # @return [Hash, nil] the document as it is now; nil: there is none such
+      # @param upsert [Boolean] make the document if it is missing
+      # @return [Hash, nil] the changed document; nil: none matches
       def change(filter, changes, upsert: false)
         ask(upsert) do
           next modify(filter, update: changes, new: true, upsert: upsert) if @first_generation
@@ -61,7 +61,7 @@ module Mongo
         end
       end
 
-      # @return [Hash, nil] the document as it was; nil: there was none such
+      # @return [Hash, nil] the removed document; nil: none matched
       def remove(filter)
         ask do
           @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter)
@@ -86,16 +86,15 @@ module Mongo
         @collection.ensure_index(keys.to_a, unique: unique, background: true)
       end
 
-      # `$atomic` is what the gem asks with, on servers of that time.
+      # The gem uses `$atomic`, which old servers know.
       def modify(filter, **options)
         @collection.find_and_modify(query: filter.merge("$atomic" => 1), **options)
       rescue DriverFailure => e
         raise unless e.message.include?("No matching object found")
       end
 
-      # On a thread of its own, for nobody knows how long the driver waits. There nothing is found
-      # that the driver has cached for the caller's, and no interrupt of the caller's is taken for a
-      # failure.
+      # Another thread calls the driver, whose waits have no limit. The driver's caches of the
+      # calling thread do not apply there, and the caller's interrupts do not look like failures.
       def ask(upsert = false, &block)
         answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
         unless answer
@@ -108,7 +107,7 @@ module Mongo
         answer.first
       end
 
-      # Where a document was to be made, and somebody else has made it, there is none such.
+      # @return [Object, nil] the block's value; nil: another process has just made the document
       def attempt(upsert)
         yield
       rescue DriverFailure => e

@@ -2,9 +2,9 @@
 
 module Mongo
   module Locking
-    # Everything that the locks themselves raise.
+    # The errors of the locks.
     module Exceptions
-      # Their root. `rescue Error` rescues {ArgumentError}, too, whose superclass is Ruby's.
+      # The superclass. `rescue Error` rescues {ArgumentError}, too, whose superclass is Ruby's.
       class Error < ::RuntimeError
         # @return [Boolean]
         def self.===(other)
@@ -12,7 +12,7 @@ module Mongo
         end
       end
 
-      # Raised for an argument that cannot be right. It is an {Error}, and Ruby's ArgumentError.
+      # Raised for an invalid argument. It is both an {Error} and Ruby's ArgumentError.
       class ArgumentError < ::ArgumentError
         # @return [Boolean]
         def is_a?(kind)
@@ -21,18 +21,17 @@ module Mongo
         alias kind_of? is_a?
       end
 
-      # Raised when a class, or Mongo::Locking, is configured so that there is nothing to lock.
+      # Raised when the configuration of a class, or of Mongo::Locking, leaves nothing to lock.
       class InvalidConfig < Error; end
 
-      # Raised when an object is its own parent's parent; the message names all that are in the
-      # circle.
+      # Raised when an object is its own ancestor. The message names all objects of the circle.
       class CircularLock < Error; end
 
-      # Raised when somebody else had the lock until patience ended. The block has not run.
+      # Raised when another caller held the lock at the last try. The block has not run.
       class LockTimeout < Error; end
 
-      # Raised when the store failed, or a lock was found to be lost. The cause says more; the block
-      # has not run.
+      # Raised when the store failed, or this fiber had lost the lock. The cause says more. The
+      # block has not run.
       class LockFailure < Error; end
     end
   end

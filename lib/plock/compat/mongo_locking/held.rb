@@ -4,18 +4,18 @@ require_relative "name"
 
 module Mongo
   module Locking
-    # A lock that is held, as {Locking.locks} tells of it.
+    # A lock that is held, from {Locking.locks}.
     #
     # @!attribute [r] scope
     #   @return [String]
     # @!attribute [r] key
-    #   @return [String] a long one is cut off, unless it is a document's
+    #   @return [String] a long key is cut off, unless it is that of a document
     # @!attribute [r] owner
     #   @return [String] host, process and thread
     # @!attribute [r] age
-    #   @return [Float, nil] seconds since it was acquired; nil where a process of the gem holds it
+    #   @return [Float, nil] seconds since it was acquired; nil: a process of the gem holds it
     # @!attribute [r] remaining
-    #   @return [Float, nil] seconds until it is free if its process is gone
+    #   @return [Float, nil] seconds until it expires if its process has died
     # @!attribute [r] status
     #   @return [Plock::Status] for the store's `break`
     Held = ::Struct.new(:scope, :key, :owner, :age, :remaining, :status) do

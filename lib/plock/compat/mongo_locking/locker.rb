@@ -7,10 +7,10 @@ require_relative "tenures"
 
 module Mongo
   module Locking
-    # How the instances of one class are locked: as roots, by a key within a scope, or by what they
-    # belong to.
+    # How the instances of one class are locked: as roots, by a key within a scope, or through their
+    # parents.
     class Locker
-      # Seconds, and a number of tries.
+      # The intervals and the lifetime are seconds.
       DEFAULT_OPTIONS = {
         max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600
       }.freeze
@@ -49,7 +49,7 @@ module Mongo
           )
         end
 
-        # @return [Hash] the same
+        # @return [Hash] the options
         # @raise [Exceptions::ArgumentError]
         def check(options)
           options.each do |name, value|
@@ -59,11 +59,12 @@ module Mongo
             end
             next if name != :max_lifetime || LIFETIMES.cover?(value)
 
-            bad("#{name} must be from #{LIFETIMES.begin} to #{LIFETIMES.end} seconds (got #{value.inspect})")
+            bad("#{name} must be from #{LIFETIMES.begin} to #{LIFETIMES.end} seconds " \
+                "(got #{value.inspect})")
           end
         end
 
-        # Locks what an object belongs to.
+        # Locks the object's root.
         #
         # @return [Object] the block's value
         def lock(from, options, &block)
@@ -81,7 +82,7 @@ module Mongo
 
         private
 
-        # The gem keeps an option of any name and makes nothing of it.
+        # The gem accepts unknown options and ignores them.
         def known(options, method, class_name)
           unknown = options.keys - OPTIONS
           return options if unknown.empty?
@@ -103,10 +104,10 @@ module Mongo
       # @return [Hash{Symbol => Object}] key, scope, parent
       attr_reader :config
 
-      # @return [Symbol, Proc, nil] how to find what an instance belongs to; nil: it is a root
+      # @return [Symbol, Proc, nil] how to find an instance's parent; nil: it is a root
       attr_reader :parent
 
-      # @return [Hash{Symbol => Numeric}] what this class says of waiting
+      # @return [Hash{Symbol => Numeric}] the options of {Locking.configure} for this class
       attr_reader :options
 
       # @api private
@@ -123,7 +124,7 @@ module Mongo
       end
 
       # @param lockable [Object]
-      # @return [Object, nil] what it belongs to
+      # @return [Object, nil] its parent; nil: it is a root
       # @raise [Exceptions::InvalidConfig]
       def parent_for(lockable)
         resolve(:parent, lockable) unless is_root?
@@ -149,7 +150,7 @@ module Mongo
       end
 
       # @param from [Object]
-      # @return [Object] what is locked in its place
+      # @return [Object] its root, which is locked for it
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig]
       def root_for(from)
         Path.root_of(from)

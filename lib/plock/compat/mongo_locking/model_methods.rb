@@ -5,26 +5,27 @@ require_relative "locker"
 
 module Mongo
   module Locking
-    # What instances of a class that includes {Locking} can do.
+    # The methods of instances of a class that includes {Locking}.
     module ModelMethods
-      # What the class itself can do, and all that descend from it.
+      # The methods of the class and its subclasses.
       module ClassMethods
-        # Its instances are roots.
+        # Makes the instances roots.
         #
-        # @param opts [Hash{Symbol => Object}] besides, those of {Locking.configure} that say how to
-        #   wait
-        # @option opts [Symbol, Proc] :key (:id) a method of the instance, or what is called with it
-        # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or what is called
-        #   with the instance An option of another name is ignored, with a warning.
+        # An unknown option is ignored, with a warning.
         #
+        # @param opts [Hash{Symbol => Object}] `:key`, `:scope`, and the tries, intervals and
+        #   lifetime of {Locking.configure}
+        # @option opts [Symbol, Proc] :key (:id) a method of the instance, or a Proc that takes it
+        # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or a Proc that takes
+        #   the instance
         # @return [self]
-        # @raise [Exceptions::ArgumentError]
+        # @raise [Exceptions::ArgumentError] an invalid value
         def lockable!(opts = {})
           @locker = Locker.root(name, **opts)
           self
         end
 
-        # Who locks an instance locks what it belongs to.
+        # A caller that locks an instance locks its parent.
         #
         # @overload locked_by!(association)
         #   @param association [Symbol] a method of the instance
@@ -32,9 +33,9 @@ module Mongo
         #   @param parent [Symbol, Proc]
         # @overload locked_by!
         #   @yieldparam instance [Object]
-        #   @yieldreturn [Object] what it belongs to
+        #   @yieldreturn [Object] its parent
         # @return [self]
-        # @raise [Exceptions::ArgumentError]
+        # @raise [Exceptions::ArgumentError] no parent, or an invalid value
         def locked_by!(*args, &parent)
           opts = args.last.is_a?(::Hash) ? args.pop : {}
           @locker = Locker.child(name, **opts, parent: opts[:parent] || parent || args.first)
@@ -47,15 +48,16 @@ module Mongo
         end
       end
 
-      # Holds the lock of the root while the block runs. Who has it already just runs the block; it
-      # belongs to the fiber.
+      # Holds the lock of the root while the block runs. The lock belongs to the fiber. If this
+      # fiber already holds it, the method only runs the block.
       #
-      # @param opts [Hash{Symbol => Numeric}] those of {Locking.configure} that say how to wait
+      # @param opts [Hash{Symbol => Numeric}] tries, intervals and lifetime, as for
+      #   {Locking.configure}
       # @yield with the lock
       # @return [Object] the block's value
-      # @raise [Exceptions::ArgumentError] no block, or an option that cannot be right
-      # @raise [Exceptions::LockTimeout] somebody else had it until patience ended
-      # @raise [Exceptions::LockFailure] the store failed, or the lock was lost that this fiber had
+      # @raise [Exceptions::ArgumentError] no block, or an invalid option
+      # @raise [Exceptions::LockTimeout] another caller held the lock at the last try
+      # @raise [Exceptions::LockFailure] the store failed, or this fiber had lost the lock
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
       def lock(opts = {}, &block)
         raise Exceptions::ArgumentError, "#{self.class.name}#lock requires a block" unless block
@@ -66,7 +68,7 @@ module Mongo
         raise
       end
 
-      # @return [Boolean] does this fiber hold the lock of the root?
+      # @return [Boolean] whether this fiber holds the lock of the root
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
       def have_lock?
         Locker.locked?(self)

@@ -2,33 +2,32 @@
 
 module Mongo
   module Locking
-    # What a lock is called: scope and key, for people, and for a store.
+    # The name of a lock, which is its scope and its key, for people and for a store.
     #
     # @api private
     class Name
-      # In a store, where other locks have labels, too.
+      # Marks the labels of these locks in a store that has other locks, too.
       MARK = "mongo "
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
-      # What a document is called in its store: by its name, where other stores have only a digest
-      # of that, and the digest.
+      # A document's key in its store: the name and its digest. Other stores have the digest only.
       DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
-      # What a label does not show as it is.
+      # The characters that a label escapes.
       SPECIAL = %r{[/%]}
 
       MAX_BYTES = ::Plock::Locking::Arguments::KEY_MAX_BYTES
       private_constant :MARK, :LABEL, :DOCUMENT, :SPECIAL, :MAX_BYTES
 
       class << self
-        # @return [Name, nil] a long one may be cut off. nil: not the label of one
+        # @return [Name, nil] cut off if it is long; nil: the label of another kind of lock
         def of_label(label)
           parts = LABEL.match(label || "")&.captures or return
           new(*parts.map { |text| text.gsub(/%(\h\h)/) { $1.hex.chr } })
         end
 
         # @param text [String] as {#store_key} writes it
-        # @return [Name, nil] nil: it did not
+        # @return [Name, nil] nil: {#store_key} did not write it
         def of(text)
           length, rest = text.split(":", 2)
           return unless rest && length.match?(/\A\d+\z/) && rest.byteslice(length.to_i, 1) == "/"
@@ -37,7 +36,7 @@ module Mongo
         end
 
         # @param store_key [String] of any store
-        # @return [Name, nil] of the document, as {StoreConfig} wrote it; nil: it is none
+        # @return [Name, nil] the document's name; nil: {StoreConfig} did not write the key
         def of_document(store_key)
           name, kind = DOCUMENT.match(store_key)&.captures
           return unless name
@@ -54,7 +53,7 @@ module Mongo
         @key = key
       end
 
-      # @return [String] different for different locks
+      # @return [String] unique for the lock
       def store_key
         name = "#{@scope.bytesize}:#{@scope}/#{@key}"
         name.bytesize > MAX_BYTES ? "0:/#{::Plock.digest(name)}" : name

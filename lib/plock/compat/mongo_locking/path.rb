@@ -8,17 +8,17 @@ module Mongo
     #
     # @api private
     module Path
-      # Who has not come to a root after so many steps goes in circles, though the objects are new
-      # each time.
+      # Steps after which a path without a root counts as a circle, even if its objects are new each
+      # time.
       MOST = 10_000
 
-      # How many of those are named.
+      # Number of objects of such a path that the error names.
       NAMED = 20
       private_constant :MOST, :NAMED
 
       class << self
-        # One that has been passed is remembered, after 1, 2, 4 … steps: so a circle is found
-        # without a list of all that were passed.
+        # Remembers the object that it has passed after 1, 2, 4 … steps. So it finds a circle
+        # without a list of all objects.
         def root_of(from)
           lockable = passed = from
           type = from.class
@@ -51,7 +51,7 @@ module Mongo
           raise Exceptions::InvalidConfig, "root #{lockable.inspect} is not lockable"
         end
 
-        # Goes round once more.
+        # Follows the circle once more to name its objects.
         def circular(from)
           seen = []
           lockable = from

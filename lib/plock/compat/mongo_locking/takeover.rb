@@ -2,20 +2,20 @@
 
 module Mongo
   module Locking
-    # How a document is taken over whose time is over: by giving it a short time, which is nobody's,
-    # and by coming back a while later. It is taken then if nobody has touched it. A process of the
-    # gem takes over in two steps, and the second one, which writes the time, it does not look at
-    # who was there before: so it is waited for.
+    # Takes over an expired document. The first step gives it a short time without an owner. The
+    # second step, a while later, takes it if no process has changed it. A process of the gem also
+    # takes over in two steps. Its second step writes the time without a check of the owner, so this
+    # class waits until that step must have happened.
     #
     # @api private
     class Takeover
-      # Seconds after which the second step has been done.
+      # Seconds after which a process of the gem has done its second step.
       SETTLED_S = 0.2
 
-      # Seconds of the time between. Whoever takes over looks more often than that.
+      # Seconds of the time without an owner. A caller that takes over polls more often than that.
       NOBODYS_S = 1.0
 
-      # How many documents may be on their way.
+      # Number of documents between the two steps.
       MOST = 1024
 
       private_constant :SETTLED_S, :NOBODYS_S, :MOST
@@ -26,11 +26,11 @@ module Mongo
         @begun = {}
       end
 
-      # One step.
+      # Does the next step.
       #
       # @param place [Hash] scope and key
-      # @param document [Hash] what the document is to have
-      # @return [Hash, nil] what it has, if it is ours now
+      # @param document [Hash] the new fields of the document
+      # @return [Hash, nil] its fields, if it is ours now
       def step(place, document)
         found = @documents.find(place) or return
         expire_at, count = found.values_at("expire_at", "refcount")
@@ -44,7 +44,7 @@ module Mongo
 
       private
 
-      # Of a count above one somebody has left the rest.
+      # A count above one is left from processes that died.
       def finish(unmoved, found, document)
         document = document.merge("fence" => [document["fence"], found["fence"].to_i + 1].max)
         document if @documents.change(unmoved, { "$set" => document })
@@ -64,7 +64,7 @@ module Mongo
         nil
       end
 
-      # Long enough ago, and is it still so?
+      # Whether the first step is long enough ago, and the document has not changed since.
       def begun?(place, expire_at, count)
         @lock.synchronize do
           *state, since = @begun[place]

@@ -4,23 +4,22 @@ require "plock/store/support/lease_state"
 
 module Mongo
   module Locking
-    # One lease of a {CollectionStore}. A process of the gem that takes a document over when its
-    # time is over leaves our owner in it. So a document is ours as long as it also has the time
-    # that we have written.
+    # One lease of a {CollectionStore}. A process of the gem that takes over an expired document
+    # leaves our owner in it. So a document is ours as long as it also has the time that we wrote.
     #
     # @api private
     class Tenancy < ::Plock::Store::LeaseState
-      # How many answers may be missing, one after the other, that a request is made again after.
+      # Number of times in `written`, while answers are missing.
       MOST = 64
       private_constant :MOST
 
-      # @return [Array<Time>] what has been written last, and where an answer is missing, what may
-      #   have been
+      # @return [Array<Time>] the time that was written last, and those that may have been written
+      #   because the answer is missing
       def written = @written || []
 
-      # Runs the block, which writes this time. Where it raises, that may have been written, or not.
+      # Runs the block, which writes this time. If the block raises, the time may have been written.
       #
-      # @yieldreturn [Object, nil] nil: it has not been written
+      # @yieldreturn [Object, nil] nil: not written
       # @return [Object, nil] the block's value
       def writing(time)
         before = written

@@ -4,8 +4,8 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # Which locks a fiber has, so that it need not wait for itself. A forked child has none of its
-    # parent's.
+    # The locks of each fiber, so that a fiber does not wait for itself. A forked child has none of
+    # its parent's locks.
     #
     # @api private
     module Tenures
@@ -67,7 +67,7 @@ module Mongo
           }
         end
 
-        # As long as so many tries would have taken, with pauses between them.
+        # @return [Numeric] seconds that this number of tries takes, with pauses between them
         def patience(max_retries:, first_retry_interval:, max_retry_interval:)
           longest = ::Plock::Locking::Arguments::SPAN_MAX
           pauses = max_retries - 1

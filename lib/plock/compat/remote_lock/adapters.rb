@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 class RemoteLock
-  # What locks are made in. The client libraries are loaded with the adapter that needs them.
+  # Each adapter loads the client library that it needs.
   module Adapters
     autoload :Base, File.expand_path("adapters/base", __dir__)
     autoload :Memcached, File.expand_path("adapters/memcached", __dir__)

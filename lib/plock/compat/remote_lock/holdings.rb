@@ -3,15 +3,14 @@
 require "plock/store/support/per_process"
 
 class RemoteLock
-  # The leases that this process has, by store, key and owner: whoever releases a lock may do so
-  # through another adapter than the one it was acquired with. Those whose time is over are
-  # forgotten now and then.
+  # The leases of this process, by store, key and owner. A caller may release a lock through another
+  # adapter than the one that acquired it. Expired leases are removed now and then.
   #
   # @api private
   module Holdings
     SWEEP_AT_LEAST = 64
 
-    # What a process has, and how many leases it may have before it looks for those that are over.
+    # The leases, and the number of them at which the expired ones are removed.
     Known = Struct.new(:leases, :sweep_at)
     private_constant :SWEEP_AT_LEAST, :Known
 
@@ -28,7 +27,7 @@ class RemoteLock
 
       def find(place) = @known.enter { |known| known.leases[place] }
 
-      # @return [Plock::Lease, nil] that is not known here any more
+      # @return [Plock::Lease, nil] the lease, which is removed
       def take(place) = @known.enter { |known| known.leases.delete(place) }
 
       private

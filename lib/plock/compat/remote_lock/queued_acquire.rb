@@ -4,39 +4,38 @@ require "plock/store/support/backoff"
 require_relative "waiting"
 
 class RemoteLock
-  # For locks that processes of the original are to see: key and value stand in the store as the
-  # original writes them, and that alone decides who has the lock. Besides, who acquires it has a
-  # lease of plock's, its turn: that is what the next one waits for, and it is given back together
-  # with the lock.
+  # For locks that processes of the original must see. The key and value in the store are those of
+  # the original, and they alone decide which process holds the lock. A caller also acquires a lease
+  # of plock, its turn. The next waiter waits for the turn, which is released with the lock.
   #
-  # A holder without a turn, as those of the original, tells nobody when it leaves. Whoever has the
-  # turn looks at its lock, at growing intervals.
+  # Holders of the original have no turn and send no notice when they release. The caller that has
+  # the turn polls their lock, with growing pauses.
   #
-  # An adapter that includes this has `turns`, the store of plock's that turns are taken in,
-  # `free(key)`, which releases the lock, and `free_with(key, turn)`, which releases both.
+  # An adapter that includes this module has `turns`, the store for the turns; `free(key)`, which
+  # releases the lock; and `free_with(key, turn)`, which releases both.
   #
   # @api private
   module QueuedAcquire
     include Waiting
 
-    # Seconds between two looks at the lock: the first time, and at most.
+    # Seconds between two polls: the first pause, and the longest one.
     LOOK_S = [0.005, 0.05].freeze
     private_constant :LOOK_S
 
-    # @param key [String] as it stands in the store
-    # @param seconds [Numeric] until the lock frees itself
-    # @param wait [Numeric] seconds of patience
-    # @return [Boolean] is the lock ours?
+    # @param key [String] as the store has it
+    # @param seconds [Numeric] until the lock expires
+    # @param wait [Numeric] seconds to wait
+    # @return [Boolean] whether the lock is ours
     def obtain(key, seconds, wait)
       deadline = Plock::Clock.now + patience(wait)
       taken = false
       leased(turns, key, seconds, wait, -> { free(key) if taken }) do |turn|
-        taken = true # until the store has refused it, it may be
+        taken = true # it may be, until the store has refused it
         taken = knock(key, seconds, turn, deadline)
       end
     end
 
-    # @return [Boolean] was it ours?
+    # @return [Boolean] whether it was ours
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
         turn = Holdings.take(place(turns, key))
@@ -60,7 +59,7 @@ class RemoteLock
       true
     end
 
-    # Who has lost his turn is only not told.
+    # A caller that has lost its turn misses only the notice.
     def keep(turn)
       turn.extend
     rescue Plock::LeaseLost

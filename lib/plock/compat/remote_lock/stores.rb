@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 class RemoteLock
-  # From what an adapter is given to what locks are made in. Clients of one server share it, for an
-  # adapter may be made for every lock.
+  # Finds the store for an adapter's connection. Clients of one server share a store, because an
+  # application may make an adapter for each lock.
   #
   # @api private
   module Stores
@@ -15,7 +15,7 @@ class RemoteLock
     class << self
       # @param source [Object] a client of Redis, or a pool of such, a URL, or a store
       # @raise [ArgumentError] a store that is not one of Redis
-      # @raise [Plock::UnavailableError] a pool that has nobody to ask at the moment
+      # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
       def redis(source)
         return source if Plock::Store === source
 
@@ -35,12 +35,12 @@ class RemoteLock
         raise ArgumentError, "#{store.url} is not in Redis: RemoteLock::Adapters::Store is for such"
       end
 
-      # @param description [Object] may hold a password, of which nothing is kept
+      # @param description [Object] may contain a password; only its digest is kept
       def shared(description)
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield
         @lock.synchronize do
-          # two threads may have opened it: then the second is not used
+          # if two threads have opened it, the second store is not used
           known = @known.delete(digest) || known
           @known.shift if @known.size >= MOST
           @known[digest] = known

@@ -3,20 +3,19 @@
 require_relative "holdings"
 
 class RemoteLock
-  # How plock's own adapters wait: in line, instead of asking again and again.
+  # How plock's own adapters wait: in a queue, without polling.
   #
   # @api private
   module Waiting
-    # What an adapter is tried through.
     METHODS = %i[store has_key? delete].freeze
 
     SPANS = (Plock::Locking::Arguments::TTL_MIN..Plock::Locking::Arguments::SPAN_MAX).freeze
     private_constant :METHODS, :SPANS
 
-    # Where one of the methods is not this gem's any more, or Kernel.sleep not Ruby's, as in a test
-    # or a subclass, nobody may go past it.
+    # A test or a subclass may replace one of these methods, or Kernel.sleep. RemoteLock must then
+    # call the replacement.
     #
-    # @return [Boolean] does `obtain` come to the same as asking again and again?
+    # @return [Boolean] whether `obtain` is equivalent to repeated tries
     def obtains?
       Kernel.method(:sleep).source_location.nil? &&
         METHODS.all? { |name| method(name).source_location.first.start_with?(__dir__) }
@@ -36,13 +35,13 @@ class RemoteLock
 
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
-    # Asks for a lease, and keeps it if the block says so. It is known before it is granted, so that
-    # it can be given back at any moment. A key of any length has one, whose label says what it is
-    # for.
+    # Acquires a lease, and keeps it if the block returns true. The lease is known before it is
+    # granted, so that it can be released at any moment. Its name is a digest, so a key may have any
+    # length; its label shows the key.
     #
-    # @param undo [#call, nil] gives back what the block may have taken; the lease is given back
-    #   after that
-    # @yieldreturn [Boolean] is the lock ours?
+    # @param undo [#call, nil] releases the lock that the block may have taken, before the lease is
+    #   released
+    # @yieldreturn [Boolean] whether the lock is ours
     def leased(store, key, seconds, wait, undo = nil)
       profile = store.__send__(:profile)
       name = "remote_lock:#{Plock.digest(key)}"
@@ -57,7 +56,7 @@ class RemoteLock
       end || false
     end
 
-    # An exception is on its way, or the lock was refused; what cannot be given back frees itself.
+    # Runs after an exception or a refusal. A lock that cannot be released expires.
     def give_up(lease, undo)
       undo&.call
     rescue Plock::Error
@@ -66,7 +65,7 @@ class RemoteLock
       lease.finish
     end
 
-    # What is asked here is asked in this fiber's name.
+    # The owner is this fiber.
     def place(backing, key) = [backing, key, uid].freeze
   end
 end

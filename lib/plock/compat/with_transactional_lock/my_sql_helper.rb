@@ -3,16 +3,16 @@
 require_relative "mysql"
 
 module WithTransactionalLock
-  # What is to be done with the table in MySQL now and then.
+  # Maintenance of the table in MySQL and MariaDB.
   class MySqlHelper
     BATCH = 1000
     private_constant :BATCH
 
-    # Deletes the rows of locks that nobody has at the moment, a batch in each transaction, until
-    # each has had its turn. Nobody waits for it longer than for one batch.
+    # Deletes the rows of all locks that are free. Each transaction deletes one batch, so a caller
+    # waits for one batch at most.
     #
-    # @param model [Class] an Active Record class; its database is meant
-    # @return [Integer] how many rows were deleted
+    # @param model [Class] an Active Record class of the database
+    # @return [Integer] number of deleted rows
     # @raise [ActiveRecord::ActiveRecordError]
     #
     # @example Every night
@@ -37,13 +37,14 @@ module WithTransactionalLock
         .flatten
     end
 
-    # At this level no gaps are locked. One by one: for several at once, MySQL may look at every
-    # row, and wait for those that are held.
+    # This isolation level locks no gaps. Rows are deleted one by one, because a DELETE of several
+    # may scan the table and wait for rows that are held.
     def self.delete(connection, ids)
       connection.transaction(isolation: :read_committed) do
         free =
           connection.exec_query(
-            "SELECT lock_id FROM #{Mysql::TABLE} WHERE lock_id IN (#{ids.join(", ")}) FOR UPDATE SKIP LOCKED"
+            "SELECT lock_id FROM #{Mysql::TABLE} " \
+            "WHERE lock_id IN (#{ids.join(", ")}) FOR UPDATE SKIP LOCKED"
           )
         free.rows.flatten.sum do |id|
           connection.delete("DELETE FROM #{Mysql::TABLE} WHERE lock_id = #{id}")

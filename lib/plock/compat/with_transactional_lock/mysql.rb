@@ -4,42 +4,42 @@ require "concurrent/map"
 require "plock/store/database"
 
 module WithTransactionalLock
-  # MySQL and MariaDB: a row of a table, whose lock ends with the transaction.
+  # MySQL and MariaDB: the lock of a table's row, which ends with the transaction.
   #
-  # Names must not block one another, so that no lock may be on more than the one row. That is so
-  # where the table is sorted by the numbers, as the generator makes it: with an index beside the
-  # table, the gap before the row is locked as well. It is not so for who waits for a row that is
-  # new, and is rolled back then. So a row is committed before it is locked for the first time.
+  # Names must not block one another, so a lock must cover one row only. That requires a table that
+  # is sorted by the numbers, as the generator makes it: with a secondary index, the database would
+  # also lock the gap before the row. A waiter for a new row would lock the gap, too, when the
+  # insert of that row is rolled back. So a row is committed before it is locked for the first time.
   #
   # @api private
   module Mysql
     NAME = "Transactional Lock"
     TABLE = "transactional_advisory_locks"
 
-    # Rows of which a process remembers that they are there.
+    # Number of rows that a process remembers to exist.
     KNOWN_MAX = 10_000
 
-    # MariaDB's word for a statement that took too long.
+    # MariaDB's error number for a statement that took too long.
     TOO_LONG = 1969
 
-    # Seconds: what a statement needs that waits for nobody, and what MariaDB takes for a limit.
+    # Seconds: the time of a statement that need not wait, and the longest limit of MariaDB.
     STATEMENT_S = (0.05..31_536_000.0).freeze
 
-    # Seconds for making a row, which is not waited for where somebody is just making it.
+    # Seconds to make a row. If another process is making it, this one does not wait.
     MAKING_S = 1.0
 
     private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S
 
-    # The rows that a process knows to be there in one database, and connections beside those of the
-    # application, for making more.
+    # The rows of one database that a process knows to exist, and a connection of its own that makes
+    # new ones.
     Known = Struct.new(:rows, :connections)
     private_constant :Known
 
     @known = Concurrent::Map.new
 
     class << self
-      # Has the row committed before it is locked: over another connection, for the caller may be in
-      # a transaction.
+      # Commits the row before it is locked. This needs another connection, because the caller may
+      # be in a transaction.
       def prepare(model, connection, request)
         known = known_of(model, connection)
         return if known.rows[request.id]
@@ -68,8 +68,8 @@ module WithTransactionalLock
         end
       end
 
-      # Where it could not be made, it is locked all the same. Whoever inserts it at this moment has
-      # the lock, and is waited for then.
+      # @return [Boolean] whether the row exists. The caller locks it in either case: if another
+      #   process is inserting the row, that process holds the lock, and the caller waits for it.
       def made?(connections, id)
         deadline = Plock::Clock.now + MAKING_S
         connections.with(deadline) do |other|
@@ -83,9 +83,10 @@ module WithTransactionalLock
         false
       end
 
-      def insert(request) = "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) ON DUPLICATE KEY UPDATE lock_id = lock_id"
+      def insert(request) = "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) " \
+                            "ON DUPLICATE KEY UPDATE lock_id = lock_id"
 
-      # MariaDB can limit one statement, MySQL a connection only.
+      # MariaDB can limit one statement; MySQL can limit only a connection.
       def within(connection, request, &block)
         if connection.mariadb?
           yield(statement_limit(request))
@@ -100,8 +101,8 @@ module WithTransactionalLock
         raise request.late
       end
 
-      # Locks are waited for in whole seconds, and statements as exactly as is asked for; the one
-      # limit is not to come before the other.
+      # The limit for locks has whole seconds, and the limit for statements is exact. The limit for
+      # locks is a second longer, so that the exact one ends the wait.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 

@@ -5,8 +5,8 @@ require "plock/store/database"
 module WithTransactionalLock
   # PostgreSQL: an advisory lock of the transaction, in one round trip.
   #
-  # In a transaction that was open before, the lock is asked for behind a savepoint: where it is not
-  # had, that transaction is as it was.
+  # In a transaction that was open before, a savepoint precedes the request. If the lock is not
+  # acquired, the transaction returns to the savepoint.
   #
   # @api private
   module Postgresql
@@ -14,16 +14,16 @@ module WithTransactionalLock
     SAVEPOINT = "plock_transactional_lock"
     KEPT = "plock.lock_timeout"
 
-    # What the database takes for its limit: 0 would be none. The longest is 24 days.
+    # The range of lock_timeout, up to 24 days. 0 would mean no limit.
     LIMITS_MS = (1..2_147_483_647).freeze
 
     private_constant :NAME, :SAVEPOINT, :KEPT, :LIMITS_MS
 
     class << self
-      # @return [Boolean] is a transaction open that is going to be joined?
+      # @return [Boolean] whether the call joins an open transaction
       def prepare(_model, connection, _request) = connection.current_transaction.joinable?
 
-      # @param joined [Boolean] what {prepare} has said
+      # @param joined [Boolean] the result of {prepare}
       def lock(connection, request, joined)
         return try(connection, request) if request.timeout&.zero?
 
@@ -51,7 +51,7 @@ module WithTransactionalLock
       def function(kind, request) =
         "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
 
-      # A row of a statement that the query cache has no part in.
+      # exec_query does not use the query cache.
       def try(connection, request)
         connection
           .exec_query("#{comment(request)}SELECT #{function("try_", request)}", NAME)
@@ -61,23 +61,25 @@ module WithTransactionalLock
 
       def alone(request) = comment(request) + waiting(request)
 
-      def behind_savepoint(request) = "#{comment(request)}SAVEPOINT #{SAVEPOINT}; #{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}"
+      def behind_savepoint(request) = "#{comment(request)}SAVEPOINT #{SAVEPOINT}; " \
+                                      "#{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}"
 
       def comment(request) = "/* lock:#{request.comment} */ "
 
-      # What the limit was is kept in the database meanwhile.
+      # A setting of the session keeps the old limit until the lock is acquired.
       def waiting(request)
         sql = "SELECT #{function("", request)}"
         return sql unless request.timeout
 
         limit = (request.timeout * 1000).ceil.clamp(LIMITS_MS)
-        "SELECT set_config('#{KEPT}', current_setting('lock_timeout'), true), set_config('lock_timeout', '#{limit}', true); " \
+        "SELECT set_config('#{KEPT}', current_setting('lock_timeout'), true), " \
+          "set_config('lock_timeout', '#{limit}', true); " \
           "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
       end
 
-      # The caller's transaction is as it was, whatever has happened, but for the lock where an
-      # interrupt came when it was had already; and where there is no connection any more, nobody
-      # can do anything.
+      # Returns the caller's transaction to its state before the call. Two cases remain. If an
+      # interrupt came after the lock was granted, the transaction keeps the lock. If the connection
+      # is lost, so is the transaction.
       def go_back(connection)
         Thread.handle_interrupt(Object => :never) do
           raw = connection.raw_connection
@@ -89,7 +91,7 @@ module WithTransactionalLock
           )
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
-        nil # why is on its way already
+        nil # the exception that led here says why
       end
     end
   end

@@ -3,17 +3,16 @@
 require "digest"
 
 module WithTransactionalLock
-  # The request of one call. `id` is the lock's number in the database, 64 bits with a sign.
-  # `comment` is its name as it can stand in an SQL comment: ASCII, and nothing that begins or ends
-  # one. `timeout` is in seconds, or nil.
+  # The request of one call. `id` is the lock's number in the database, a signed integer of 64 bits.
+  # `comment` is the name for an SQL comment: ASCII, without the characters that begin or end a
+  # comment. `timeout` is in seconds, or nil.
   #
   # @api private
   class Request < Struct.new(:id, :comment, :timeout, :shared)
-    # Of a name is shown at most so much.
+    # Bytes of a name that a comment shows.
     SHOWN = 100
 
-    # So many requests that say no more than a name are remembered, where the name has at most so
-    # many bytes.
+    # Number of remembered requests that have only a name, and the longest such name in bytes.
     KNOWN_MAX = 1000
     KNOWN_BYTES = 256
 
@@ -53,7 +52,7 @@ module WithTransactionalLock
       end
     end
 
-    # @yieldreturn [String] the statement that asks for the lock, which is made once
+    # @yieldreturn [String] the statement that acquires the lock; it is made once
     def statement(kind)
       (@statements ||= {})[kind] ||= yield.freeze
     end

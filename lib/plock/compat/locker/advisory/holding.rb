@@ -2,11 +2,11 @@
 
 class Locker
   class Advisory
-    # The lock of one block, which lasts as long as its connection.
+    # The lock of one block. It lasts as long as its connection.
     #
     # @api private
     class Holding < Plock::Store::Advisory::LeaseState
-      # Such a lock has no time of its own: seconds that no process lives.
+      # Seconds. Such a lock does not expire, and no process lives that long.
       TTL_S = 1e9
       private_constant :TTL_S
 
@@ -19,8 +19,8 @@ class Locker
         @alarm = Plock::LossAlarm.new(LockConnectionLost) { |error| raise error }
       end
 
-      # @param patience [Float] seconds
-      # @return [Boolean] has the block run?
+      # @param patience [Float] seconds to wait
+      # @return [Boolean] whether the block has run
       def around(patience, &block)
         request = Plock::Store::AcquireRequest.new(@store, self, TTL_S)
         @alarm.around do

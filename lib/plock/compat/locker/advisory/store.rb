@@ -4,20 +4,20 @@ require "plock/store/advisory"
 
 class Locker
   class Advisory
-    # plock's store of advisory locks, for keys that are two numbers.
+    # A store of advisory locks whose keys are two numbers.
     #
     # @api private
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds. A failure ends a call: the gem of this name does not try again, either.
+      # Seconds. A failure ends a call, because the gem does not retry, either.
       UNAVAILABLE_S = 0.001
 
       CONNECTIONS = 1024
 
-      # The statements for such a key.
+      # The statements for keys of two numbers.
       class Locks < PostgresqlLocks
-        # Seconds. After that a connection that has died meanwhile is noticed.
+        # Seconds after which a waiter notices that its connection has died.
         def longest_wait = 600.0
 
         # @return [String] "space number"
@@ -28,7 +28,7 @@ class Locker
         def argument = "split_part($1, ' ', 1)::int, split_part($1, ' ', 2)::int"
       end
 
-      # What a request waits on when its caller has chosen the pause between two attempts.
+      # A request waits here if its caller has chosen the pause between two attempts.
       class Place < Plock::Store::AcquireRequest::Place
         def initialize(request)
           @request = request
@@ -62,7 +62,7 @@ class Locker
 
       private
 
-      # Seconds. A server that is slow to say that it is too late is no failure.
+      # Seconds by which the server's refusal may come late.
       def grace = 5.0
 
       def locks_of(origin, scope)

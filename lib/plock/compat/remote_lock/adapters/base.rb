@@ -5,14 +5,14 @@ require "securerandom"
 
 class RemoteLock
   module Adapters
-    # An adapter tries, asks and releases, each once; {RemoteLock} does the rest. A class of one's
-    # own need not descend from this one.
+    # An adapter makes one try, one query or one release at a time; {RemoteLock} does the rest. An
+    # application's own adapter need not inherit from this class.
     class Base
       HOST = Etc.uname[:nodename].freeze
       private_constant :HOST
 
       # @param adapter [Object]
-      # @return [Boolean] can it be used as one?
+      # @return [Boolean] whether it has the methods of an adapter
       def self.valid?(adapter)
         adapter.respond_to?(:store) && adapter.respond_to?(:has_key?) &&
           adapter.respond_to?(:delete)
@@ -23,22 +23,22 @@ class RemoteLock
         @connection = connection
       end
 
-      # One try.
+      # Tries once to acquire the lock.
       #
-      # @param key [String] as it stands in the store
-      # @param seconds [Numeric] until the lock frees itself
-      # @return [Boolean, nil] is it ours now?
+      # @param key [String] as the store has it
+      # @param seconds [Numeric] until the lock expires, up to 31_622_400
+      # @return [Boolean, nil] whether it is ours now
       def store(key, seconds)
         raise NotImplementedError
       end
 
       # @param key [String]
-      # @return [Boolean] is it ours?
+      # @return [Boolean] whether it is ours
       def has_key?(key)
         raise NotImplementedError
       end
 
-      # Releases it, if it is ours.
+      # Releases the lock if it is ours.
       #
       # @param key [String]
       # @return [Object]
@@ -48,12 +48,12 @@ class RemoteLock
 
       private
 
-      # What stands in the store as the owner.
+      # The owner, as the store has it.
       def uid
         "#{HOST}-#{Process.pid}-#{thread_id}"
       end
 
-      # A fiber's own.
+      # Thread#[] belongs to the fiber.
       def thread_id
         Thread.current[:thread_uid] ||= SecureRandom.hex(4)
       end

@@ -7,14 +7,14 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in memcached, as processes of the original see them. Dalli is loaded, whatever client is
-    # given.
+    # Locks in memcached that processes of the original see. This adapter loads Dalli, whatever
+    # client it is given.
     class Memcached < Base
       include QueuedAcquire
 
       # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of
-      #   `dalli` or `memcache-client`, a pool of such, or servers. Servers and namespace of a
-      #   client are taken over; the connections are plock's own.
+      #   `dalli` or `memcache-client`, a pool of such, or servers. plock takes over the servers and
+      #   the namespace of a client, and opens its own connections.
       # @raise [ArgumentError] none of these
       def initialize(connection)
         super
@@ -23,7 +23,7 @@ class RemoteLock
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds or a key that cannot be right
+      # @raise [ArgumentError] seconds or key are invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds)
         @place.take(key, uid, span(seconds))

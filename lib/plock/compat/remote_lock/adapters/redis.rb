@@ -6,26 +6,26 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in Redis, as processes of the original see them.
+    # Locks in Redis that processes of the original see.
     class Redis < Base
       include QueuedAcquire
 
       # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or
-      #   `redis-client`, a pool of such, a URL, or a store. Address and credentials of a client are
-      #   taken over; the connections are plock's own.
-      # @raise [ArgumentError] a store that is not one of Redis
-      # @raise [Plock::ConfigurationError] no client of Redis, or a URL that cannot be right
-      # @raise [Plock::UnsupportedError] a client that plock cannot stand in for
+      #   `redis-client`, a pool of such, a URL, or a store. plock takes over the address and
+      #   credentials of a client, and opens its own connections.
+      # @raise [ArgumentError] the store is not in Redis
+      # @raise [Plock::ConfigurationError] not a client of Redis, or an invalid URL
+      # @raise [Plock::UnsupportedError] plock cannot replace this client
       def initialize(connection)
         super
         turns
       rescue Plock::UnavailableError
-        nil # a pool has nobody to ask now, and may have later
+        nil # a pool that has no client to lend now may have one later
       end
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds that cannot be right
+      # @raise [ArgumentError] seconds are invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds)
         turns.lock_acquire(key, uid, span(seconds))
@@ -44,8 +44,8 @@ class RemoteLock
 
       def free(key) = turns.lock_release(key, uid)
 
-      # In one request: whoever waits is called by it, and would have to wait for the second one,
-      # too.
+      # One request releases both. It calls the next waiter, which would have to wait for a second
+      # request.
       def free_with(key, turn)
         since = turn.releasing
         ours, its = turns.__send__(:lock_release_with, key, uid, turn.hold)

@@ -5,16 +5,15 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in any store of plock's, where no process of the original is to be excluded: a lock is a
-    # lease there.
+    # Locks in any store of plock, as leases. Processes of the original do not see them.
     #
     # @example
     #   RemoteLock.new(RemoteLock::Adapters::Store.new("local:"))
     class Store < Base
       include Waiting
 
-      # @param connection [Plock::Locking, Object] a store, or what Plock::Store.open takes
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] as there
+      # @param connection [Plock::Locking, Object] a store, or an argument of Plock::Store.open
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] as Plock::Store.open
       def initialize(connection)
         super
         @leases = Plock::Locking === connection ? connection : Plock::Store.open(connection)
@@ -22,20 +21,20 @@ class RemoteLock
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds that cannot be right
+      # @raise [ArgumentError] seconds are invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds)
         obtain(key, seconds, 0)
       end
 
       # @param (see Base#has_key?)
-      # @return [Boolean] as far as can be told without asking the store
+      # @return [Boolean] whether it is ours, without a call to the store
       def has_key?(key)
         Holdings.find(place(@leases, key))&.valid? || false
       end
 
       # @param (see Base#delete)
-      # @return [Boolean] was it ours?
+      # @return [Boolean] whether it was ours
       # @raise [Plock::Error] the store failed
       def delete(key)
         Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
@@ -45,9 +44,9 @@ class RemoteLock
 
       # @api private
       # @param key [String]
-      # @param seconds [Numeric] until the lock frees itself
-      # @param wait [Numeric] seconds of patience
-      # @return [Boolean] is the lock ours?
+      # @param seconds [Numeric] until the lock expires
+      # @param wait [Numeric] seconds to wait
+      # @return [Boolean] whether the lock is ours
       def obtain(key, seconds, wait)
         leased(@leases, key, seconds, wait) { true }
       end

@@ -4,22 +4,22 @@ require "plock/store/memcached"
 
 class RemoteLock
   module Memcached
-    # One connection to memcached, for values as the original's client writes them: marshalled.
+    # One connection to memcached, for values that the original's client writes: marshalled.
     #
     # @api private
     class Client < Plock::Store::Memcached::Client
-      # What others have written is only compared, never made into an object.
+      # Values of other processes are compared as bytes and never unmarshalled.
       module Marshalled
         def self.dump(value) = Marshal.dump(value)
         def self.load(bytes) = bytes
       end
 
-      # An owner is text, in whichever encoding its host's name was.
+      # An owner has the encoding of its host's name.
       ENCODINGS = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
       private_constant :ENCODINGS
 
       # @param bytes [String, nil] as read
-      # @return [Boolean] was it written by this owner? Clients of today may have left it as it is.
+      # @return [Boolean] whether this owner wrote it. Recent clients may write it unmarshalled.
       def self.same?(bytes, owner)
         return false unless bytes
 

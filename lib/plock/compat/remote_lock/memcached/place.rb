@@ -7,9 +7,9 @@ class RemoteLock
   #
   # @api private
   module Memcached
-    # One group of servers: the locks there, and beside them turns, in a store of plock's.
+    # One group of servers: the locks there, and the queue's turns, which are leases of plock.
     class Place
-      # What both clients call alike.
+      # The options that have the same names in both clients.
       TAKEN_OVER = %i[namespace namespace_separator].freeze
 
       KEY_MAX_BYTES = 250
@@ -34,7 +34,9 @@ class RemoteLock
             next_to_it = Kernel.instance_method(:class).bind_call(source).ancestors.map(&:name)
             if next_to_it.include?("MemCache") then of_memcache_client(source)
             elsif source.respond_to?(:with) then source.with { |client| describe(client) }
-            else raise ArgumentError, "RemoteLock::Adapters::Memcached needs a client of memcached, or a pool of such (got #{source.class})"
+            else
+              raise ArgumentError, "RemoteLock::Adapters::Memcached needs a client of memcached, " \
+                                   "or a pool of such (got #{source.class})"
             end
           end
         end
@@ -52,7 +54,7 @@ class RemoteLock
           [servers, settings.merge(options.compact)]
         end
 
-        # Both find the server of a key in the same way.
+        # Both clients map a key to the same server.
         def of_memcache_client(client)
           servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
           separator = client.instance_variable_get(:@namespace_separator)
@@ -86,7 +88,7 @@ class RemoteLock
         @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
       end
 
-      # @return [Boolean] was it free?
+      # @return [Boolean] whether the key was free
       def take(key, owner, seconds)
         work(key) { |client| client.add(key, owner, seconds.ceil) }
       end
@@ -95,7 +97,7 @@ class RemoteLock
         Client.same?(work(key) { |client| client.read(key) }, owner)
       end
 
-      # @return [Boolean] was it this owner's, and is it free now?
+      # @return [Boolean] whether this owner held the key, which is free now
       def free(key, owner)
         work(key) do |client|
           value, version = client.read_with_cas(key)
@@ -113,7 +115,8 @@ class RemoteLock
       def check(key)
         return if key.bytesize.between?(1, @room) && !key.b.match?(/[\x00-\x20\x7F]/n)
 
-        raise ArgumentError, "a key in memcached is 1 to #{@room} bytes, without blanks and control characters (got #{key.inspect})"
+        raise ArgumentError, "a key in memcached is 1 to #{@room} bytes, without blanks and " \
+                             "control characters (got #{key.inspect})"
       end
     end
   end
