@@ -3,8 +3,7 @@
 require "rails/generators"
 require "rails/generators/active_record"
 
-# `rails generate locker [NAME]`: a model, Lock where no other name is given, and the migration that
-# makes its table.
+# `rails generate locker [NAME]`: a model, Lock by default, and the migration that makes its table.
 class LockerGenerator < Rails::Generators::NamedBase
   include ActiveRecord::Generators::Migration
 
@@ -12,7 +11,6 @@ class LockerGenerator < Rails::Generators::NamedBase
   argument :name, type: :string, default: "Lock"
   source_root File.expand_path("templates", __dir__)
 
-  # @return [void]
   def create_files
     migration_template("migration.rb.tt", File.join(db_migrate_path, "create_#{table_name}.rb"))
     template("model.rb.tt", File.join("app/models", class_path, "#{file_name}.rb"))

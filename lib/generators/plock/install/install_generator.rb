@@ -7,21 +7,19 @@ module Plock
     # `bin/rails generate plock:install`
     class InstallGenerator < ::Rails::Generators::Base
       source_root File.expand_path("templates", __dir__)
-      desc "Writes config/plock.yml and config/initializers/plock.rb, which say where the locks of this application live."
+      desc "Writes config/plock.yml and config/initializers/plock.rb, the settings of plock"
 
-      # @return [void]
       def write_settings
         template "plock.yml.tt", "config/plock.yml"
       end
 
-      # @return [void]
       def write_initializer
         template "initializer.rb.tt", "config/initializers/plock.rb"
       end
 
       private
 
-      # What keeps this application's keys apart from others'.
+      # Separates this application's keys from those of others.
       def namespace
         ::Rails.application.class.module_parent_name.to_s.underscore.tr("/", "-")[0, 32]
       end

@@ -11,10 +11,9 @@ module WithTransactionalLock
       include ::ActiveRecord::Generators::Migration
 
       namespace "with_transactional_lock:install"
-      desc "Makes a migration for the table of transactional locks, where the database needs one"
+      desc "Makes a migration for the table of transactional locks, if the database needs one"
       source_root File.expand_path("templates", __dir__)
 
-      # @return [void]
       def create_migration_file
         unless adapter.match?(/mysql|trilogy/i)
           return say("#{adapter} needs no table for transactional locks")
