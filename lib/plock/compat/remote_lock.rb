@@ -70,17 +70,11 @@ class RemoteLock
   # @return [Object] the block's value
   # @raise (see #synchronize)
   def synchronize_all(keys, options = {}, &block)
-    transactions(options)
-    outermost =
-      keys
-        .map(&:to_s)
-        .uniq
-        .sort
-        .reverse
-        .inject(-> { run(transactions(options), &block) }) do |inner, key|
-          -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
-        end
-    outermost.call
+    transactions(options) # raises before the first lock
+    innermost = -> { run(transactions(options), &block) }
+    keys.map(&:to_s).uniq.sort.reverse.inject(innermost) do |inner, key|
+      -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
+    end.call
   end
 
   # Waits for the lock, at most for the time that `retries` tries with growing pauses take: 20 to 41

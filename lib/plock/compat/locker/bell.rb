@@ -57,12 +57,9 @@ class Locker
     def initialize(model)
       @lines = Plock::Store::Lines.new
       # Each renewal has its own thread, so a silent database delays no other renewal.
-      @scheduler =
-        Plock::Store::Scheduler.new(
-          ->(all) do
-            all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } }
-          end
-        )
+      @scheduler = Plock::Store::Scheduler.new(->(all) do
+        all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } }
+      end)
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
     end
 

@@ -108,9 +108,7 @@ class Locker
         now, = clock(kind, 0.0)
         moment = connection.quote(before.getutc.strftime("%Y-%m-%d %H:%M:%S.%6N"))
         free = "locked_by IS NULL OR locked_until < #{now}"
-        connection.delete(
-          "DELETE FROM #{table} WHERE locked_until < #{moment} AND (#{free})", NAME
-        )
+        connection.delete("DELETE FROM #{table} WHERE locked_until < #{moment} AND (#{free})", NAME)
       end
     end
 
@@ -153,14 +151,10 @@ class Locker
 
     # A row that exists draws no id from the sequence of ids.
     def take_on_postgresql(connection, update, making)
-      connection
-        .exec_query(
-          "WITH taken AS (#{update} RETURNING sequence), made AS (#{making} RETURNING sequence) " \
-            "SELECT sequence FROM taken UNION ALL SELECT sequence FROM made",
-          NAME
-        )
-        .rows
-        .dig(0, 0)
+      sql = "WITH taken AS (#{update} RETURNING sequence), " \
+            "made AS (#{making} RETURNING sequence) " \
+            "SELECT sequence FROM taken UNION ALL SELECT sequence FROM made"
+      connection.exec_query(sql, NAME).rows.dig(0, 0)
     end
 
     def making(columns, values, key) =

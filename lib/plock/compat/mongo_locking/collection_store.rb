@@ -20,16 +20,8 @@ module Mongo
     class CollectionStore
       include ::Plock::Store::Looking
 
-      UNABLE = %i[
-        order
-        lasting_fences
-        prompt_expiry
-        semaphores
-        read_write_locks
-        downgrade
-        busy_renewal
-        compares_secrets
-      ].freeze
+      UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade
+                  busy_renewal compares_secrets].freeze
 
       ONE_HOLDER = "a document has one holder"
 
@@ -248,9 +240,7 @@ module Mongo
       def break_one(key, found)
         count_down(
           unmoved(found).merge("refcount" => { "$gt" => 0 }),
-          "$set" => {
-            "expire_at" => ::Time.at(0).utc
-          }
+          "$set" => { "expire_at" => ::Time.at(0).utc }
         ) or return false
         @watched[found["owner"]]&.lose
         @lines.call_first(key)

@@ -98,10 +98,8 @@ module Mongo
       def ask(upsert = false, &block)
         answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
         unless answer
-          raise ::Plock::UnavailableError.new(
-            "the collection has not answered within #{@timeout} s",
-                  code: :timed_out
-          )
+          message = "the collection has not answered within #{@timeout} s"
+          raise ::Plock::UnavailableError.new(message, code: :timed_out)
         end
 
         answer.first
@@ -117,10 +115,8 @@ module Mongo
       end
 
       def duplicate?(error)
-        code =
-          %i[code error_code]
-            .find { |name| error.respond_to?(name) }
-            &.then { |name| error.public_send(name) }
+        name = %i[code error_code].find { |method| error.respond_to?(method) }
+        code = error.public_send(name) if name
         DUPLICATE_CODES.include?(code) || error.message.match?(/\bE1100[01]\b/)
       end
     end

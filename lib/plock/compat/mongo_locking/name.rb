@@ -60,12 +60,10 @@ module Mongo
       end
 
       def label
-        text =
-          [@scope, @key].map do |part|
-            part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) }
-          end
-            .join("/")
-        ::Plock::Locking::Arguments.shortened_label("#{MARK}#{text}")
+        scope, key = [@scope, @key].map do |part|
+          part.gsub(SPECIAL) { |character| format("%%%02X", character.ord) }
+        end
+        ::Plock::Locking::Arguments.shortened_label("#{MARK}#{scope}/#{key}")
       end
 
       def to_s

@@ -55,10 +55,10 @@ module Mongo
         def circular(from)
           seen = []
           lockable = from
-          seen << lockable and
-            lockable = locker_of(lockable).parent_for(lockable) until seen.any? { |one|
-                                                                        one.eql?(lockable)
-                                                                      } || seen.size > NAMED
+          until seen.any? { |one| one.eql?(lockable) } || seen.size > NAMED
+            seen << lockable
+            lockable = locker_of(lockable).parent_for(lockable)
+          end
           first = seen.index { |one| one.eql?(lockable) }
           names = [*seen.drop(first || 0), lockable].map { |one| describe(one) }
           raise Exceptions::CircularLock,

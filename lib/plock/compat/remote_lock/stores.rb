@@ -17,19 +17,7 @@ class RemoteLock
       # @raise [ArgumentError] a store that is not one of Redis
       # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
       def redis(source)
-        return source if Plock::Store === source
-
-        address = Plock::ClientAddress.of(source) unless String === source ||
-                                                         Plock::Locking === source
-        url, options = address ? [address.url, address.options] : [source, {}]
-        store =
-          (
-            if Plock::Locking === source
-              source
-            else
-              shared([url.to_s, options.sort]) { Plock::Store.open(url, **options) }
-            end
-          )
+        store = Plock::Locking === source ? source : opened(source)
         return store if Plock::Store === store
 
         raise ArgumentError, "#{store.url} is not in Redis: RemoteLock::Adapters::Store is for such"
@@ -45,6 +33,14 @@ class RemoteLock
           @known.shift if @known.size >= MOST
           @known[digest] = known
         end
+      end
+
+      private
+
+      def opened(source)
+        address = Plock::ClientAddress.of(source) unless String === source
+        url, options = address ? [address.url, address.options] : [source, {}]
+        shared([url.to_s, options.sort]) { Plock::Store.open(url, **options) }
       end
     end
   end

@@ -41,11 +41,8 @@ module WithTransactionalLock
     # may scan the table and wait for rows that are held.
     def self.delete(connection, ids)
       connection.transaction(isolation: :read_committed) do
-        free =
-          connection.exec_query(
-            "SELECT lock_id FROM #{Mysql::TABLE} " \
-            "WHERE lock_id IN (#{ids.join(", ")}) FOR UPDATE SKIP LOCKED"
-          )
+        free = connection.exec_query("SELECT lock_id FROM #{Mysql::TABLE} WHERE lock_id IN " \
+                                     "(#{ids.join(", ")}) FOR UPDATE SKIP LOCKED")
         free.rows.flatten.sum do |id|
           connection.delete("DELETE FROM #{Mysql::TABLE} WHERE lock_id = #{id}")
         end

@@ -27,16 +27,12 @@ module WithTransactionalLock
       def lock(connection, request, joined)
         return try(connection, request) if request.timeout&.zero?
 
-        connection.execute(
-          (
-            if joined
-              request.statement(:joined) { behind_savepoint(request) }
-            else
-              request.statement(:alone) { alone(request) }
-            end
-          ),
-          NAME
-        )
+        sql = if joined
+                request.statement(:joined) { behind_savepoint(request) }
+              else
+                request.statement(:alone) { alone(request) }
+              end
+        connection.execute(sql, NAME)
         done = true
       rescue ActiveRecord::LockWaitTimeout
         raise unless request.timeout
@@ -53,10 +49,8 @@ module WithTransactionalLock
 
       # exec_query does not use the query cache.
       def try(connection, request)
-        connection
-          .exec_query("#{comment(request)}SELECT #{function("try_", request)}", NAME)
-          .rows
-          .dig(0, 0) or raise request.late
+        sql = "#{comment(request)}SELECT #{function("try_", request)}"
+        connection.exec_query(sql, NAME).rows.dig(0, 0) or raise request.late
       end
 
       def alone(request) = comment(request) + waiting(request)

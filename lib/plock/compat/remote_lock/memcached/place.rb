@@ -43,31 +43,19 @@ class RemoteLock
 
         def with_namespace(source)
           servers, settings = Client.address_of(source)
-          options =
-            (
-              if ::Dalli::Client === source
-                source.instance_variable_get(:@options).slice(*TAKEN_OVER)
-              else
-                {}
-              end
-            )
+          return [servers, settings] unless ::Dalli::Client === source
+
+          options = source.instance_variable_get(:@options).slice(*TAKEN_OVER)
           [servers, settings.merge(options.compact)]
         end
 
         # Both clients map a key to the same server.
         def of_memcache_client(client)
           servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
+          return [servers, {}] unless client.namespace
+
           separator = client.instance_variable_get(:@namespace_separator)
-          [
-            servers,
-            (
-              if client.namespace
-                { namespace: client.namespace, namespace_separator: separator }.compact
-              else
-                {}
-              end
-            )
-          ]
+          [servers, { namespace: client.namespace, namespace_separator: separator }.compact]
         end
       end
 
@@ -76,15 +64,7 @@ class RemoteLock
       # @param settings [Hash{Symbol => Object}] for Dalli
       def initialize(servers, settings)
         @turns = Plock::Store::Memcached.new(servers)
-        @room =
-          KEY_MAX_BYTES -
-          (
-            if settings[:namespace]
-              "#{settings[:namespace]}#{settings.fetch(:namespace_separator, ":")}".bytesize
-            else
-              0
-            end
-          )
+        @room = KEY_MAX_BYTES - prefix_of(settings).bytesize
         @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
       end
 
@@ -106,6 +86,12 @@ class RemoteLock
       end
 
       private
+
+      def prefix_of(settings)
+        return "" unless settings[:namespace]
+
+        "#{settings[:namespace]}#{settings.fetch(:namespace_separator, ":")}"
+      end
 
       def work(key, &block)
         check(key)
