@@ -1,5 +1,5 @@
-/* What a lease on Redis holds, for the files that know it: redis_lease.c, acquire.c with what takes
- * longest, and group.c. */
+/* What a lease on Redis holds, for the files that know it: redis_lease*.c, acquire.c and group.c.
+ */
 #ifndef PLOCK__REDIS_LEASE_H
 #define PLOCK__REDIS_LEASE_H
 
@@ -82,18 +82,18 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* --- redis_lease.c --- */
 
-/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone.
- */
-plock_request plock__lease_undo_request(plock_redis_lease *lease);
+/* NULL: there is no memory. */
+plock_redis_lease *plock__lease_make(plock_store *store, plock_text key);
+void plock__lease_destroy(plock_redis_lease *lease);
 
-/* For a lease that goes on: a copy of it does the releasing, until the server has let go of the
- * key. An owner that was named is given up after release_timeout: a late release would free what
- * the same owner has acquired since. tells: the program hears of a failure by a notice. False:
- * there is no memory for a copy, and the time to live ends the lock. */
-bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
+/* An operation begins: the error of an earlier one is forgotten. */
+void plock__lease_begin(plock_redis_lease *lease, enum plock__operation doing);
 
-/* May a release that failed like this go on in the background? */
-bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status);
+/* The same for an operation that may make this lease the holder. */
+void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
+                               const plock_acquire_options *patience);
+
+bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought);
 
 /* Granted, or extended, by a request that left then. */
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
@@ -104,6 +104,45 @@ plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_opti
 PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_redis_lease *lease);
 void plock__lease_start_watch(plock_redis_lease *lease);
 void plock__lease_drop_watch(plock_redis_lease *lease);
+
+/* --- redis_lease_release.c --- */
+
+/* What takes back an acquire that may have been carried out. A fresh token is that acquire's alone.
+ */
+plock_request plock__lease_undo_request(plock_redis_lease *lease);
+
+/* For a lease that goes on: a copy of it does the releasing, until the server has let go of the
+ * key. An owner that was named is given up after release_timeout: a late release would free what
+ * the same owner has acquired since. tells: the program hears of a failure by a notice. False:
+ * there is no memory for a copy, and the time to live ends the lock. */
+bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
+
+/* For a lease that its program has freed: the lease itself does it, and is destroyed then. */
+void plock__lease_hand_over(plock_redis_lease *lease);
+
+/* May a release that failed like this go on in the background? */
+bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status);
+
+PLOCK_MUST_USE plock_status plock__lease_release(plock_lease *base, plock_ns keep);
+PLOCK_MUST_USE plock_status plock__lease_release_step(plock_redis_lease *lease,
+                                                      plock_interest *interest);
+void plock__lease_let_go(plock_lease *base, plock_ns keep);
+
+/* --- redis_lease_change.c --- */
+
+PLOCK_MUST_USE plock_status plock__lease_extend(plock_lease *base, plock_ns ttl);
+PLOCK_MUST_USE plock_status plock__lease_extend_step(plock_redis_lease *lease,
+                                                     plock_interest *interest);
+/* An extension ends without success: the server may have carried it out, or may yet. */
+void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
+
+PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
+PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
+                                                        plock_interest *interest);
+
+PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,
+                                                    plock_interest *interest);
+void plock__lease_give_up_adopting(plock_redis_lease *lease);
 
 /* --- acquire.c --- */
 

@@ -7,10 +7,10 @@
  * thread that has gone, wakes in vain. */
 #include "runtime/waker.h"
 
-#include "base/descriptor.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/process.h"
+#include "runtime/waker_ends.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,27 +18,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
-#include <unistd.h>
 
-#ifdef PLOCK__EVENTFD
-#include <sys/eventfd.h>
-#endif
 #ifdef PLOCK__FUTEX
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
-/* A descriptor to poll and one to write to, each plus one, in one word; with an eventfd both
- * are the same. */
-typedef uint64_t ends;
-enum { NO_ENDS = 0 };
-
 struct plock_waker {
-    _Atomic ends open;      /* NO_ENDS: it is not */
-    atomic_uint pokers;     /* threads that may be about to write to the descriptor */
-    _Atomic uint32_t woken; /* 0 or 1 */
-    _Atomic uint32_t pokes; /* the word that the thread sleeps at */
+    _Atomic plock__ends open; /* PLOCK__NO_ENDS: it is not */
+    atomic_uint pokers;       /* threads that may be about to write to the descriptor */
+    _Atomic uint32_t woken;   /* 0 or 1 */
+    _Atomic uint32_t pokes;   /* the word that the thread sleeps at */
     atomic_uint sleepers;
     _Atomic(plock_waker *) forward; /* what is poked instead; NULL: itself */
     bool expects_signals; /* it keeps its descriptor; only the thread that waits for it looks */
@@ -52,66 +44,7 @@ struct plock_waker {
 
 static plock_waker *all, *unused;
 
-/* --- descriptors: a few are kept open, for all wakers --- */
-
-enum { KEPT_OPEN = 16 };
-static _Atomic ends kept[KEPT_OPEN];
-
-static ends both(int out, int in) { return ((ends)out + 1) << 32 | ((ends)in + 1); }
-
-static int out_of(ends of) { return (int)(of >> 32) - 1; }
-
-static int in_of(ends of) { return (int)(of & UINT32_MAX) - 1; }
-
-static void close_ends(ends of) {
-    if (in_of(of) != out_of(of)) (void)close(in_of(of));
-    (void)close(out_of(of));
-}
-
-static ends open_ends(void) {
-#ifdef PLOCK__EVENTFD
-    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return fd < 0 ? NO_ENDS : both(fd, fd);
-#else
-    int fds[2];
-    if (pipe(fds)) return NO_ENDS;
-    for (int i = 0; i < 2; i++)
-        if (plock__prepare_descriptor(fds[i])) {
-            const int code = errno;
-            (void)close(fds[0]);
-            (void)close(fds[1]);
-            errno = code;
-            return NO_ENDS;
-        }
-    return both(fds[0], fds[1]);
-#endif
-}
-
-static ends take_ends(void) {
-    for (int i = 0; i < KEPT_OPEN; i++) {
-        if (atomic_load_explicit(&kept[i], memory_order_relaxed) == NO_ENDS) continue;
-        const ends found = atomic_exchange(&kept[i], NO_ENDS);
-        if (found != NO_ENDS) return found;
-    }
-    return open_ends();
-}
-
-static void give_ends(ends given) {
-    for (int i = 0; i < KEPT_OPEN; i++) {
-        ends none = NO_ENDS;
-        if (atomic_compare_exchange_strong(&kept[i], &none, given)) return;
-    }
-    close_ends(given);
-}
-
 /* --- poking --- */
-
-static void write_to(ends of) {
-    const uint64_t one = 1;
-    ssize_t written;
-    do written = write(in_of(of), &one, sizeof one);
-    while (written < 0 && errno == EINTR); /* EAGAIN: it is full of pokes already */
-}
 
 static void wake_sleepers(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
@@ -126,8 +59,8 @@ static void wake_sleepers(plock_waker *waker) {
 static void poke(plock_waker *waker) {
     atomic_fetch_add(&waker->pokes, 1);
     atomic_fetch_add(&waker->pokers, 1);
-    const ends open = atomic_load(&waker->open);
-    if (open != NO_ENDS) write_to(open);
+    const plock__ends open = atomic_load(&waker->open);
+    if (open != PLOCK__NO_ENDS) plock__ends_write(open);
     atomic_fetch_sub(&waker->pokers, 1);
     if (atomic_load(&waker->sleepers)) wake_sleepers(waker);
 }
@@ -149,38 +82,33 @@ void plock__waker_forward(plock_waker *waker, plock_waker *to) {
 /* --- a waker's descriptor --- */
 
 int plock_waker_descriptor(plock_waker *waker) {
-    ends open = atomic_load(&waker->open);
-    if (open != NO_ENDS) return out_of(open);
-    const ends made = take_ends();
-    if (made == NO_ENDS) return -1;
+    plock__ends open = atomic_load(&waker->open);
+    if (open != PLOCK__NO_ENDS) return plock__ends_descriptor(open);
+    const plock__ends made = plock__ends_take();
+    if (made == PLOCK__NO_ENDS) return -1;
     /* Another thread was quicker. */
     if (!atomic_compare_exchange_strong(&waker->open, &open, made)) {
-        give_ends(made);
-        return out_of(open);
+        plock__ends_give(made);
+        return plock__ends_descriptor(open);
     }
-    if (plock__waker_woken(waker)) write_to(made); /* by one that saw none */
-    return out_of(made);
+    if (plock__waker_woken(waker)) plock__ends_write(made); /* by one that saw none */
+    return plock__ends_descriptor(made);
 }
 
 void plock__waker_drain(plock_waker *waker) {
-    const ends open = atomic_load(&waker->open);
-    uint64_t drained[8];
-    ssize_t got;
-    if (open == NO_ENDS) return;
-    const bool at_once = in_of(open) == out_of(open); /* an eventfd is empty after one */
-    do got = read(out_of(open), drained, sizeof drained);
-    while ((got > 0 && !at_once) || (got < 0 && errno == EINTR));
+    const plock__ends open = atomic_load(&waker->open);
+    if (open != PLOCK__NO_ENDS) plock__ends_drain(open);
 }
 
 /* One that a poke may be about to be written to stays open: as soon as it is closed, its number
  * may be anything's. */
 void plock__waker_detach(plock_waker *waker) {
-    const ends open = atomic_exchange(&waker->open, NO_ENDS);
-    if (open == NO_ENDS) return;
+    const plock__ends open = atomic_exchange(&waker->open, PLOCK__NO_ENDS);
+    if (open == PLOCK__NO_ENDS) return;
     if (atomic_load(&waker->pokers))
         atomic_store(&waker->open, open);
     else
-        give_ends(open);
+        plock__ends_give(open);
 }
 
 /* The mark goes last: a wake in between pokes in vain, but is part of what is reported here,
@@ -258,9 +186,9 @@ static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND
                                                           : left > 0 ? left
                                                                      : 0;
-    const ends open = atomic_load(&waker->open);
-    if (waker->expects_signals && open != NO_ENDS)
-        return sleep_at_descriptor(waker, out_of(open), round);
+    const plock__ends open = atomic_load(&waker->open);
+    if (waker->expects_signals && open != PLOCK__NO_ENDS)
+        return sleep_at_descriptor(waker, plock__ends_descriptor(open), round);
     const struct timespec span = time_of(round);
     (void)pthread_mutex_lock(&waker->mutex);
     if (atomic_load(&waker->pokes) == nap->seen) {
@@ -358,20 +286,13 @@ void plock__waker_put_back(plock_waker *waker) {
     unused = waker;
 }
 
-static void close_kept(void) {
-    for (int i = 0; i < KEPT_OPEN; i++) {
-        const ends open = atomic_exchange(&kept[i], NO_ENDS);
-        if (open != NO_ENDS) close_ends(open);
-    }
-}
-
 static void close_own(plock_waker *waker) {
-    const ends open = atomic_exchange(&waker->open, NO_ENDS);
-    if (open != NO_ENDS) close_ends(open);
+    const plock__ends open = atomic_exchange(&waker->open, PLOCK__NO_ENDS);
+    if (open != PLOCK__NO_ENDS) plock__ends_close(open);
 }
 
 void plock__wakers_in_child(void) {
-    close_kept();
+    plock__ends_close_kept();
     for (plock_waker *waker = all; waker; waker = waker->next) {
         close_own(waker);
         atomic_store(&waker->woken, 0);
@@ -385,7 +306,7 @@ void plock__wakers_in_child(void) {
 #ifdef PLOCK_TESTING
 void plock__forget_wakers(void) {
     plock__enter();
-    close_kept();
+    plock__ends_close_kept();
     while (all) {
         plock_waker *waker = all;
         all = waker->next;

@@ -2,6 +2,7 @@
 
 #include "base/process.h"
 #include "runtime/parking_slot.h"
+#include "runtime/round.h"
 #include "runtime/waker.h"
 
 #include <errno.h>
@@ -22,9 +23,6 @@ static pthread_t thread;
 static _Thread_local bool leads, served;
 /* what it waits for; NULL: it is no follower */
 static _Thread_local const plock_waker *follower_waker;
-static _Thread_local plock_job *stepping;
-
-plock_job *plock__worker_stepping(void) { return stepping; }
 
 /* The leader looks for what is new by itself. With the lock held. */
 static void wake(void) {
@@ -91,87 +89,6 @@ static bool anything_new(void) {
     return new;
 }
 
-/* --- a round: stepping those that are due, and waiting until some are --- */
-
-enum {
-    LEADER_WAKER = 0,
-    JOBS, /* places in what is polled */
-    PLACES =
-        JOBS +
-        256 /* where there are none left, it is looked at often whether a descriptor is ready */
-};
-static const plock_ns WITHOUT_A_PLACE = 2 * PLOCK_MILLISECOND;
-
-typedef struct round {
-    struct pollfd polled[PLACES];
-    unsigned count; /* 0: nothing has been polled */
-} round;
-
-static bool may_be_ready(const round *r, const plock_job *job) {
-    if (r->count == 0 || job->place == 0) return false;
-    return job->place == PLACES || r->polled[job->place].revents;
-}
-
-static void step_those_due(const round *r) {
-    plock_job **link = &active;
-    const plock_ns now = plock_now();
-    plock__begin_step();
-    while (*link) {
-        plock_job *job = *link;
-        job->ready = may_be_ready(r, job);
-        if (atomic_exchange(&job->due, false) || job->ready || now >= job->interest.deadline) {
-            job->interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
-            stepping = job;
-            const plock_status status = job->step(job, &job->interest);
-            stepping = NULL;
-            if (status != PLOCK_AGAIN) {
-                *link = job->next;
-                end(job);
-                continue;
-            }
-        }
-        link = &job->next;
-    }
-    plock__end_step();
-}
-
-/* What it waits for, as something to poll: -1 where that is its deadline, or where no
- * descriptor is left for its waker. */
-static struct pollfd polled_for(const plock_interest *interest) {
-    const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
-    if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
-    return (struct pollfd){.fd = interest->fd, .events = interest->events};
-}
-
-static plock_ns gather(round *r, plock_ns deadline) {
-    r->polled[LEADER_WAKER] =
-        (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
-    r->count = JOBS;
-    bool without = false;
-    for (plock_job *job = active; job; job = job->next) {
-        const struct pollfd polled = polled_for(&job->interest);
-        job->place = polled.fd >= 0 ? r->count : job->interest.waker ? PLACES : 0;
-        if (job->place == PLACES)
-            without = true;
-        else if (job->place)
-            r->polled[r->count++] = polled;
-        if (job->interest.deadline < deadline) deadline = job->interest.deadline;
-        if (atomic_load(&job->due)) deadline = 0; /* scheduled since its step */
-    }
-    const plock_ns soon = without ? plock_now() + WITHOUT_A_PLACE : PLOCK_NEVER;
-    return soon < deadline ? soon : deadline;
-}
-
-static int wait_for_some(round *r, plock_ns deadline) {
-    const int ready = poll(r->polled, r->count, plock_poll_timeout(deadline));
-    /* then those whose time has come are stepped, and the others soon */
-    if (ready < 0)
-        r->count = 0;
-    else if (r->polled[LEADER_WAKER].revents)
-        (void)plock_waker_clear(leader_waker);
-    return ready;
-}
-
 /* --- the native thread --- */
 
 /* With the lock held, by the leader. */
@@ -212,7 +129,7 @@ static bool park(plock_ns deadline, bool *visited) {
 static void *work(void *argument) {
     (void)argument;
     leads = true;
-    round r = {.count = 0};
+    plock__round round = {.count = 0};
     /* after a second without a follower it listens itself, until something happens */
     bool inviting = true;
     for (bool stop = false; more_to_do(&stop);) {
@@ -226,14 +143,14 @@ static void *work(void *argument) {
             plock__end_step();
             continue;
         }
-        step_those_due(&r);
-        r.count = 0;
+        plock__round_step(&round, &active, end);
+        round.count = 0;
         if (!active || anything_new()) continue;
-        const plock_ns deadline = gather(&r, PLOCK_NEVER);
+        const plock_ns deadline = plock__round_gather(&round, active, leader_waker, PLOCK_NEVER);
         if (inviting && park(deadline, &inviting))
-            r.count = 0;
+            round.count = 0;
         else
-            inviting = wait_for_some(&r, deadline) > 0;
+            inviting = plock__round_wait(&round, leader_waker, deadline) > 0;
     }
     return NULL;
 }
@@ -287,20 +204,22 @@ static void forward_wakes(const plock_interest *interest, plock_waker *interrupt
 }
 
 static plock_status drive(const plock_interest *interest, plock_waker *interrupt) {
-    round r = {.count = 0};
+    plock__round round = {.count = 0};
     plock_status status = PLOCK_AGAIN;
     leads = true;
     served = false;
     follower_waker = interest->waker;
     forward_wakes(interest, interrupt, leader_waker);
     while (status == PLOCK_AGAIN && goes_on()) {
-        step_those_due(&r);
-        r.count = 0;
+        plock__round_step(&round, &active, end);
+        round.count = 0;
         if (served || !active) break;
         if (anything_new()) continue;
         status = look(interest, interrupt);
         if (status != PLOCK_AGAIN) break;
-        if (wait_for_some(&r, gather(&r, interest->deadline)) < 0) status = PLOCK_INTERRUPTED;
+        const plock_ns deadline =
+            plock__round_gather(&round, active, leader_waker, interest->deadline);
+        if (plock__round_wait(&round, leader_waker, deadline) < 0) status = PLOCK_INTERRUPTED;
     }
     forward_wakes(interest, interrupt, NULL);
     follower_waker = NULL;
@@ -308,28 +227,10 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* At a descriptor, with another one for the interrupt; where none is left for that, it is
- * looked at often. */
-static plock_status await_descriptor(const plock_interest *interest, plock_waker *interrupt) {
-    struct pollfd polled[] = {{.fd = interest->fd, .events = interest->events},
-                              {.fd = -1, .events = POLLIN}};
-    plock_ns deadline = interest->deadline;
-    if (interrupt) {
-        polled[1].fd = plock_waker_descriptor(interrupt);
-        if (plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
-        const plock_ns soon = plock_after(plock_now(), WITHOUT_A_PLACE);
-        if (polled[1].fd < 0 && soon < deadline) deadline = soon;
-    }
-    const int ready = poll(polled, 2, plock_poll_timeout(deadline));
-    if (ready < 0 && errno == EINTR) return PLOCK_INTERRUPTED;
-    if (polled[1].revents) plock__waker_drain(interrupt);
-    return interrupt && plock__waker_woken(interrupt) ? PLOCK_INTERRUPTED : PLOCK_OK;
-}
-
 /* A thread that rests keeps no descriptor: it may rest for long, and beside hundreds. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
-    if (interest->fd >= 0) return await_descriptor(interest, interrupt);
+    if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
     if (interrupt) plock__waker_rest(interrupt);
     if (interest->parking_slot && plock__parking_slot_await(interest, interrupt, &status))
         return status;

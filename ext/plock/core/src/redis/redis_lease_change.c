@@ -1,0 +1,189 @@
+/* What changes a lease on Redis that is held: extending, downgrading; and adopting one. */
+#include "redis/redis_lease.h"
+
+#include "base/expiry.h"
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+
+#include <string.h>
+
+static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
+    plock__retry_begin(&lease->retry, lease->store, request,
+                       plock_after(now, lease->store->config->command_timeout), false);
+}
+
+/* The server says that it is not ours any more. */
+static void lose(plock_redis_lease *lease) {
+    lease->base.held = !(lease->lost = true);
+    plock__lease_drop_watch(lease);
+}
+
+/* Meanwhile it may have been let go of: then it is not lost. */
+static plock_status finish_of_held(plock_redis_lease *lease, plock_status status) {
+    if (status == PLOCK_NOT_OWNER && !lease->base.held)
+        return plock__lease_finish(lease, PLOCK_MISUSE);
+    if (status == PLOCK_NOT_OWNER) lose(lease);
+    return plock__lease_finish(lease, status);
+}
+
+/* --- extending --- */
+
+static bool shortens(const plock_redis_lease *lease) { return lease->new_ttl < lease->base.ttl; }
+
+/* The server may come to it after another extension has been answered, which it would cut short. So
+ * the old time comes behind it. */
+static bool undo_extension(void *extending, plock_request *undo) {
+    plock_redis_lease *lease = extending;
+    if (!shortens(lease)) return false;
+    *undo = plock__renew_request(&lease->subject, lease->base.ttl, plock__text("", 0));
+    return true;
+}
+
+/* From now on it may be shorter, answered or not. */
+static void shorten(void *extending, plock_ns at) {
+    plock_redis_lease *lease = extending;
+    const plock_ns until = plock__expiry(at, lease->new_ttl);
+    if (lease->valid_until > until) lease->valid_until = until;
+    if (lease->watch) plock__watch_pause(lease->watch, until);
+}
+
+void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt) {
+    const plock_ns by = plock_now() + (shortens(lease) ? lease->base.ttl : lease->new_ttl);
+    if (doubt && lease->gone_by < by) lease->gone_by = by;
+    if (lease->watch)
+        plock__watch_resume_as_it_was(lease->watch, doubt ? lease->new_ttl : PLOCK_NEVER);
+}
+
+plock_status plock__lease_extend(plock_lease *base, plock_ns ttl) {
+    const plock_status status =
+        plock__is_ttl(ttl) ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
+    if (status) return status;
+    plock_redis_lease *lease = plock__redis_lease(base);
+    const plock_ns now = plock_now();
+    plock__lease_begin(lease, EXTENDING);
+    lease->new_ttl = ttl;
+    if (lease->watch) plock__watch_pause(lease->watch, PLOCK_NEVER);
+    lease->yields_until = plock_after(now, lease->store->config->command_timeout / 2);
+    const plock_request request = plock__extend_request(&lease->subject, ttl);
+    begin_asking(lease, &request, now);
+    plock__retry_heed(&lease->retry, NULL, undo_extension, shorten, lease);
+    return PLOCK_OK;
+}
+
+/* A renewal shortens nothing, so that one carried out later would leave the key for longer than was
+ * asked for last. */
+static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_ns now = plock_now();
+    const bool yields = now < lease->yields_until && lease->watch &&
+                        plock__watch_renews_beyond(lease->watch, lease->new_ttl);
+    if (!yields) lease->yields_until = 0;
+    *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    return yields;
+}
+
+plock_status plock__lease_extend_step(plock_redis_lease *lease, plock_interest *interest) {
+    if (yields_to_renewal(lease, interest)) return PLOCK_AGAIN;
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status) {
+        plock__lease_doubt_extension(lease, lease->retry.doubt);
+    } else {
+        plock__lease_date(lease, lease->retry.call.left_at, plock_now());
+        if (lease->watch) plock__watch_resume(lease->watch, lease->base.ttl, lease->valid_until);
+    }
+    return finish_of_held(lease, status);
+}
+
+/* --- downgrading --- */
+
+plock_status plock__lease_downgrade(plock_lease *base) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    const plock_status status =
+        strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
+    if (status) return status;
+    plock__lease_begin(lease, DOWNGRADING);
+    const plock_request request = plock__downgrade_request(&lease->subject);
+    begin_asking(lease, &request, plock_now());
+    return PLOCK_OK;
+}
+
+plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status == PLOCK_OK) *lease->subject.share = 'r';
+    return finish_of_held(lease, status);
+}
+
+/* --- adopting --- */
+
+/* An adoption ends without our knowing whether the server has carried it out. Nothing else knows
+ * the fresh token, so what it may have got is given back. An owner that was named is known to
+ * others: they can adopt it. */
+static void give_adopted_back(plock_redis_lease *lease) {
+    if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
+}
+
+/* Behind the adoption, should the server come to it later. */
+static bool undo_adoption(void *adopting, plock_request *undo) {
+    plock_redis_lease *lease = adopting;
+    if (lease->subject.owner.brought) return false;
+    *undo = plock__lease_undo_request(lease);
+    return true;
+}
+
+void plock__lease_give_up_adopting(plock_redis_lease *lease) {
+    const bool doubt = plock__retry_in_doubt(&lease->retry);
+    plock__retry_cancel(&lease->retry);
+    if (doubt) give_adopted_back(lease);
+}
+
+static plock_status read_adopted(void *lease, const plock_value *answer, plock_error *error) {
+    return plock__read_adopted(answer, &((plock_redis_lease *)lease)->base.fence, error);
+}
+
+static plock_status keep_left(plock_redis_lease *lease, const char *value, size_t length) {
+    char *copy = length ? plock__copy(value, length) : NULL;
+    if (!copy) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
+    plock__free(lease->left_copy);
+    lease->left_copy = copy;
+    lease->left = plock__text(copy, length);
+    return PLOCK_OK;
+}
+
+plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t length,
+                               const plock_acquire_options *patience) {
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (lease->doing || lease->base.held || !plock__lease_reasonable(patience, false))
+        return PLOCK_MISUSE;
+    plock_status status = keep_left(lease, left, length);
+    if (status) return status;
+    plock__pool_use(&lease->store->pool);
+    plock__lease_begin_afresh(lease, ADOPTING, patience);
+    lease->base.fence = 0;
+    lease->taken_until = 0;
+    lease->subject.owner.label = plock__text(NULL, 0);
+    status = plock__acquire_prepare(lease);
+    lease->undoes = false;
+    if (status) return plock__lease_finish(lease, status);
+    const plock_request request =
+        plock__adopt_request(&lease->subject, lease->left, lease->new_ttl);
+    begin_asking(lease, &request, plock_now());
+    plock__retry_heed(&lease->retry, read_adopted, undo_adoption, NULL, lease);
+    return PLOCK_OK;
+}
+
+plock_status plock__lease_adopt_step(plock_redis_lease *lease, plock_interest *interest) {
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+    if (status) {
+        plock__lease_drop_watch(lease);
+        if (status != PLOCK_NOT_OWNER && lease->retry.doubt) give_adopted_back(lease);
+        return plock__lease_finish(lease, status);
+    }
+    lease->base.held = true;
+    lease->base.acquired_at = lease->retry.call.left_at;
+    plock__lease_date(lease, lease->base.acquired_at, plock_now());
+    plock__lease_start_watch(lease);
+    return plock__lease_finish(lease, PLOCK_OK);
+}

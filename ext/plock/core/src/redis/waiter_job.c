@@ -1,0 +1,149 @@
+/* A waiter's job in the worker thread: it asks for the lock. */
+#include "redis/waiter_parts.h"
+
+#include "base/expiry.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/coordinator.h"
+#include "redis/watch.h"
+
+static void begin_asking(plock_waiter *waiter) {
+    plock__enter();
+    const plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    waiter->queues = coordinator && coordinator->open;
+    waiter->woken = waiter->concluded = false;
+    plock__waiter_checks_if_shaken(waiter);
+    waiter->unanswered_since = plock_now();
+    plock__leave();
+    const plock_request request = plock__waiter_request(waiter);
+    plock__call_begin(&waiter->call, waiter->store, &request,
+                      plock_after(plock_now(), waiter->store->config->command_timeout));
+}
+
+static void fail(plock_waiter *waiter, const plock_error *error) {
+    waiter->state = PLOCK__RESTS;
+    plock__waiter_fail(waiter, error);
+    const plock_place unknown = {.free_in = PLOCK_NEVER};
+    /* for the others */
+    if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
+}
+
+/* What the answer to a request of the native thread comes to. True: he asks again. */
+static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant,
+                     const plock_place *place, const plock_error *error) {
+    plock_wait_queue *empty = NULL;
+    plock__enter();
+    const bool left = plock__call_left(&waiter->call);
+    waiter->concluded = true;
+    waiter->placed = waiter->placed || (left && waiter->queues);
+    waiter->doubt = waiter->doubt || status == PLOCK_OK ||
+                    (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
+    bool again = false;
+    plock_waker *waker = NULL;
+    if (!waiter->gone) {
+        if (status == PLOCK_OK) {
+            waiter->state = PLOCK__HOLDS;
+            waiter->unanswered_since = 0;
+            waiter->grant = *grant;
+            waker = waiter->waker;
+            empty = plock__waiter_served(waiter, grant);
+        } else if (status == PLOCK_REFUSED) {
+            waiter->state = PLOCK__RESTS;
+            plock__waiter_refused(waiter, place);
+            if (waiter->woken) waiter->state = PLOCK__ASKED;
+            again = waiter->woken;
+        } else {
+            fail(waiter, error);
+        }
+    }
+    plock__leave();
+    if (waker) plock__worker_wake(waker); /* without the lock, which he wants at once */
+    plock__free(empty);
+    return again;
+}
+
+static bool has_gone(const plock_waiter *waiter) {
+    plock__enter();
+    const bool gone = waiter->gone;
+    plock__leave();
+    return gone;
+}
+
+/* Should the server come to the request later, it undoes it at once: by then he may have left, on
+ * another connection. */
+static void give_up_asking(plock_waiter *waiter) {
+    const plock_request undo = plock__leave_request(&waiter->subject, true);
+    plock__call_cancel(&waiter->call, &undo);
+}
+
+static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
+    for (;;) {
+        if (waiter->call.state == PLOCK__CALL_NONE) begin_asking(waiter);
+        const plock_value *answer;
+        plock_error error = {.status = PLOCK_OK};
+        plock_status status = plock__call_step(&waiter->call, &answer, interest, &error);
+        if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+        plock_grant grant = {.asked_at = waiter->call.left_at};
+        plock_place place = waiter->place;
+        if (!status) status = plock__read_acquired(answer, &grant, &place, &error);
+        if (status == PLOCK_OK || status == PLOCK_REFUSED)
+            plock__call_finish(&waiter->call);
+        else
+            give_up_asking(waiter);
+        /* From here on, not from when his own thread comes round to it. */
+        if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
+            plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl,
+                               plock__expiry(grant.asked_at, waiter->ttl),
+                               plock_after(grant.asked_at, waiter->renewed_for));
+        if (!conclude(waiter, status, &grant, &place, &error)) return PLOCK_OK;
+    }
+}
+
+plock_status plock__waiter_step(plock_job *job, plock_interest *interest) {
+    plock_waiter *waiter = (plock_waiter *)(void *)job;
+    if (!waiter->leaves) {
+        const bool asking = waiter->call.state != PLOCK__CALL_NONE;
+        /* a request under way is waited for even then: it costs less than a connection */
+        if (asking || !has_gone(waiter)) {
+            const plock_status status = ask(waiter, interest);
+            if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+            if (!has_gone(waiter)) return PLOCK_OK;
+        }
+        if (!plock__waiter_owes(waiter)) return PLOCK_OK;
+        waiter->concluded = waiter->leaves = true;
+    }
+    return PLOCK_OK; /* and then he leaves */
+}
+
+/* The thread is done with him, or could not begin, or ends before he was served. */
+void plock__waiter_put_down(plock_job *job) {
+    plock_waiter *waiter = (plock_waiter *)(void *)job;
+    give_up_asking(waiter);
+    plock__enter();
+    const bool own = !plock__waiter_inherited(waiter);
+    waiter->employed = false;
+    if (own && waiter->state == PLOCK__ASKED) {
+        const bool left = !waiter->concluded && plock__call_left(&waiter->call);
+        waiter->placed = waiter->placed || left;
+        waiter->doubt = waiter->doubt || left;
+        fail(waiter, &PLOCK__WAITING_ENDED);
+    }
+    bool again = false;
+    if (own && waiter->gone)
+        again = plock__waiter_owes(waiter) && !waiter->leaves && waiter->concluded;
+    else if (own && waiter->state == PLOCK__RESTS && waiter->woken)
+        waiter->state = PLOCK__ASKED, again = true;
+    /* if it cannot be begun, that is the end */
+    if (again) waiter->employed = true, waiter->concluded = false;
+    if (own && waiter->gone && !again && !waiter->leaves) plock__waiter_say_parted(waiter);
+    plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
+    /* another place in the queue may be due */
+    if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
+    plock__leave();
+    if (again)
+        plock__worker_submit(&waiter->job);
+    else if (own && waiter->leaves)
+        plock__waiter_leave(waiter);
+    else
+        plock__waiter_release(waiter);
+}

@@ -1,0 +1,37 @@
+/* What waiter.c, waiter_job.c and waiter_leave.c share. */
+#ifndef PLOCK__WAITER_PARTS_H
+#define PLOCK__WAITER_PARTS_H
+
+#include "redis/wait_queue.h"
+
+extern const plock_error PLOCK__WAITING_ENDED;
+
+/* --- waiter.c --- */
+
+plock_waiter *plock__waiter_new(plock_store *store, size_t key_length);
+
+/* Gives a reference back. Not with the lock held. */
+void plock__waiter_release(plock_waiter *waiter);
+
+/* It is the parent's of this process. */
+bool plock__waiter_inherited(const plock_waiter *waiter);
+
+/* All of these with the lock held. Those that return a wait queue return it if it is empty now: the
+ * caller frees it. */
+plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
+plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
+void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
+void plock__waiter_checks_if_shaken(plock_waiter *waiter);
+bool plock__waiter_owes(const plock_waiter *waiter);
+
+/* --- waiter_leave.c --- */
+
+void plock__waiter_say_parted(plock_waiter *waiter);
+void plock__waiter_leave(plock_waiter *waiter);
+
+/* --- waiter_job.c --- */
+
+plock_status plock__waiter_step(plock_job *job, plock_interest *interest);
+void plock__waiter_put_down(plock_job *job);
+
+#endif
