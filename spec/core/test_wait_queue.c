@@ -19,7 +19,7 @@ static void begin(void) {
     queue = plock__wait_queue_new(plock__text("k", 1));
     memset(waiters, 0, sizeof waiters);
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i].state = PLOCK__RESTS;
+        waiters[i].state = PLOCK__WAITER_RESTS;
         waiters[i].subject.owner.value = plock__text(&"abcd"[i], 1);
     }
     at = PLOCK_NEVER;
@@ -151,11 +151,11 @@ static void who_is_asking_already_is_passed_by(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
     queue->look_at = plock_now();
-    waiters[0].state = PLOCK__ASKS;
-    waiters[1].state = PLOCK__HOLDS;
-    waiters[2].state = PLOCK__FAILED;
+    waiters[0].state = PLOCK__WAITER_ASKS;
+    waiters[1].state = PLOCK__WAITER_HOLDS;
+    waiters[2].state = PLOCK__WAITER_FAILED;
     CHECK(next(true) == &waiters[3]);
-    waiters[3].state = PLOCK__ASKED;
+    waiters[3].state = PLOCK__WAITER_ASKED;
     CHECK(next(true) == NULL);
     end();
 }
@@ -168,9 +168,9 @@ static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
     CHECK(plock__wait_queue_unplaced(queue));
     CHECK(next(false) == NULL);
     CHECK(next(true) == &waiters[1]);
-    waiters[1].state = PLOCK__ASKED;
+    waiters[1].state = PLOCK__WAITER_ASKED;
     CHECK(next(true) == NULL);
-    waiters[1].state = PLOCK__RESTS;
+    waiters[1].state = PLOCK__WAITER_RESTS;
     waiters[1].due = false;
     CHECK(next(true) == &waiters[2]);
     waiters[2].due = false;
@@ -219,12 +219,33 @@ static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
 static void all_but_who_was_seen_there_can_be_made_to_ask(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
-    waiters[2].state = PLOCK__ASKED;
+    waiters[2].state = PLOCK__WAITER_ASKED;
     plock__wait_queue_shake(queue, &waiters[1]);
-    CHECK(waiters[0].due && !waiters[0].woken && waiters[0].shaken);
-    CHECK(!waiters[1].due && !waiters[1].woken && !waiters[1].shaken);
-    CHECK(!waiters[2].due && waiters[2].woken && waiters[2].shaken);
-    CHECK(waiters[3].due && !waiters[3].woken && waiters[3].shaken);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        CHECK_INT(waiters[i].due, i == 0 || i == 3);
+        CHECK_INT(waiters[i].shaken, i != 1);
+        CHECK_INT(waiters[i].state, i == 2 ? PLOCK__WAITER_ASKED_CALLED : PLOCK__WAITER_RESTS);
+    }
+    end();
+}
+
+static void a_call_while_a_request_is_under_way_is_remembered(void) {
+    static const enum plock_waiter_state STATES[][2] = {
+        {PLOCK__WAITER_ASKS, PLOCK__WAITER_ASKS_CALLED},
+        {PLOCK__WAITER_ASKED, PLOCK__WAITER_ASKED_CALLED},
+        {PLOCK__WAITER_ANSWERED, PLOCK__WAITER_ANSWERED_CALLED},
+        {PLOCK__WAITER_FAILED, PLOCK__WAITER_FAILED}};
+    begin();
+    for (unsigned i = 0; i < sizeof STATES / sizeof *STATES; i++) {
+        waiters[0].state = STATES[i][0];
+        for (unsigned times = 0; times < 2; times++) {
+            CHECK(!plock__waiter_call(&waiters[0], true));
+            CHECK_INT(waiters[0].state, STATES[i][1]);
+        }
+    }
+    waiters[0].state = PLOCK__WAITER_RESTS;
+    CHECK(plock__waiter_call(&waiters[0], false));
+    CHECK_INT(waiters[0].state, PLOCK__WAITER_ASKED);
     end();
 }
 
@@ -281,6 +302,7 @@ int main(void) {
     RUN(there_is_a_look_in_each_second);
     RUN(what_the_server_has_not_finished_is_asked_for_at_once);
     RUN(all_but_who_was_seen_there_can_be_made_to_ask);
+    RUN(a_call_while_a_request_is_under_way_is_remembered);
     RUN(one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals);
     RUN(whose_time_is_nearly_over_is_looked_at_then);
     RUN(those_behind_look_more_rarely);

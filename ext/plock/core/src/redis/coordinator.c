@@ -39,7 +39,7 @@ static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, 
 static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
     for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
         for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
-            plock__waiter_fail(waiter, error);
+            if (plock__waiter_rests(waiter)) plock__waiter_fail(waiter, error);
 }
 
 /* --- steps --- */

@@ -55,7 +55,7 @@ void plock__wait_queue_remove(plock_waiter *waiter) {
 
 bool plock__wait_queue_unplaced(const plock_wait_queue *queue) {
     for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
-        if (waiter->due || (waiter->state == PLOCK__ASKS && !waiter->place.ticket)) return true;
+        if (waiter->due || (plock__waiter_asks(waiter) && !waiter->place.ticket)) return true;
     return false;
 }
 
@@ -63,7 +63,10 @@ void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen) 
     for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) {
         if (waiter == seen) continue;
         waiter->shaken = true;
-        *(waiter->state == PLOCK__RESTS ? &waiter->due : &waiter->woken) = true;
+        if (plock__waiter_rests(waiter))
+            waiter->due = true;
+        else
+            plock__waiter_call_later(waiter);
     }
 }
 
@@ -107,8 +110,8 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
     bool asking = false;
     plock_waiter *first = NULL, *due = NULL;
     for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) {
-        if (waiter->state == PLOCK__ASKED) asking = true;
-        if (waiter->state != PLOCK__RESTS) continue;
+        if (plock__waiter_asked(waiter)) asking = true;
+        if (!plock__waiter_rests(waiter)) continue;
         if (!first) first = waiter;
         if (waiter->due && !due) due = waiter;
     }

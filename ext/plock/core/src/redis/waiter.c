@@ -6,6 +6,10 @@
 #include "redis/coordinator.h"
 #include "redis/watch.h"
 
+#ifdef PLOCK_TESTING
+#include <assert.h>
+#endif
+
 const plock_error PLOCK__WAITING_ENDED = {.status = PLOCK_DISCONNECTED,
                                           .message = "waiting for locks has been ended"};
 
@@ -33,6 +37,40 @@ void plock__waiter_release(plock_waiter *waiter) {
     if (waiter->watch) plock__watch_release(waiter->watch);
     plock__store_release(waiter->store);
     plock__free(waiter);
+}
+
+/* --- states --- */
+
+#ifdef PLOCK_TESTING
+/* Is the transition in the table (waiter.h)? */
+static bool may_become(enum plock_waiter_state from, enum plock_waiter_state to) {
+#define TO(state) (1u << PLOCK__WAITER_##state)
+    static const unsigned NEXT[] = {
+        [PLOCK__WAITER_ASKS] =
+            TO(ASKS_CALLED) | TO(RESTS) | TO(HOLDS) | TO(FAILED) | TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_ASKS_CALLED] = TO(ASKS) | TO(HOLDS) | TO(FAILED) | TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_RESTS] = TO(ASKED) | TO(FAILED) | TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_ASKED] =
+            TO(ASKED_CALLED) | TO(ANSWERED) | TO(HOLDS) | TO(FAILED) | TO(GOING),
+        [PLOCK__WAITER_ASKED_CALLED] = TO(ASKED) | TO(HOLDS) | TO(FAILED) | TO(GOING),
+        [PLOCK__WAITER_ANSWERED] =
+            TO(ANSWERED_CALLED) | TO(RESTS) | TO(FAILED) | TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_ANSWERED_CALLED] = TO(ASKED) | TO(FAILED) | TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_HOLDS] = TO(LEAVING),
+        [PLOCK__WAITER_FAILED] = TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_GOING] = TO(LEAVING) | TO(PARTED),
+        [PLOCK__WAITER_LEAVING] = TO(PARTED),
+        [PLOCK__WAITER_PARTED] = 0};
+#undef TO
+    return NEXT[from] >> to & 1;
+}
+#endif
+
+void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state) {
+#ifdef PLOCK_TESTING
+    assert(may_become(waiter->state, state));
+#endif
+    waiter->state = state;
 }
 
 /* --- in line, with the lock held --- */
@@ -86,7 +124,7 @@ plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *
         /* that was about the turn that has come to this one, or before */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
-        if (!waiter->called) waiter->queue->look_at = PLOCK_NEVER;
+        if (!waiter->turn) waiter->queue->look_at = PLOCK_NEVER;
     }
     return plock__waiter_leave_queue(waiter);
 }
@@ -96,7 +134,8 @@ void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     waiter->place = *place;
     waiter->due = !waiter->queues;
     waiter->known = waiter->known || waiter->queues;
-    waiter->called = waiter->woken;
+    waiter->turn =
+        waiter->state == PLOCK__WAITER_ASKS_CALLED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
     waiter->unanswered_since = 0;
     if (waiter->queues && !place->notified && waiter->shares)
         plock__store_saw_older(waiter->store, plock_now());
@@ -115,9 +154,6 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
     waiter->checks = waiter->shaken;
     waiter->shaken = false;
 }
-
-/* Is there something on the server that is to be taken back if he goes? */
-bool plock__waiter_owes(const plock_waiter *waiter) { return waiter->placed || waiter->doubt; }
 
 /* --- his own thread --- */
 
@@ -162,7 +198,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     waiter->queues =
         coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);
     waiter->due = !waiter->queues;
-    waiter->state = waiter->queues ? PLOCK__ASKS : PLOCK__RESTS;
+    if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
     /* he has not asked, so whoever has was before him */
     waiter->follows = !place && !wait_request->ticket;
@@ -209,21 +245,24 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
     plock__enter();
     waiter->placed = true;
     plock__waiter_refused(waiter, place);
-    const bool rests = !waiter->woken || !waiter->queue;
-    waiter->woken = false;
-    if (!rests) plock__waiter_checks_if_shaken(waiter);
-    if (rests && waiter->state == PLOCK__ASKS) waiter->state = PLOCK__RESTS;
-    /* while the refusal was on its way: nobody would call him */
-    if (!waiter->queue) plock__waiter_fail(waiter, &PLOCK__WAITING_ENDED);
+    const bool again = waiter->queue && waiter->state == PLOCK__WAITER_ASKS_CALLED;
+    if (again) {
+        plock__waiter_checks_if_shaken(waiter);
+        plock__waiter_become(waiter, PLOCK__WAITER_ASKS);
+    } else if (waiter->queue) {
+        plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
+    } else { /* the coordinator has ended meanwhile: nothing would call the waiter */
+        plock__waiter_fail(waiter, &PLOCK__WAITING_ENDED);
+    }
     plock__leave();
-    return rests;
+    return !again;
 }
 
 static plock_status outcome(plock_waiter *waiter, plock_grant *grant, plock_error *error) {
     plock__enter();
-    const plock_status status = waiter->state == PLOCK__HOLDS    ? PLOCK_OK
-                                : waiter->state == PLOCK__FAILED ? waiter->error.status
-                                                                 : PLOCK_AGAIN;
+    const plock_status status = waiter->state == PLOCK__WAITER_HOLDS    ? PLOCK_OK
+                                : waiter->state == PLOCK__WAITER_FAILED ? waiter->error.status
+                                                                        : PLOCK_AGAIN;
     if (status == PLOCK_OK)
         *grant = waiter->grant;
     else if (status != PLOCK_AGAIN)
@@ -272,8 +311,9 @@ bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
 
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
     plock__enter();
-    plock_wait_queue *empty =
-        plock__waiter_inherited(waiter) ? NULL : plock__waiter_served(waiter, grant);
+    const bool own = !plock__waiter_inherited(waiter);
+    if (own && plock__waiter_asks(waiter)) plock__waiter_become(waiter, PLOCK__WAITER_HOLDS);
+    plock_wait_queue *empty = own ? plock__waiter_served(waiter, grant) : NULL;
     plock__leave();
     plock__free(empty);
     plock__waiter_release(waiter);
@@ -282,20 +322,27 @@ void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {
 /* --- called by the coordinator --- */
 
 bool plock__waiter_call(plock_waiter *waiter, bool turn) {
-    waiter->called = waiter->called || turn;
-    if (waiter->state != PLOCK__RESTS || waiter->employed) {
-        waiter->woken = true;
+    waiter->turn = waiter->turn || turn;
+    if (waiter->state != PLOCK__WAITER_RESTS) {
+        plock__waiter_call_later(waiter);
         return false;
     }
-    waiter->state = PLOCK__ASKED;
-    waiter->employed = true;
+    plock__waiter_become(waiter, PLOCK__WAITER_ASKED);
     waiter->references++;
     return true;
 }
 
+void plock__waiter_call_later(plock_waiter *waiter) {
+    switch (waiter->state) {
+    case PLOCK__WAITER_ASKS: plock__waiter_become(waiter, PLOCK__WAITER_ASKS_CALLED); break;
+    case PLOCK__WAITER_ASKED: plock__waiter_become(waiter, PLOCK__WAITER_ASKED_CALLED); break;
+    case PLOCK__WAITER_ANSWERED: plock__waiter_become(waiter, PLOCK__WAITER_ANSWERED_CALLED); break;
+    default: break; /* it has been called already, or asks no more */
+    }
+}
+
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error) {
-    if (waiter->state != PLOCK__RESTS) return; /* what is under way will say */
-    waiter->state = PLOCK__FAILED;
+    plock__waiter_become(waiter, PLOCK__WAITER_FAILED);
     waiter->error = *error;
     if (waiter->waker) plock_waker_wake(waiter->waker);
 }

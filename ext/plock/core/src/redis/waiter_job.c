@@ -11,7 +11,8 @@ static void begin_asking(plock_waiter *waiter) {
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
     waiter->queues = coordinator && coordinator->open;
-    waiter->woken = waiter->concluded = false;
+    if (waiter->state == PLOCK__WAITER_ASKED_CALLED)
+        plock__waiter_become(waiter, PLOCK__WAITER_ASKED);
     plock__waiter_checks_if_shaken(waiter);
     waiter->unanswered_since = plock_now();
     plock__leave();
@@ -21,7 +22,6 @@ static void begin_asking(plock_waiter *waiter) {
 }
 
 static void fail(plock_waiter *waiter, const plock_error *error) {
-    waiter->state = PLOCK__RESTS;
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
     /* for the others */
@@ -34,37 +34,36 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
     plock_wait_queue *empty = NULL;
     plock__enter();
     const bool left = plock__call_left(&waiter->call);
-    waiter->concluded = true;
     waiter->placed = waiter->placed || (left && waiter->queues);
     waiter->doubt = waiter->doubt || status == PLOCK_OK ||
                     (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
-    bool again = false;
+    bool again = false, leaves = false;
     plock_waker *waker = NULL;
-    if (!waiter->gone) {
-        if (status == PLOCK_OK) {
-            waiter->state = PLOCK__HOLDS;
-            waiter->unanswered_since = 0;
-            waiter->grant = *grant;
-            waker = waiter->waker;
-            empty = plock__waiter_served(waiter, grant);
-        } else if (status == PLOCK_REFUSED) {
-            waiter->state = PLOCK__RESTS;
-            plock__waiter_refused(waiter, place);
-            if (waiter->woken) waiter->state = PLOCK__ASKED;
-            again = waiter->woken;
-        } else {
-            fail(waiter, error);
-        }
+    if (waiter->state == PLOCK__WAITER_GOING) {
+        leaves = plock__waiter_depart(waiter);
+    } else if (status == PLOCK_OK) {
+        plock__waiter_become(waiter, PLOCK__WAITER_HOLDS);
+        waiter->unanswered_since = 0;
+        waiter->grant = *grant;
+        waker = waiter->waker;
+        empty = plock__waiter_served(waiter, grant);
+    } else if (status == PLOCK_REFUSED) {
+        plock__waiter_refused(waiter, place);
+        again = waiter->state == PLOCK__WAITER_ASKED_CALLED;
+        plock__waiter_become(waiter, again ? PLOCK__WAITER_ASKED : PLOCK__WAITER_ANSWERED);
+    } else {
+        fail(waiter, error);
     }
     plock__leave();
     if (waker) plock__worker_wake(waker); /* without the lock, which he wants at once */
+    if (leaves) plock__waiter_leave(waiter);
     plock__free(empty);
     return again;
 }
 
 static bool has_gone(const plock_waiter *waiter) {
     plock__enter();
-    const bool gone = waiter->gone;
+    const bool gone = waiter->state == PLOCK__WAITER_GOING;
     plock__leave();
     return gone;
 }
@@ -99,20 +98,22 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
     }
 }
 
+/* A waiter that gave up before its request began asks no more. */
+static bool departs_unasked(plock_waiter *waiter) {
+    plock__enter();
+    const bool gone = waiter->state == PLOCK__WAITER_GOING;
+    const bool leaves = gone && plock__waiter_depart(waiter);
+    plock__leave();
+    if (leaves) plock__waiter_leave(waiter);
+    return gone;
+}
+
+/* If the waiter gives up, the job still waits for a request under way: that costs less than a
+ * connection. */
 plock_status plock__waiter_step(plock_job *job, plock_interest *interest) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
-    if (!waiter->leaves) {
-        const bool asking = waiter->call.state != PLOCK__CALL_NONE;
-        /* a request under way is waited for even then: it costs less than a connection */
-        if (asking || !has_gone(waiter)) {
-            const plock_status status = ask(waiter, interest);
-            if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-            if (!has_gone(waiter)) return PLOCK_OK;
-        }
-        if (!plock__waiter_owes(waiter)) return PLOCK_OK;
-        waiter->concluded = waiter->leaves = true;
-    }
-    return PLOCK_OK; /* and then he leaves */
+    if (waiter->call.state == PLOCK__CALL_NONE && departs_unasked(waiter)) return PLOCK_OK;
+    return ask(waiter, interest);
 }
 
 /* The thread is done with him, or could not begin, or ends before he was served. */
@@ -121,29 +122,26 @@ void plock__waiter_put_down(plock_job *job) {
     give_up_asking(waiter);
     plock__enter();
     const bool own = !plock__waiter_inherited(waiter);
-    waiter->employed = false;
-    if (own && waiter->state == PLOCK__ASKED) {
-        const bool left = !waiter->concluded && plock__call_left(&waiter->call);
+    bool again = false;
+    if (own && plock__waiter_asked(waiter)) {
+        const bool left = plock__call_left(&waiter->call);
         waiter->placed = waiter->placed || left;
         waiter->doubt = waiter->doubt || left;
         fail(waiter, &PLOCK__WAITING_ENDED);
+    } else if (own && waiter->state == PLOCK__WAITER_ANSWERED) {
+        plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
+    } else if (own && waiter->state == PLOCK__WAITER_ANSWERED_CALLED) {
+        plock__waiter_become(waiter, PLOCK__WAITER_ASKED);
+        again = true;
+    } else if (own && waiter->state == PLOCK__WAITER_GOING) {
+        plock__waiter_say_parted(waiter);
     }
-    bool again = false;
-    if (own && waiter->gone)
-        again = plock__waiter_owes(waiter) && !waiter->leaves && waiter->concluded;
-    else if (own && waiter->state == PLOCK__RESTS && waiter->woken)
-        waiter->state = PLOCK__ASKED, again = true;
-    /* if it cannot be begun, that is the end */
-    if (again) waiter->employed = true, waiter->concluded = false;
-    if (own && waiter->gone && !again && !waiter->leaves) plock__waiter_say_parted(waiter);
     plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
     /* another place in the queue may be due */
     if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (again)
         plock__worker_submit(&waiter->job);
-    else if (own && waiter->leaves)
-        plock__waiter_leave(waiter);
     else
         plock__waiter_release(waiter);
 }

@@ -20,11 +20,23 @@ static plock_request owed_request(plock_debt *debt, plock_ns now) {
     return plock__leave_request(&waiter->subject, waiter->doubt);
 }
 
-/* Nothing more is done about the place in the queue. With the lock held, since the caller that
- * waits for this gives the waker back as soon as it sees it. */
+/* Must anything on the server be taken back if the waiter goes? */
+static bool owes(const plock_waiter *waiter) { return waiter->placed || waiter->doubt; }
+
 void plock__waiter_say_parted(plock_waiter *waiter) {
-    waiter->parted = true;
+    plock__waiter_become(waiter, PLOCK__WAITER_PARTED);
     if (waiter->waker) plock__worker_wake(waiter->waker);
+}
+
+bool plock__waiter_depart(plock_waiter *waiter) {
+    const bool leaves = owes(waiter);
+    if (leaves) {
+        plock__waiter_become(waiter, PLOCK__WAITER_LEAVING);
+        waiter->references++; /* the debt's */
+    } else {
+        plock__waiter_say_parted(waiter);
+    }
+    return leaves;
 }
 
 static void settle(plock_debt *debt, plock_status status) {
@@ -36,7 +48,6 @@ static void settle(plock_debt *debt, plock_status status) {
     plock__waiter_release(waiter);
 }
 
-/* His reference to himself goes along. */
 void plock__waiter_leave(plock_waiter *waiter) {
     const plock_ns span = waiter->doubt && waiter->ttl > QUEUE_LASTS ? waiter->ttl : QUEUE_LASTS;
     waiter->leaving.until = plock_after(plock_now(), span);
@@ -45,20 +56,14 @@ void plock__waiter_leave(plock_waiter *waiter) {
     plock__debt_submit(waiter->store, &waiter->leaving);
 }
 
-/* With the lock held. True: his job is to be submitted; it has a reference of its own. *empty: his
- * line, to be freed. */
+/* As plock__waiter_depart. *empty: the wait queue of this process, which the caller frees. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = plock__waiter_leave_queue(waiter);
-    waiter->gone = true;
     waiter->placed = waiter->placed || asked;
-    waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__HOLDS;
-    const bool leaves = plock__waiter_owes(waiter) && !waiter->employed;
-    if (leaves)
-        waiter->employed = true, waiter->concluded = false, waiter->references++;
-    else if (waiter->employed)
-        plock__worker_schedule(&waiter->job);
-    waiter->parted = !waiter->employed;
-    return leaves;
+    waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__WAITER_HOLDS;
+    if (!plock__waiter_asked(waiter)) return plock__waiter_depart(waiter);
+    plock__waiter_become(waiter, PLOCK__WAITER_GOING); /* its job departs when it is answered */
+    return false;
 }
 
 bool plock__waiter_part(plock_waiter *waiter, bool asked) {
@@ -68,17 +73,18 @@ bool plock__waiter_part(plock_waiter *waiter, bool asked) {
     plock_wait_queue *empty;
     plock__enter();
     if (waker) waiter->waker = waker;
-    const bool leaves = part(waiter, asked, false, &empty), parts = !waiter->parted;
+    const bool leaves = part(waiter, asked, false, &empty);
+    const bool parts = waiter->state != PLOCK__WAITER_PARTED;
     plock__leave();
     plock__free(empty);
-    if (leaves) plock__worker_submit(&waiter->job);
+    if (leaves) plock__waiter_leave(waiter);
     return parts;
 }
 
 plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest) {
     plock__waker_clear_if_woken(waiter->waker);
     plock__enter();
-    const bool parted = waiter->parted;
+    const bool parted = waiter->state == PLOCK__WAITER_PARTED;
     plock__leave();
     *interest =
         (plock_interest){.fd = -1, .waker = waiter->waker, .deadline = PLOCK_NEVER, .helps = true};
@@ -94,13 +100,14 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     plock__enter();
     const int64_t ticket = waiter->place.ticket;
     /* what referred to him now does so from there */
-    const bool leaves = !waiter->gone && part(waiter, asked, doubt, &empty);
+    const bool gone = waiter->state >= PLOCK__WAITER_GOING;
+    const bool leaves = !gone && part(waiter, asked, doubt, &empty);
     plock_waker *waker = waiter->waker; /* another may need it before he has left */
     waiter->waker = NULL;
     plock__leave();
     plock_waker_give(waker);
     plock__free(empty);
-    if (leaves) plock__worker_submit(&waiter->job);
+    if (leaves) plock__waiter_leave(waiter);
     plock__waiter_release(waiter);
     return ticket;
 }
@@ -110,9 +117,12 @@ void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value,
     if (!waiter) return; /* what is reserved for nobody is free again in a second */
     plock__subject_name(&waiter->subject, waiter->names, key, store->config->fence_ttl);
     if (shared) *waiter->subject.share = '?'; /* of which kind is not known, and does not matter */
-    waiter->gone = waiter->placed = waiter->employed = true;
-    if (plock__owner_bring(&waiter->subject.owner, value))
-        plock__waiter_release(waiter);
-    else
-        plock__worker_submit(&waiter->job);
+    waiter->placed = true;
+    if (!plock__owner_bring(&waiter->subject.owner, value)) {
+        plock__enter();
+        (void)plock__waiter_depart(waiter);
+        plock__leave();
+        plock__waiter_leave(waiter);
+    }
+    plock__waiter_release(waiter);
 }

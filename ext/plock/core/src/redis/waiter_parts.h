@@ -16,18 +16,27 @@ void plock__waiter_release(plock_waiter *waiter);
 /* It is the parent's of this process. */
 bool plock__waiter_inherited(const plock_waiter *waiter);
 
+/* Every change of a waiter's state. With the lock held. The tests of the core end if the transition
+ * is not in the table. */
+void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
+
 /* All of these with the lock held. Those that return a wait queue return it if it is empty now: the
  * caller frees it. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
-bool plock__waiter_owes(const plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */
 
-void plock__waiter_say_parted(plock_waiter *waiter);
+/* The waiter has given up and no request of it is under way. With the lock held. True: it owes the
+ * server something, so the caller passes it to plock__waiter_leave without the lock. */
+bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);
+
+/* Nothing more is done about its place in the queue. With the lock held, since the caller that
+ * waits for this gives the waker back as soon as it sees it. */
+void plock__waiter_say_parted(plock_waiter *waiter);
 
 /* --- waiter_job.c --- */
 
