@@ -1,6 +1,6 @@
-/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server; who is
- * refused and has patience gets in line (waiter.h) and rests there; after a failure there is a
- * pause. */
+/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server. A lease
+ * that is refused and has patience joins the wait queue (waiter.h) and rests there. After a failure
+ * it pauses. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -14,15 +14,15 @@
  * would cost the connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-/* How long one whose patience is over waits until he is out of the queue, so that whoever looks
- * then does not find him. */
+/* A lease whose patience is over waits for so long until it is out of the queue. Then a status does
+ * not show it any more. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* --- who else asks --- */
+/* --- other requests for the same key --- */
 
-/* Most keys are digests, so their bytes are as good as random. */
+/* Most keys are digests, so their bytes are random enough. */
 static uint64_t hash(plock_text key) {
-    /* what a parent noted is not its child's */
+    /* a child does not heed the marks of its parent */
     uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
         uint64_t word;
@@ -33,9 +33,8 @@ static uint64_t hash(plock_text key) {
     return value | 1;
 }
 
-/* False: somebody of this process has asked for the same key, and not been answered. To ask beside
- * him would bring nothing but one more connection, and might overtake him; unless both can hold it.
- */
+/* False: another lease of this process has asked for the same key, and has no answer yet. A second
+ * request would only cost a connection, and might overtake the first; unless both can hold it. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
@@ -72,8 +71,8 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
 
 /* --- a server that cannot be reached --- */
 
-/* When there has been no sign of the server for so long that a call which does not endure that
- * gives up. The first attempt has its time all the same. */
+/* At this time a call that does not endure an outage gives up, if there is no sign of the server
+ * until then. The first attempt still has its full time. */
 static plock_ns gives_up_at(const plock_redis_lease *lease) {
     const plock_config *config = lease->store->config;
     const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
@@ -84,7 +83,7 @@ static plock_ns gives_up_at(const plock_redis_lease *lease) {
     return at > first ? at : first;
 }
 
-/* Why it failed, and after which time; a message that is too long loses its end. */
+/* Names the cause and the time. A message that is too long loses its end. */
 static plock_status given_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
     const plock_error cause = lease->base.error;
@@ -93,7 +92,7 @@ static plock_status given_up(plock_redis_lease *lease, plock_status status) {
                        (double)span / (double)PLOCK_SECOND);
 }
 
-/* Where an earlier attempt has failed, its words still stand, and say more. */
+/* If an earlier attempt has failed, its message stays, for it says more. */
 static plock_status fall_silent(plock_redis_lease *lease) {
     if (lease->outage) return lease->base.error.status = lease->outage;
     return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
@@ -105,7 +104,8 @@ static void answered(plock_redis_lease *lease) {
     lease->outage = PLOCK_OK;
 }
 
-/* What is under way waits for the server. An attempt that has just begun gets a moment to end. */
+/* The request under way waits for the server. An attempt that has just begun gets a moment to end.
+ */
 static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *interest) {
     plock_ns at = gives_up_at(lease);
     if (at == PLOCK_NEVER) return false;
@@ -117,15 +117,15 @@ static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *intere
 
 /* --- attempts --- */
 
-/* A token that may have reached the server in a request without an answer is never used again: that
- * request could still be carried out after a release. */
+/* A token that may have reached the server in a request without an answer is never used again. The
+ * server could still carry out that request after a release. */
 static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
         const plock_status status =
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* one for all attempts: any of them may be the one to undo */
+    /* one number for all attempts, for any of them may need the undo */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
@@ -144,7 +144,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Gets in line, where that is how to get it. */
+/* Joins the wait queue, if the lease must. */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     const plock_wait_request wait_request = {.subject = &lease->subject,
@@ -179,7 +179,7 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-/* The machine was asleep, or this thread was kept from reading: by now it may be somebody else's.
+/* The machine slept, or this thread could not read in time: another lease may hold the lock by now.
  */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
@@ -204,27 +204,26 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* The server went away while it rested: when it is known to have owed an answer, else from now
- * on. */
+/* The server went away while the lease rested: since it owed an answer, or else from now on. */
 static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now) {
     const plock_ns since = lease->waiter ? plock__waiter_unanswered_since(lease->waiter) : 0;
     return since ? since : now;
 }
 
-/* The attempt has failed: PLOCK_AGAIN to go on at once, TRY_FAILED to say so first and go on after
- * a pause, or the end. */
+/* The attempt has failed. Returns PLOCK_AGAIN to go on at once, PLOCK_TRY_FAILED to report it and
+ * go on after a pause, or the final status. */
 static plock_status failed(plock_redis_lease *lease, plock_status status) {
     const bool doubt = lease->phase == ASKING && plock__call_left(&lease->call) &&
                        plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
-    /* The server closed an idle connection: that is nobody's failure. */
+    /* The server closed an idle connection, which is no failure. */
     const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
     lease->doubt = lease->doubt || doubt;
     plock__lease_drop_watch(lease); /* the next attempt has another token */
-    /* one owner for all attempts: any of them may hold */
+    /* all attempts have one owner, and any of them may hold */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     if (reconnects) {
@@ -233,8 +232,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server had refused it, and is well: what was missing at last was a connection to ask
-     * again on. */
+    /* The server had refused it, and is well. Only a connection for another request was missing. */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -253,7 +251,7 @@ static plock_status end_of_patience(plock_redis_lease *lease, plock_status statu
     return plock__lease_finish(lease, status);
 }
 
-/* In a moment; at once where there is nothing to wait for. */
+/* Ends in a moment; at once if there is nothing to wait for. */
 static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
@@ -274,7 +272,7 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    /* nobody has refused it yet */
+    /* the server has not refused it yet */
     if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;
@@ -290,7 +288,7 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     bool asks = true;
     if (!lease->waiter) {
         const plock_status status = join(lease, place, false, &asks);
-        stop_looking(lease); /* now that those who follow would find him in line */
+        stop_looking(lease); /* leases that follow now find it in the wait queue */
         if (status) return failed(lease, status);
     } else {
         asks = !plock__waiter_rest(lease->waiter, place);
@@ -332,7 +330,7 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
     return end_of_patience(lease, PLOCK_TIMED_OUT);
 }
 
-/* Has its place in line waited for the server for so long that it gives up? */
+/* Has the waiter waited for the server for so long that the lease gives up? */
 static bool rests_in_vain(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
     if (!since)

@@ -5,20 +5,20 @@
 #include "base/pause.h"
 #include "base/process.h"
 
-/* Others may wait soon again; until then it costs a connection and a thread that sleeps. */
+/* An idle coordinator costs a connection and a sleeping thread, but other waiters may come soon. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
-static plock_coordinator *coordinators; /* at work; under the lock */
+static plock_coordinator *coordinators; /* of this process; under the lock */
 
-/* --- the lines, with the lock held --- */
+/* --- the wait queues, with the lock held --- */
 
 static plock_waiter *find(const plock_coordinator *coordinator, const plock_message *message) {
     return plock__wait_queue_waiter(plock__wait_queue_find(coordinator->queues, message->key),
                                     message->value);
 }
 
-/* All ask again: whoever could not be told lost his place. So may he have whose refusal is still on
- * its way. */
+/* All waiters ask again. One that could not be called has lost its place, perhaps also one whose
+ * refusal is still under way. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
     for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
@@ -64,8 +64,7 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
     plock__enter();
-    /* One that was open comes back: the places in the queue are kept for those who present their
-     * tickets. */
+    /* A channel that was open comes back, and the tickets keep the places in the queue. */
     if (!coordinator->open) fail_all(coordinator, error);
     coordinator->open = false;
     plock__leave();
@@ -85,7 +84,7 @@ static bool is_needed(const plock_coordinator *coordinator) {
 
 static void attend(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     if (coordinator->channel.state == PLOCK__CHANNEL_CLOSED) {
-        if (!is_needed(coordinator)) return; /* who comes tells */
+        if (!is_needed(coordinator)) return; /* the next waiter or watch schedules it */
         if (now < coordinator->retry_at) {
             interest->deadline = coordinator->retry_at;
             return;
@@ -111,8 +110,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* One that was set earlier is kept: lines come and go, and to wake this thread for each
-         * costs more than to wake it once in vain. */
+        /* An earlier date is kept. Wait queues come and go, and it costs less to wake this thread
+         * once for nothing than to wake it for each. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -121,13 +120,13 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
     }
 }
 
-/* What is said on the channel meanwhile concerns nobody any more. */
+/* Without waiters and watches no message on the channel matters. */
 static bool idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
     return !needed(coordinator) && coordinator->channel.state == PLOCK__CHANNEL_OPEN;
 }
 
-/* Nobody needs it any more, and nobody has for a while. */
+/* Has no waiter and no watch needed it for a while? */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock__enter();
     const bool unneeded = !needed(coordinator);
@@ -140,7 +139,7 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
     if (over) atomic_store(&coordinator->store->coordinator, NULL);
     plock__leave();
-    /* it is not told when the last one leaves */
+    /* nothing schedules it when the last one leaves */
     const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;
@@ -178,7 +177,7 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
         atomic_store(&coordinator->store->coordinator, NULL);
 }
 
-/* In a child its waiters are the parent's, and are not touched. */
+/* In a child the waiters are the parent's, and the child does not touch them. */
 static void destroy(plock_job *job) {
     plock_coordinator *coordinator = (plock_coordinator *)(void *)job;
     const plock_error ended = {.status = PLOCK_DISCONNECTED,
@@ -267,7 +266,7 @@ void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by) {
     plock__worker_schedule(&coordinator->job);
 }
 
-/* The thread is the parent's; so are those who wait. */
+/* The worker thread and the waiters are the parent's. */
 void plock__coordinators_in_child(void) {
     for (plock_coordinator *coordinator = coordinators; coordinator;
          coordinator = coordinator->next)

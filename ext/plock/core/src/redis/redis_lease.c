@@ -1,4 +1,4 @@
-/* A lease on Redis: its life, its acquire until the first attempt, and what it says of itself. */
+/* A lease on Redis: its life, the beginning of an acquire, and its state. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -43,7 +43,7 @@ void plock__lease_drop_watch(plock_redis_lease *lease) {
     plock__watch_end(lease->watch);
     plock__watch_release(lease->watch);
     lease->watch = NULL;
-    lease->subject.owner.channel = plock__text(NULL, 0); /* it stood in the watch */
+    lease->subject.owner.channel = plock__text(NULL, 0); /* it was in the watch */
 }
 
 /* --- life --- */
@@ -102,7 +102,7 @@ static void give_up(plock_redis_lease *lease) {
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
     if (lease->doing == EXTENDING)
         plock__lease_doubt_extension(lease, plock__retry_in_doubt(&lease->retry));
-    if (!lease->base.held) plock__lease_drop_watch(lease); /* of what is not to be had */
+    if (!lease->base.held) plock__lease_drop_watch(lease); /* of a lease that it does not hold */
     plock__retry_cancel(&lease->retry);
     lease->doing = NOTHING;
 }
@@ -111,7 +111,7 @@ static void cancel(plock_lease *base) { give_up(plock__redis_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    const bool releasing = lease->doing == RELEASING; /* the same lease goes on with it */
+    const bool releasing = lease->doing == RELEASING; /* this lease goes on with it */
     if (!releasing) give_up(lease);
     const bool owes =
         releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
@@ -154,7 +154,7 @@ bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought
 void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
                                const plock_acquire_options *patience) {
     plock__lease_begin(lease, doing);
-    /* they are of the parent's threads */
+    /* they are the turns of the parent's threads */
     if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL;
     lease->base.generation = plock__generation();
     lease->lost = lease->undoes = false;
@@ -168,7 +168,7 @@ void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation d
 }
 
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience) {
-    /* a server that is well answers by then */
+    /* a healthy server answers by then */
     static const plock_ns LEAST = 20 * PLOCK_MILLISECOND;
     const plock_ns whole = store->config->attempt_timeout, least = whole < LEAST ? whole : LEAST;
     const plock_ns left = patience->asking < whole - least ? whole - patience->asking : least;
@@ -206,7 +206,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_redis_lease(base)->doing != NOTHING;
 }
 
-/* A number without leading zeros, or none at all: what scripts read as the bound of a mode. */
+/* The scripts read a number without leading zeros as the bound of a mode. */
 static bool is_share(const char *share) {
     if (!strcmp(share, "r") || !strcmp(share, "w")) return true;
     if (*share != 's' || share[1] == '0') return false;
@@ -222,7 +222,7 @@ plock_status plock_lease_share(plock_lease *base, const char *share) {
     return PLOCK_OK;
 }
 
-/* It is done at once: nothing in the store changes. */
+/* It ends at once, for nothing on the server changes. */
 static plock_status leave(plock_lease *base) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
@@ -246,7 +246,7 @@ static plock_ns budget(const plock_lease *base, bool releases) {
     return releases ? config->release_timeout : config->command_timeout;
 }
 
-/* --- what it says of itself without asking --- */
+/* --- its state, without a request --- */
 
 static plock_ns read_valid_until(const plock_redis_lease *lease, bool *lost) {
     return lease->watch ? plock__watch_valid_until(lease->watch, lost) : lease->valid_until;

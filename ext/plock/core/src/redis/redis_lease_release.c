@@ -37,7 +37,7 @@ static void settle(plock_debt *debt, plock_status status) {
     plock__lease_destroy(lease);
 }
 
-/* No request that extends it leaves any more, so the server lets go of it within one ttl. */
+/* No request that extends it leaves any more, so it expires within one TTL. */
 static plock_ns time_to_release(const plock_redis_lease *lease) {
     if (lease->subject.owner.brought && !lease->undoes)
         return lease->store->config->release_timeout;
@@ -122,11 +122,11 @@ void plock__lease_let_go(plock_lease *base, plock_ns keep) {
 plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    /* A release that was answered to nobody is why it is not ours any more. */
+    /* An earlier release, whose answer was lost, ended it. */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
-    /* The server has not failed if the pool was too small: then the program hears only of a failure
-     * in the background. */
+    /* If only the pool was too small, the server has not failed. Then a notice reports a failure in
+     * the background, and the operation succeeds. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);

@@ -70,13 +70,13 @@ void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen) 
     }
 }
 
-/* One of each process and key looks that often, whatever the server has promised: the queue may be
- * lost, and with it whom a holder would tell; or those who are told before us are frozen. */
+/* One waiter of each process and key looks at least that often, whatever the server has said. The
+ * queue may be lost, and then no holder notifies; or the waiters before this one may be frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
-/* Each one further behind looks a little later, so that the first comes first. A holder that does
- * not notify is looked at in jittered, growing intervals: often by the first, more rarely by those
- * behind. */
+/* A waiter of a higher rank looks a little later, so that the first one comes first. Waiters look
+ * at a holder that does not notify in jittered, growing intervals: the first one often, the ones
+ * behind it more rarely. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;

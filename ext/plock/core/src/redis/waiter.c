@@ -1,3 +1,4 @@
+/* The life of a waiter, and the steps of its own thread. */
 #include "redis/waiter_parts.h"
 
 #include "base/failure.h"
@@ -73,13 +74,12 @@ void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state) {
     waiter->state = state;
 }
 
-/* --- in line, with the lock held --- */
+/* --- in the wait queue, with the lock held --- */
 
 bool plock__waiter_inherited(const plock_waiter *waiter) {
     return waiter->generation != plock__generation();
 }
 
-/* The line, if it is empty now: to be freed. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
     plock_wait_queue *queue = waiter->queue;
     if (!queue) return NULL;
@@ -93,7 +93,7 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
             plock__coordinator_schedule(coordinator);
         return queue;
     }
-    if (queue->look_at == PLOCK_NEVER) { /* it may have been he who was to look */
+    if (queue->look_at == PLOCK_NEVER) { /* this one may have been looking */
         queue->look_at = plock_now();
         plock__coordinator_tell(coordinator, queue->look_at);
     }
@@ -102,26 +102,25 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
 
 static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.share != 0; }
 
-/* Where several hold a lock, what one of its waiters was told does not become untrue by what
- * another is. Nor does an answer to another one put off when the first in line makes sure of his
- * place. */
+/* If several can hold a lock, each answer to a waiter stays true, so the earliest date counts. Nor
+ * does the answer to another waiter delay the moment when the first one checks its place. */
 static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
                      const plock_place *place) {
-    /* those who do not queue yet look often */
+    /* a waiter that does not queue yet looks often */
     const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
     if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
         queue->look_at = before;
 }
 
-/* He holds the lock: the others need not look before his time is over, or that of one who shares it
- * with him. But where he found it, and nobody had called him, the queue may have been lost with the
- * lock: then the next one looks at once. */
+/* It holds the lock: until its lease expires, or that of another holder which shares the lock, the
+ * other waiters need not look. But if it found the lock without its turn, the queue may have been
+ * lost with the lock. Then the next waiter looks at once. */
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {
         .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->queue) {
-        /* that was about the turn that has come to this one, or before */
+        /* this date was for the turn of this waiter, or of an earlier one */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
         if (!waiter->turn) waiter->queue->look_at = PLOCK_NEVER;
@@ -149,13 +148,12 @@ void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     plock__coordinator_tell(coordinator, waiter->queue->look_at);
 }
 
-/* He asks again. With the lock held. */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
     waiter->checks = waiter->shaken;
     waiter->shaken = false;
 }
 
-/* --- his own thread --- */
+/* --- its own thread --- */
 
 static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_store *store,
                          const plock_wait_request *wait_request, plock_error *error) {
@@ -176,12 +174,12 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_sto
     return PLOCK_OK;
 }
 
-/* Nobody of this process is before him, and nobody listens yet: he asks without queueing. */
+/* No waiter of this process is before it, and the channel is not open: it asks without queueing. */
 static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
     return !coordinator->open && !plock__wait_queue_find(coordinator->queues, key);
 }
 
-/* With the lock held. `spare` becomes the line where there is none yet. */
+/* With the lock held. `spare` becomes the wait queue if there is none yet. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
                          plock_coordinator *coordinator, const plock_wait_request *wait_request,
                          const plock_place *place) {
@@ -200,7 +198,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     waiter->due = !waiter->queues;
     if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
-    /* he has not asked, so whoever has was before him */
+    /* it has not asked, so a waiter that was refused goes before it */
     waiter->follows = !place && !wait_request->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
@@ -273,7 +271,7 @@ static plock_status outcome(plock_waiter *waiter, plock_grant *grant, plock_erro
 
 plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_interest *interest,
                                 plock_error *error) {
-    /* it may have been meant for the one who had it before */
+    /* the wake may have been for the thread that had the waker before */
     if (waiter->waker) plock__waker_clear_if_woken(waiter->waker);
     plock_status status = outcome(waiter, grant, error);
     if (status == PLOCK_AGAIN && !waiter->waker) {

@@ -24,11 +24,11 @@ static void begin_asking(plock_waiter *waiter) {
 static void fail(plock_waiter *waiter, const plock_error *error) {
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    /* for the others */
+    /* another waiter must look in its place */
     if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
 }
 
-/* What the answer to a request of the native thread comes to. True: he asks again. */
+/* Acts on the answer to a request of the job. True: the job asks again. */
 static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant,
                      const plock_place *place, const plock_error *error) {
     plock_wait_queue *empty = NULL;
@@ -55,7 +55,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         fail(waiter, error);
     }
     plock__leave();
-    if (waker) plock__worker_wake(waker); /* without the lock, which he wants at once */
+    if (waker) plock__worker_wake(waker); /* without the lock, which its thread takes at once */
     if (leaves) plock__waiter_leave(waiter);
     plock__free(empty);
     return again;
@@ -68,8 +68,8 @@ static bool has_gone(const plock_waiter *waiter) {
     return gone;
 }
 
-/* Should the server come to the request later, it undoes it at once: by then he may have left, on
- * another connection. */
+/* The undo follows the request on its connection, for the server may carry out the request after
+ * the waiter has left on another one. */
 static void give_up_asking(plock_waiter *waiter) {
     const plock_request undo = plock__leave_request(&waiter->subject, true);
     plock__call_cancel(&waiter->call, &undo);
@@ -89,7 +89,7 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
             plock__call_finish(&waiter->call);
         else
             give_up_asking(waiter);
-        /* From here on, not from when his own thread comes round to it. */
+        /* here, for the waiter's own thread may be late */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
             plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl,
                                plock__expiry(grant.asked_at, waiter->ttl),
@@ -116,7 +116,7 @@ plock_status plock__waiter_step(plock_job *job, plock_interest *interest) {
     return ask(waiter, interest);
 }
 
-/* The thread is done with him, or could not begin, or ends before he was served. */
+/* The job has ended, could not begin, or is cut off by the end of the worker thread. */
 void plock__waiter_put_down(plock_job *job) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     give_up_asking(waiter);
@@ -137,7 +137,7 @@ void plock__waiter_put_down(plock_job *job) {
         plock__waiter_say_parted(waiter);
     }
     plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
-    /* another place in the queue may be due */
+    /* another waiter may be due to ask for its place */
     if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (again)

@@ -1,5 +1,4 @@
-/* A waiter that gives up: out of the wait queue of its process, and out of the queue on the server.
- */
+/* A waiter that gives up leaves the wait queue of its process, and the queue on the server. */
 #include "redis/waiter_parts.h"
 
 #include "base/memory.h"
@@ -7,7 +6,7 @@
 
 #include <stddef.h>
 
-/* The server forgets a queue by then in which nobody asks any more (acquire.lua). */
+/* After this time without a request the server forgets a queue (acquire.lua). */
 static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 static plock_waiter *debtor(plock_debt *debt) {
@@ -41,7 +40,7 @@ bool plock__waiter_depart(plock_waiter *waiter) {
 
 static void settle(plock_debt *debt, plock_status status) {
     plock_waiter *waiter = debtor(debt);
-    (void)status; /* where he cannot leave, a second or a time to live has to do */
+    (void)status; /* if it cannot leave, its baton or its lease expires */
     plock__enter();
     if (!plock__waiter_inherited(waiter)) plock__waiter_say_parted(waiter);
     plock__leave();
@@ -99,10 +98,9 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     plock_wait_queue *empty = NULL;
     plock__enter();
     const int64_t ticket = waiter->place.ticket;
-    /* what referred to him now does so from there */
     const bool gone = waiter->state >= PLOCK__WAITER_GOING;
     const bool leaves = !gone && part(waiter, asked, doubt, &empty);
-    plock_waker *waker = waiter->waker; /* another may need it before he has left */
+    plock_waker *waker = waiter->waker; /* another thread may need it before the waiter has left */
     waiter->waker = NULL;
     plock__leave();
     plock_waker_give(waker);
@@ -114,9 +112,9 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
 
 void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared) {
     plock_waiter *waiter = plock__waiter_new(store, key.length);
-    if (!waiter) return; /* what is reserved for nobody is free again in a second */
+    if (!waiter) return; /* the baton expires in a second */
     plock__subject_name(&waiter->subject, waiter->names, key, store->config->fence_ttl);
-    if (shared) *waiter->subject.share = '?'; /* of which kind is not known, and does not matter */
+    if (shared) *waiter->subject.share = '?'; /* its mode is not known, and does not matter */
     waiter->placed = true;
     if (!plock__owner_bring(&waiter->subject.owner, value)) {
         plock__enter();

@@ -13,18 +13,20 @@ plock_waiter *plock__waiter_new(plock_store *store, size_t key_length);
 /* Gives a reference back. Not with the lock held. */
 void plock__waiter_release(plock_waiter *waiter);
 
-/* It is the parent's of this process. */
+/* It is a waiter of the parent of this process. */
 bool plock__waiter_inherited(const plock_waiter *waiter);
 
 /* Every change of a waiter's state. With the lock held. The tests of the core end if the transition
  * is not in the table. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* All of these with the lock held. Those that return a wait queue return it if it is empty now: the
+/* All of these with the lock held. The first two return the wait queue if it is empty now: the
  * caller frees it. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
+
+/* The waiter asks again: is it because another one was lost from the queue? */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */

@@ -43,8 +43,8 @@ void plock__round_step(const plock__round *round, plock_job **jobs, void (*end)(
     plock__end_step();
 }
 
-/* What it waits for, as something to poll: -1 where that is its deadline, or where no
- * descriptor is left for its waker. */
+/* The descriptor to poll: -1 if the job waits for its deadline only, or no descriptor is left for
+ * its waker. */
 static struct pollfd polled_for(const plock_interest *interest) {
     const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
     if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
@@ -73,7 +73,7 @@ plock_ns plock__round_gather(plock__round *round, plock_job *jobs, plock_waker *
 
 int plock__round_wait(plock__round *round, plock_waker *leader_waker, plock_ns deadline) {
     const int ready = poll(round->polled, round->count, plock_poll_timeout(deadline));
-    /* then those whose time has come are stepped, and the others soon */
+    /* a signal: the next round steps the jobs whose deadlines have passed */
     if (ready < 0)
         round->count = 0;
     else if (round->polled[LEADER_WAKER].revents)

@@ -1,10 +1,9 @@
-/* What a wake is: a mark that says so (`woken`), and a poke of the thread that waits. The thread
- * sleeps at the waker's word, or polls its descriptor; or it waits for another waker, which the
- * poke is forwarded to.
+/* A wake sets a mark (`woken`) and pokes the thread that waits. The thread sleeps at the waker's
+ * word, or polls its descriptor; or it waits for another waker, to which the poke is forwarded.
  *
- * No wake is lost: the thread first says where it sleeps and then looks at the mark; who wakes
- * first sets the mark and then looks where the thread sleeps. A poke that comes too late, for a
- * thread that has gone, wakes in vain. */
+ * No wake is lost. The waiting thread first says where it sleeps, and then looks at the mark. The
+ * waking thread first sets the mark, and then looks where the other sleeps. A poke may come late,
+ * for a thread that has gone: it wakes a thread for nothing. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"
@@ -30,10 +29,10 @@ struct plock_waker {
     _Atomic plock__ends open; /* PLOCK__NO_ENDS: it is not */
     atomic_uint pokers;       /* threads that may be about to write to the descriptor */
     _Atomic uint32_t woken;   /* 0 or 1 */
-    _Atomic uint32_t pokes;   /* the word that the thread sleeps at */
+    _Atomic uint32_t pokes;   /* the thread sleeps at this word */
     atomic_uint sleepers;
-    _Atomic(plock_waker *) forward; /* what is poked instead; NULL: itself */
-    bool expects_signals; /* it keeps its descriptor; only the thread that waits for it looks */
+    _Atomic(plock_waker *) forward; /* this one is poked instead; NULL: none */
+    bool expects_signals; /* it keeps its descriptor; only the waiting thread reads this */
 #ifndef PLOCK__FUTEX
     pthread_mutex_t mutex;
     pthread_cond_t poked;
@@ -100,8 +99,8 @@ void plock__waker_drain(plock_waker *waker) {
     if (open != PLOCK__NO_ENDS) plock__ends_drain(open);
 }
 
-/* One that a poke may be about to be written to stays open: as soon as it is closed, its number
- * may be anything's. */
+/* While a poke may be written to the descriptor, it stays open: after a close its number may belong
+ * to anything. */
 void plock__waker_detach(plock_waker *waker) {
     const plock__ends open = atomic_exchange(&waker->open, PLOCK__NO_ENDS);
     if (open == PLOCK__NO_ENDS) return;
@@ -111,8 +110,8 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* The mark goes last: a wake in between pokes in vain, but is part of what is reported here,
- * and the next one pokes again. */
+/* The mark goes last. A wake in between pokes for nothing, but this call reports it, and the next
+ * wake pokes again. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);
@@ -162,8 +161,8 @@ static struct timespec time_of(plock_ns span) {
                              .tv_nsec = (long)(span % PLOCK_SECOND)};
 }
 
-/* Until the word is not what it was, or the deadline. PLOCK_INTERRUPTED on a signal. It may
- * wake in vain. */
+/* Until the word changes, or the deadline. PLOCK_INTERRUPTED on a signal. It may return for no
+ * reason. */
 #ifdef PLOCK__FUTEX
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     const plock_ns left = deadline - plock_now();
@@ -221,8 +220,8 @@ plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, ploc
 
 /* --- life --- */
 
-/* A condition variable that counts on the clock that runs evenly. In a child it is made anew:
- * who slept there is not here. */
+/* A condition variable on the monotonic clock. A child makes it again, because the threads that
+ * slept there are the parent's. */
 static void prepare_to_sleep(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)waker;

@@ -8,19 +8,17 @@
 #include "plock/status.h"
 #include "plock/waker.h"
 
-/* plock_waker_take with its descriptor open. NULL with errno where there is no descriptor or
- * memory. */
+/* plock_waker_take with its descriptor open. NULL with errno: no descriptor or memory is left. */
 plock_waker *plock__waker_take_open(void);
 
 /* In a forked child: an eventfd is shared with the parent, so every descriptor is closed; they
  * are opened when next needed. */
 void plock__wakers_in_child(void);
 
-/* For other modules' handlers in a forked child, where the lock is held: the same as
- * plock_waker_give. */
+/* plock_waker_give for handlers in a forked child, with the lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
-/* plock_waker_clear, at the price of a load where there is nothing to clear. */
+/* plock_waker_clear, which costs only a load if there is nothing to clear. */
 void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
@@ -37,7 +35,7 @@ void plock__waker_drain(plock_waker *waker);
 /* Takes the descriptor away, if it has one. */
 void plock__waker_detach(plock_waker *waker);
 
-/* Its thread rests: the descriptor goes, unless a signal handler may wake it. */
+/* Its thread rests: detaches the descriptor, unless a signal handler may wake it. */
 void plock__waker_rest(plock_waker *waker);
 
 /* Sleeps until one of both is woken (either may be NULL, not both), or the deadline, or for no
@@ -45,9 +43,9 @@ void plock__waker_rest(plock_waker *waker);
  * descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* The same for a thread that sleeps in a way of its own: while it lies there, a wake of either
- * changes the word at plock__nap_word from `seen`, and wakes who sleeps there (futex). It looks
- * at plock__nap_over before it falls asleep. */
+/* The same for a thread that sleeps in a way of its own. During a nap, a wake of either waker
+ * changes the word at plock__nap_word from `seen`, and wakes the threads that sleep there (futex).
+ * The caller checks plock__nap_over before it sleeps. */
 typedef struct plock__nap {
     plock_waker *waker, *interrupt, *sleeper;
     uint32_t seen;

@@ -9,22 +9,22 @@
 #include <poll.h>
 #include <stddef.h>
 
-/* All under the lock, but `active`, which is the leader's. */
+/* All under the lock, except `active`, which only the leader uses. */
 static plock_job *submitted, *active, *inherited;
-static unsigned owed; /* jobs that somebody may wait for */
+static unsigned owed; /* jobs that a drain waits for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
-static unsigned followers;    /* since the native thread parked */
-static plock_ns parked_until; /* then it looks by itself */
-/* what the leader listens to, what the native thread does while it is not that, and who drains */
+static unsigned followers;    /* since the worker thread parked */
+static plock_ns parked_until; /* then it looks itself */
+/* the leader listens to the first, the parked worker thread to the second, a drain to the third */
 static plock_waker *leader_waker, *parking, *ended;
 static pthread_t thread;
 
 static _Thread_local bool leads, served;
-/* what it waits for; NULL: it is no follower */
+/* the waker of the wait in which it follows; NULL: it is no follower */
 static _Thread_local const plock_waker *follower_waker;
 
-/* The leader looks for what is new by itself. With the lock held. */
+/* The leader itself looks for new jobs. With the lock held. */
 static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
@@ -42,13 +42,13 @@ static void append(plock_job **list, plock_job *more) {
     *list = more;
 }
 
-/* These will never be done. With the lock held. */
+/* These jobs will not be done. With the lock held. */
 static void forgive(const plock_job *list) {
     for (; list; list = list->next)
         if (!list->lingers) owed--;
 }
 
-/* One that was waited for is done. */
+/* A job that does not linger is done. */
 static void settle(void) {
     plock__enter();
     owed--;
@@ -58,12 +58,12 @@ static void settle(void) {
 
 static void end(plock_job *job) {
     const bool lingers = job->lingers;
-    job->destroy(job); /* first, for it may submit another one, which is waited for, too */
+    job->destroy(job); /* first: it may submit a job that does not linger either */
     if (!lingers) settle();
 }
 
-/* Takes over what has been submitted. False: the thread is about to end, and it waits for the next
- * one. With the lock held. */
+/* Takes over the submitted jobs. False: the thread is about to end, and they are for the next one.
+ * With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     append(&active, submitted);
@@ -71,7 +71,7 @@ static bool take_submitted(void) {
     return true;
 }
 
-/* False: there is nothing to do, and the thread is as good as gone. */
+/* False: there is nothing to do, and the thread ends without taking the lock again. */
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
@@ -89,7 +89,7 @@ static bool anything_new(void) {
     return new;
 }
 
-/* --- the native thread --- */
+/* --- the worker thread --- */
 
 /* With the lock held, by the leader. */
 static bool all_idle(void) {
@@ -98,10 +98,10 @@ static bool all_idle(void) {
     return active;
 }
 
-/* Lets followers drive while there is nothing but idle jobs. False: there is something to do.
- * *visited: one did. */
+/* Lets followers drive while all jobs are idle. False: there is something to do. *visited: one did.
+ */
 static bool park(plock_ns deadline, bool *visited) {
-    /* a follower that leaves something behind wakes; one that does not is noticed by then */
+    /* a follower that leaves work behind wakes this thread; the others are noticed by then */
     static const plock_ns ROUND = PLOCK_SECOND;
     plock__enter();
     const bool parks = !stopping && !submitted && all_idle();
@@ -130,7 +130,7 @@ static void *work(void *argument) {
     (void)argument;
     leads = true;
     plock__round round = {.count = 0};
-    /* after a second without a follower it listens itself, until something happens */
+    /* after a second without a follower, it listens itself until something happens */
     bool inviting = true;
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
@@ -166,15 +166,14 @@ static bool become_follower(void) {
     return may;
 }
 
-/* Has a job to be stepped before the native thread looks by itself? With the lock held, by the
- * leader. */
+/* Is a job due before the worker thread looks itself? With the lock held, by the leader. */
 static bool due_before(plock_ns moment) {
     for (const plock_job *job = active; job; job = job->next)
         if (job->interest.deadline < moment) return true;
     return false;
 }
 
-/* The native thread goes on with what is not idle, and with what is due soon. */
+/* The worker thread goes on with the jobs that are not idle, or are due soon. */
 static void stop_driving(void) {
     leads = false;
     plock__enter();
@@ -190,8 +189,7 @@ static bool goes_on(void) {
     return yes;
 }
 
-/* What ends a follower's stay; the wakes come to the waker that it listens to. PLOCK_AGAIN: nothing
- * yet. */
+/* Has the follower's own wait ended? The wakes come to the leader's waker. PLOCK_AGAIN: not yet. */
 static plock_status look(const plock_interest *interest, const plock_waker *interrupt) {
     if (interrupt && plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
     if (plock__waker_woken(interest->waker)) return PLOCK_OK;
@@ -227,7 +225,7 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* A thread that rests keeps no descriptor: it may rest for long, and beside hundreds. */
+/* A thread that rests keeps no descriptor: hundreds may rest for long. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
     if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
@@ -258,7 +256,7 @@ void plock__worker_wake(plock_waker *waker) {
 
 /* With the lock held. */
 static bool start(void) {
-    /* it has said that it is done, and takes the lock no more */
+    /* the thread has set `running` to false, and does not take the lock any more */
     if (joinable) (void)pthread_join(thread, NULL);
     joinable = false;
     running = leader_waker && parking && plock__start_thread(&thread, work, NULL) == 0;
@@ -289,7 +287,7 @@ void plock__worker_submit(plock_job *job) {
     inherited = NULL;
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* by a job that is ended just now: nobody waits for what it leaves */
+    /* a job that is being ended submitted it: no thread is there to do it */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         append(&submitted, job);
@@ -308,7 +306,7 @@ void plock__worker_schedule(plock_job *job) {
     wake();
 }
 
-/* With the lock held, which others may have meanwhile. */
+/* With the lock held, which other threads may take while this one sleeps. */
 static void await_owed(plock_waker *waker, plock_ns deadline) {
     ended = waker;
     while (running && owed && waker && plock_now() < deadline) {
@@ -331,14 +329,14 @@ void plock__worker_await(plock_ns deadline) {
 void plock__worker_drain(plock_ns deadline) {
     plock_waker *waker = plock_waker_take();
     plock__enter();
-    if (stopping || ended) { /* another thread is at it */
+    if (stopping || ended) { /* another thread drains */
         plock__leave();
         plock_waker_give(waker);
         return;
     }
     await_owed(waker, deadline);
     stopping = true;
-    /* its time is over; what comes while the thread ends waits for the next one */
+    /* the deadline has passed; jobs submitted while the thread ends are for the next one */
     plock_job *dropped = submitted;
     submitted = NULL;
     forgive(dropped);
@@ -350,7 +348,7 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* It never blocks but where it listens, and has just been woken from that. */
+    /* It blocks only where it listens, and has just been woken there. */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;
@@ -373,8 +371,7 @@ void plock__worker_drain(plock_ns deadline) {
     plock__end_step();
 }
 
-/* The thread did not come along; its jobs are the parent's, and their memory is given back at the
- * next occasion. */
+/* A child has no worker thread. The jobs are the parent's: the next submit or drain frees them. */
 void plock__worker_in_child(void) {
     append(&inherited, submitted);
     append(&inherited, active);
