@@ -1,19 +1,22 @@
--- Takes the lock where it is free and nobody is before us, and numbers the lease.
--- KEYS: lock, companion, queue. ARGV: value, ttl ms, record ('host pid thread channel label value'), ms for which the companion lasts, and
---   'again'                 where an earlier request of this owner may have got it already, or
---   ticket, window ms       of one who waits: '0' is who has no ticket yet; the window is pass.lua's.
--- Held: the fence, a string of 16 digits. Refused: {0, ms until the lock can be free}, and to one who waits also its rank,
--- the ticket to come back with, 1 if the holder is one of ours, who will tell, and 1 if its place in the queue had been lost.
--- 0 ms: records without a process stood in the way, and there are more of them; ask again at once.
+-- Takes the lock if it is free and no other waiter is first in the queue, and numbers the lease.
+-- KEYS: lock, companion, queue.
+-- ARGV: value, ttl ms, record ('host pid thread channel label value'), companion's ttl ms.
+-- An argument 'again' follows if an earlier request of this owner may have acquired the lock.
+-- A waiter adds its ticket ('0' if it has none yet) and the window in ms (see pass.lua) instead.
+-- Returns the fence, a string of 16 digits, if the lock is held now.
+-- If refused, returns {0, ms until the lock can be free}. A waiter also gets its rank, its ticket,
+-- 1 if the holder notifies waiters, and 1 if the waiter had lost its place in the queue.
+-- 0 ms: the call reached its limit of dead records, and more are left. The client asks again.
 local call = redis.call
 local mine = call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence is to be done
+if not mine or call('EXISTS', KEYS[3]) == 1 then
   local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
   local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
   local left, lost
   -- include parts/tries
   -- include parts/pass
-  if mine then -- nobody told those who wait: the last holder's time ran out
+  if mine then
+    -- The last lease expired, so no release has notified the waiters.
     left = left_to_polling(window)
     if left > 0 then
       call('DEL', lock)
@@ -54,7 +57,8 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then -- else nothing but the fence i
     call('PEXPIRE', queue, math.max(left, 0) + 600000)
     local holder = call('GET', lock)
     local ours = not holder or stands_for(holder) or notes(call('GET', companion), holder)
-    return {0, left, call('ZRANK', queue, record), string.format('%.0f', place), ours and 1 or 0, lost and 1 or 0}
+    local rank = call('ZRANK', queue, record)
+    return {0, left, rank, string.format('%.0f', place), ours and 1 or 0, lost and 1 or 0}
   end
 end
 -- include parts/number

@@ -1,7 +1,9 @@
--- Takes several locks, or none. KEYS: locks, their queues, their companions. ARGV: ttl ms, ms for which the companions last, then value
--- and record of each.
--- Held: the fence of each. Refused: how many are free before the first that is not. -1: records without a process stood in the way, and
--- there are more of them; ask again at once.
+-- Takes several locks, or none.
+-- KEYS: locks, their queues, their companions.
+-- ARGV: ttl ms, companions' ttl ms, then the value and the record of each lock.
+-- Returns the fences if all locks are held now. If refused, returns the number of free locks before
+-- the first that is taken. -1: the call reached its limit of dead records, and more are left. The
+-- client asks again.
 -- include parts/number
 local n = #KEYS / 3
 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then
@@ -9,7 +11,8 @@ if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then
   -- include parts/pass
   for i = 1, n do
     if redis.call('EXISTS', KEYS[i]) == 1 then return i - 1 end
-    if redis.call('EXISTS', KEYS[n + i]) == 1 then -- the last holder's time ran out: it is the turn of one who waits, if one lives
+    if redis.call('EXISTS', KEYS[n + i]) == 1 then
+      -- The last lease expired. The turn goes to the first waiter that is alive.
       local passed = pass(KEYS[i], KEYS[n + i])
       if passed then return i - 1 end
       if passed == nil then return -1 end

@@ -1,5 +1,7 @@
--- Takes a lock away from whoever holds it, tells the holder where it listens, and hands it to the first in line.
--- KEYS: lock, companion, queue. 0: nobody held it, 1: free now, 2: handed over, 3: not yet, ask again (pass.lua's nil).
+-- Takes a lock from its holder, notifies the holder, and hands the lock to the first waiter.
+-- KEYS: lock, companion, queue.
+-- Returns 0: the lock was not held, 1: free now, 2: handed over, 3: unfinished, ask again
+-- (pass.lua's nil).
 -- include parts/tries
 -- include parts/pass
 local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]

@@ -1,2 +1,2 @@
--- Is it still ours? KEYS: lock. ARGV: value. 1: it is, 0: it is not.
+-- Returns 1 if the value holds the lock, else 0. KEYS: lock. ARGV: value.
 return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0

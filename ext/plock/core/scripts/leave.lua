@@ -1,6 +1,9 @@
--- Takes one who waited out of the line, and hands on what was reserved for it, or told to it alone.
--- KEYS: lock, queue. ARGV: value, doubt ('1': an answer never came, so the lock itself may be ours), and its record.
--- 0: there was nothing to hand on, 1: the lock is free now, 2: handed over, 3: not yet, ask again (pass.lua's nil).
+-- Removes a waiter from the queue. If the waiter had the turn, the turn passes to the next one. If
+-- only this waiter may have been told to look again, other waiters are told.
+-- KEYS: lock, queue.
+-- ARGV: value, doubt ('1': an answer was lost, so the value may hold the lock), and its record.
+-- Returns 0: there was no turn to pass on, 1: the lock is free now, 2: handed over, 3: unfinished,
+-- ask again (pass.lua's nil).
 -- include parts/tries
 -- include parts/pass
 local lock, queue, value = KEYS[1], KEYS[2], ARGV[1]

@@ -1,4 +1,5 @@
--- Gives back a lock. KEYS: lock, queue, and the companion where it stays taken. ARGV: value, window ms, keep ms, ms for which the
--- companion then lasts (parts/free.lua).
+-- Releases a lock. parts/free.lua explains the arguments and the answer.
+-- KEYS: lock, queue, and the companion if the key stays taken.
+-- ARGV: value, window ms, keep ms, companion's ttl ms.
 -- include parts/free
 return free(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], KEYS[3], ARGV[4])

@@ -1,20 +1,26 @@
--- Lets in one who wants a share of a lock, and numbers the lease. KEYS: lock, companion, queue. ARGV: value, ttl ms, record, fence_ttl ms,
--- share (parts/share.lua), and of one who waits his ticket, '0' where he has none yet.
--- Held: the fence, a string of 16 digits, where others wait in an array with the ms until anything changes by itself.
--- Refused: {0, the same ms}, and to one who waits also his rank, the ticket to come back with, 1: whoever leaves will tell, and 1 if
--- his place in the queue had been lost. 0 ms: entries without a process stood in the way, and there are more of them; ask again at once.
+-- Grants a share of a lock if parts/share.lua allows it, and numbers the lease.
+-- KEYS: lock, companion, queue.
+-- ARGV: value, ttl ms, record, fence_ttl ms, share. A waiter adds its ticket ('0' if it has none).
+-- Returns the fence, a string of 16 digits, if the share is held now. If others wait, returns
+-- {fence, ms until the first lease expires}.
+-- If refused, returns {0, the same ms}. A waiter also gets its rank, its ticket, 1 (each release
+-- notifies the waiters), and 1 if it had lost its place in the queue.
+-- 0 ms: the call reached its limit of dead entries, and more are left. The client asks again.
 local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-local value, ttl, record, fence_ttl, share, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local value, ttl, record, fence_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local share, ticket = ARGV[5], ARGV[6]
 -- include parts/now
 
--- alone: nobody is inside, so whatever the companion notes beside the fence is of such as went with the key.
+-- alone: there is no holder, so the companion's notes are those of expired leases.
 local function grant(alone)
   local fence = t[1] .. string.sub('00000' .. t[2], -6)
   local last = call('HGET', companion, 'fence')
   if last and last >= fence then fence = string.format('%.0f', last + 1) end
   if alone then call('DEL', companion) end
   call('ZADD', lock, now + ttl, value)
-  call('HSET', companion, 'fence', fence, value, string.sub(share, 1, 1) .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record)
+  local mode, time = string.sub(share, 1, 1), t[1] .. ':' .. t[2]
+  local note = mode .. ' ' .. fence .. ' ' .. time .. ' ' .. record
+  call('HSET', companion, 'fence', fence, value, note)
   return fence
 end
 
@@ -26,23 +32,24 @@ if call('EXISTS', lock, queue) == 0 then
 end
 
 -- include parts/share
-local member = share .. ' ' .. record
+local entry = share .. ' ' .. record
 sweep(lock, companion)
 local mine, lost = is_inside(lock, value), false
-if not mine then -- who cannot hear now asks without a ticket
+if not mine then -- a waiter that cannot receive messages now asks without a ticket
   mine = is_inside(lock, baton(value))
   remove(lock, companion, baton(value))
 end
-if mine then call('ZREM', queue, member)
-elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, member) == 1 end
-local passed = mine or pass(lock, companion, queue, member)
-while passed ~= true and passed ~= nil and admits(lock, companion, share) do -- only who waits before us keeps us out
+if mine then call('ZREM', queue, entry)
+elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, entry) == 1 end
+local passed = mine or pass(lock, companion, queue, entry)
+-- The share fits, and only an earlier waiter is in the way.
+while passed ~= true and passed ~= nil and admits(lock, companion, share) do
   local first = call('ZRANGE', queue, 0, 0)[1]
   local told = first and tell_first(lock, queue, '~' .. left(lock))
   if not first then passed = true
-  elseif told == first then break -- and he is there
+  elseif told == first then break -- the earlier waiter is alive
   elseif told == nil then passed = nil
-  else passed = pass(lock, companion, queue, member) end
+  else passed = pass(lock, companion, queue, entry) end
 end
 if passed == true then
   local fence = grant(call('EXISTS', lock) == 0)
@@ -53,13 +60,17 @@ if passed == true then
 end
 local changes = left(lock)
 if passed == nil then changes = 0
-elseif admits(lock, companion, share) then changes = math.min(changes, 1000) end -- if he dies who is before us, nobody tells
+elseif admits(lock, companion, share) then
+  -- No message tells that the earlier waiter has died.
+  changes = math.min(changes, 1000)
+end
 if not ticket then return {0, changes} end
-local place = call('ZSCORE', queue, member)
+local place = call('ZSCORE', queue, entry)
 if not place then
   local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
-  call('ZADD', queue, string.format('%.0f', place), member)
+  call('ZADD', queue, string.format('%.0f', place), entry)
 end
 call('PEXPIRE', queue, left(lock) + 600000)
-return {0, changes, call('ZRANK', queue, member), string.format('%.0f', place), 1, lost and 1 or 0}
+local rank = call('ZRANK', queue, entry)
+return {0, changes, rank, string.format('%.0f', place), 1, lost and 1 or 0}

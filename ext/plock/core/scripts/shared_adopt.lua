@@ -1,6 +1,8 @@
--- Takes over a share that its owner has left, as adopt.lua does. KEYS: lock, companion. ARGV: value that was left, ttl ms, new value, its
--- record, fence_ttl ms. The fence; a request that comes twice gets the same one. 0: it was not that owner's any more.
-local lock, companion, old, ttl, value, record, fence_ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- Moves a share that its owner has left to another owner, as adopt.lua does.
+-- KEYS: lock, companion. ARGV: left value, ttl ms, new value, its record, fence_ttl ms.
+-- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
+local lock, companion, old, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local value, record, fence_ttl = ARGV[3], ARGV[4], ARGV[5]
 -- include parts/now
 -- include parts/share
 -- include parts/relabel
@@ -15,7 +17,9 @@ if tonumber(call('ZSCORE', lock, old) or 0) <= now or not note then return 0 end
 local fence, last = t[1] .. string.sub('00000' .. t[2], -6), call('HGET', companion, 'fence')
 if last and last >= fence then fence = string.format('%.0f', last + 1) end
 remove(lock, companion, old)
-local noted = string.sub(note, 1, 1) .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. relabel(record, note, '^%a %d+ %S+ ')
+local mode, time = string.sub(note, 1, 1), t[1] .. ':' .. t[2]
+record = relabel(record, note, '^%a %d+ %S+ ')
+local noted = mode .. ' ' .. fence .. ' ' .. time .. ' ' .. record
 put(lock, companion, value, ttl, noted)
 call('HSET', companion, 'fence', fence)
 keep(lock, companion)

@@ -1,5 +1,6 @@
--- Takes all shares of a lock away from whoever holds them, tells them where they listen, and lets in those who wait.
--- KEYS: lock, companion, queue. ARGV: fence_ttl ms. 0: nobody held it, 1: free now, 2: others have been let in.
+-- Takes all shares of a lock from their holders, notifies the holders, and calls waiters.
+-- KEYS: lock, companion, queue. ARGV: fence_ttl ms.
+-- Returns 0: there was no holder, 1: free now, 2: waiters have been called.
 local lock, companion, queue, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 -- include parts/now
 -- include parts/share

@@ -1,7 +1,10 @@
--- Makes a lease that is still ours last longer, from now. KEYS: lock, companion. ARGV: value, ttl ms, fence_ttl ms, 'longer' where it is
--- not to be shortened, else '', and the place of its owner, as extend.lua has it; without a ttl it is only asked whether it is ours.
--- 1: it is, 0: it was not.
-local lock, companion, value, ttl, fence_ttl, place = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
+-- Extends a share that the value still holds: it lasts for the ttl from now.
+-- KEYS: lock, companion.
+-- ARGV: value, ttl ms, fence_ttl ms, 'longer' if the call must not shorten the lease, else '', and
+--   the place of its owner, as in extend.lua. Without a ttl, the script only checks the holder.
+-- Returns 1: the value is a holder, 0: it is not.
+local lock, companion, value, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local fence_ttl, place = ARGV[3], ARGV[5]
 -- include parts/now
 local ends = tonumber(call('ZSCORE', lock, value) or 0)
 if ends <= now then return 0 end

@@ -1,6 +1,8 @@
--- Gives back a share that is still ours, and lets in those for whom there is room. KEYS: lock, companion, queue. ARGV: value, fence_ttl
--- ms, and ms for which the place is to stay taken. 0: it was not ours, 1: there is room now, or when it has been taken long enough,
--- 2: somebody has been let in.
+-- Releases a share that the value still holds, and calls waiters whose shares fit.
+-- KEYS: lock, companion, queue. ARGV: value, fence_ttl ms, and optionally keep ms, for which the
+--   place stays taken.
+-- Returns 0: the value is not a holder, 1: there is room now or after `keep`, 2: waiters have been
+-- called.
 local lock, companion, queue, value, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 -- include parts/now
 local ours = tonumber(call('ZSCORE', lock, value) or 0) > now

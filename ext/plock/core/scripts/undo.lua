@@ -1,6 +1,8 @@
--- Takes back what one acquire may have got whose answer was lost, but not what the same owner has acquired since.
--- KEYS: lock, companion, queue. ARGV: value, owner as that acquire wrote it. 0: there was nothing, 1: free now, 2: handed over, 3: not
--- yet, ask again (pass.lua's nil).
+-- Undoes an acquire whose answer was lost. The record must match, so that the script does not
+-- release a lease that the same owner has acquired since.
+-- KEYS: lock, companion, queue. ARGV: value, record that the acquire wrote.
+-- Returns 0: there was nothing to undo, 1: free now, 2: handed over, 3: unfinished, ask again
+-- (pass.lua's nil).
 -- include parts/tries
 -- include parts/pass
 local lock, queue = KEYS[1], KEYS[3]

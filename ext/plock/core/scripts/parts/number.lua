@@ -1,7 +1,9 @@
--- Numbers a lease, and notes whose it is. The companion keeps fence, time of acquisition (server's seconds:microseconds) and owner
--- in one string, for so many ms: as long as the lease, and then as long as the store's fence_ttl says. The fence is the server's time in
--- microseconds, or one more than the last: so it grows whatever expires or is lost. It is made of strings, for they are quicker than
--- arithmetic here; of 16 digits both, they compare like numbers.
+-- Numbers a lease, and writes its owner into the companion: one string of the fence, the time of
+-- the acquire (the server's seconds:microseconds) and the record. The companion lasts for noted_for
+-- ms: as long as the lease, and then for the store's fence_ttl.
+-- The fence is the server's time in microseconds, or the last fence plus one. So it grows even if
+-- the companion expires or is lost. Fences are strings, because they are faster than numbers here.
+-- All have 16 digits, so they compare like numbers.
 local function number(companion, record, noted_for, t)
   local fence = t[1] .. string.sub('00000' .. t[2], -6)
   local noted = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record

@@ -1,11 +1,12 @@
--- What hands a lock over. Included by the scripts that may have to: a queue is a sorted set of the records of those who
--- wait ('host pid thread channel label value'), by ticket. The includer includes tries.
+-- Hands a lock over to the next waiter. A queue is a sorted set of the waiters' records ('host pid
+-- thread channel label value') by ticket. A script that includes this part also includes tries.
 
 -- include tell
 
--- Which of these records is the first that is `mine`, or whose process hears that it is its turn; and in this case its value.
-local function first_alive(line, mine, lock)
-  for place, record in ipairs(line) do
+-- Finds the first record that is `mine`, or whose process receives the turn. Returns its index, and
+-- its value if the process received the turn.
+local function first_alive(records, mine, lock)
+  for place, record in ipairs(records) do
     if record == mine then return place end
     tries = tries - 1
     local value = tell(record, '=', lock)
@@ -13,18 +14,19 @@ local function first_alive(line, mine, lock)
   end
 end
 
--- Reserves the lock for 1 s for the first waiter in line whose process hears it, and returns true. The waiter after it is told to look
--- again when that second is over: the first one may be frozen.
--- False: nobody is left in line, or the record `mine` comes first. nil: as many records as one call may try belonged to nobody, and more
--- are left. The lock, if it is held, then ends within a second; until then the caller can go on with it.
+-- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
+-- The next waiter is told to look again after that second, because the first may be frozen.
+-- False: the queue is empty, or the record `mine` comes first. nil: the call reached its limit of
+-- dead records, and more are left. A lock that is held then ends within a second, and the client
+-- can ask again until then.
 local function pass(lock, queue, mine)
-  local line = redis.call('ZRANGE', queue, 0, 1) -- most often the first one is alive
-  while line[1] do
-    local place, value = first_alive(line, mine, lock)
-    redis.call('ZREM', queue, unpack(line, 1, place or #line))
+  local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
+  while records[1] do
+    local place, value = first_alive(records, mine, lock)
+    redis.call('ZREM', queue, unpack(records, 1, place or #records))
     if value then
       redis.call('SET', lock, baton(value), 'PX', 1000)
-      local second = line[place + 1] or redis.call('ZRANGE', queue, 0, 0)[1]
+      local second = records[place + 1] or redis.call('ZRANGE', queue, 0, 0)[1]
       if second then tell(second, '~1000', lock) end
       return true
     end
@@ -33,13 +35,14 @@ local function pass(lock, queue, mine)
       if redis.call('PTTL', lock) > 1000 then redis.call('PEXPIRE', lock, 1000) end
       return nil
     end
-    line = redis.call('ZRANGE', queue, 0, math.max(tries, 1) - 1)
+    records = redis.call('ZRANGE', queue, 0, math.max(tries, 1) - 1)
   end
   return false
 end
 
--- Has the first two who hear of it look again in so many milliseconds: the first may be frozen, or just giving up. Beyond the records
--- that one call may try it does not go: each process that waits looks once a second anyway.
+-- Tells the first two waiters that are alive to look again after `left` ms. The second is told
+-- because the first may be frozen or about to leave. The function stops at the limit of tries,
+-- because each waiting process looks once a second anyway.
 local function look_again(lock, queue, left)
   if tries <= 0 then return end
   local told = 0
@@ -54,8 +57,8 @@ local function look_again(lock, queue, left)
   end
 end
 
--- Milliseconds for which the lock is to be left to those who look by polling, where there may be such: at the beginning of
--- each second of this clock.
+-- Returns for how many ms the lock must still stay free for processes of the older implementation,
+-- which poll. They have the window at the start of each second of the server's clock.
 local function left_to_polling(window)
   if not window or window == '0' then return 0 end
   return math.max(0, tonumber(window) - math.floor(redis.call('TIME')[2] / 1000))

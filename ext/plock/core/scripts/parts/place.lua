@@ -1,4 +1,6 @@
--- The note with the place of its owner, 'host pid thread channel'. before: what comes before the record in it.
+-- Returns the note with another place of the owner, 'host pid thread channel'. The pattern `before`
+-- matches the part of the note before the record.
 local function placed(note, before, place)
-  return (string.gsub(note, before .. '%S+ %S+ %S+ %S+ ', '%1 ' .. string.gsub(place, '%%', '%%%%') .. ' ', 1))
+  local escaped = string.gsub(place, '%%', '%%%%')
+  return (string.gsub(note, before .. '%S+ %S+ %S+ %S+ ', '%1 ' .. escaped .. ' ', 1))
 end

@@ -1,5 +1,8 @@
--- The record with the label of an earlier owner of the same lease. before: what comes before the record in that one's note.
+-- Returns the record with the label from the note of the lease's earlier owner. The pattern
+-- `before` matches the part of the note before the record.
 local function relabel(record, note, before)
   local label = string.match(note, before .. '%S+ %S+ %S+ %S+ (%S+) ')
-  return label and (string.gsub(record, '^(%S+ %S+ %S+ %S+ )%S+', '%1' .. string.gsub(label, '%%', '%%%%'), 1)) or record
+  if not label then return record end
+  local escaped = string.gsub(label, '%%', '%%%%')
+  return (string.gsub(record, '^(%S+ %S+ %S+ %S+ )%S+', '%1' .. escaped, 1))
 end

@@ -1,25 +1,28 @@
--- How a waiter or a holder is told something: by a message on its process's channel, which its record names.
+-- Sends messages to waiters and holders. A record names the channel of the owner's process.
 
 -- include record
 
--- What stands where a turn is reserved for this value: as long as the value, so that whatever reads values can read it, and
--- like none, for no token has colons.
+-- The baton that stands in the key while a turn is reserved for this value. It has the value's
+-- length, so that any reader of values can read it. It equals no value, because tokens have no
+-- colons.
 local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
--- What stands where a lock, or a place, is to stay taken after its release: a renewal that comes late does not know it.
+-- The value that keeps a lock or a place taken after its release. A late renewal does not match it.
 local function kept(value)
   return (string.gsub(value, '-', '.'))
 end
 
--- Is it one of these two?
+-- Returns true for a baton or a kept value.
 local function stands_for(holder)
   return string.find(holder, '%x([:.])%x%x%x%x%1%x%x%x%x%1%x')
 end
 
--- Tells the owner of this record, and returns its value if its process heard the message.
+-- Sends a message to the owner of a record. Returns its value if its process received the message.
 local function tell(record, kind, lock)
   local channel, value = read_record(record)
-  return channel and redis.call('PUBLISH', 'plock:1:wake:' .. channel, kind .. ' ' .. value .. ' ' .. lock) > 0 and value
+  if not channel then return nil end
+  local message = kind .. ' ' .. value .. ' ' .. lock
+  return redis.call('PUBLISH', 'plock:1:wake:' .. channel, message) > 0 and value
 end

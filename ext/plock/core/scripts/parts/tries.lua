@@ -1,3 +1,4 @@
--- How many processes one call of a script tries to reach. Redis serves no other client while a script runs, so a call does a bounded
--- amount of work however long the queue is; where that is not enough, its caller asks again.
+-- How many records one call of a script may try. Redis serves no other client while a script runs,
+-- so the work of a call is bounded, however long the queue is. If that is not enough, the client
+-- asks again.
 local tries = 64
