@@ -1,6 +1,6 @@
-/* Acquiring: attempts until the lock is held or patience ends. An attempt asks the server. A lease
- * that is refused and has patience joins the wait queue (waiter.h) and rests there. After a failure
- * it pauses. */
+/* Acquiring: attempts until the lock is held or the patience ends. An attempt asks the server. If
+ * it is refused and has patience, the lease joins the wait queue (waiter.h) and rests there. After
+ * a failure there is a pause. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -14,15 +14,15 @@
  * would cost the connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-/* A lease whose patience is over waits for so long until it is out of the queue. Then a status does
- * not show it any more. */
+/* For how long a waiter whose patience is over waits until it is out of the queue, so that later
+ * readers do not find it there. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* --- other requests for the same key --- */
+/* --- other requests of this process for the same key --- */
 
-/* Most keys are digests, so their bytes are random enough. */
+/* Most keys are digests, so their bytes are close to random. */
 static uint64_t hash(plock_text key) {
-    /* a child does not heed the marks of its parent */
+    /* a parent's notes do not count in its child */
     uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
         uint64_t word;
@@ -33,8 +33,9 @@ static uint64_t hash(plock_text key) {
     return value | 1;
 }
 
-/* False: another lease of this process has asked for the same key, and has no answer yet. A second
- * request would only cost a connection, and might overtake the first; unless both can hold it. */
+/* False: another request of this process for the same key has no answer yet. A second one would
+ * only need another connection, and might overtake the first. Shares can be held together, so they
+ * always ask. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
@@ -71,8 +72,8 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
 
 /* --- a server that cannot be reached --- */
 
-/* At this time a call that does not endure an outage gives up, if there is no sign of the server
- * until then. The first attempt still has its full time. */
+/* The time at which a lease that does not endure an outage gives up: unavailable_timeout after the
+ * last sign of the server. The first attempt still has its full time. */
 static plock_ns gives_up_at(const plock_redis_lease *lease) {
     const plock_config *config = lease->store->config;
     const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
@@ -83,7 +84,7 @@ static plock_ns gives_up_at(const plock_redis_lease *lease) {
     return at > first ? at : first;
 }
 
-/* Names the cause and the time. A message that is too long loses its end. */
+/* Adds the time to the message, and cuts a long message. */
 static plock_status given_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
     const plock_error cause = lease->base.error;
@@ -92,7 +93,7 @@ static plock_status given_up(plock_redis_lease *lease, plock_status status) {
                        (double)span / (double)PLOCK_SECOND);
 }
 
-/* If an earlier attempt has failed, its message stays, for it says more. */
+/* Keeps the message of an earlier failed attempt, because it says more. */
 static plock_status fall_silent(plock_redis_lease *lease) {
     if (lease->outage) return lease->base.error.status = lease->outage;
     return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
@@ -104,9 +105,9 @@ static void answered(plock_redis_lease *lease) {
     lease->outage = PLOCK_OK;
 }
 
-/* The request under way waits for the server. An attempt that has just begun gets a moment to end.
+/* Has the wait for the server lasted too long? An attempt that has just begun gets a moment to end.
  */
-static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *interest) {
+static bool waits_too_long(const plock_redis_lease *lease, plock_interest *interest) {
     plock_ns at = gives_up_at(lease);
     if (at == PLOCK_NEVER) return false;
     const plock_ns least = plock_after(lease->tried_at, LAST_ATTEMPT);
@@ -117,15 +118,15 @@ static bool waits_in_vain(const plock_redis_lease *lease, plock_interest *intere
 
 /* --- attempts --- */
 
-/* A token that may have reached the server in a request without an answer is never used again. The
- * server could still carry out that request after a release. */
+/* A token that may have reached the server in an unanswered request is never used again. The server
+ * could still execute that request after a release. */
 static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
         const plock_status status =
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* one number for all attempts, for any of them may need the undo */
+    /* one number for all attempts, because any of them may need the undo */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
@@ -144,7 +145,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Joins the wait queue, if the lease must. */
+/* Joins the wait queue, if the lock is acquired in that way. */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     const plock_wait_request wait_request = {.subject = &lease->subject,
@@ -179,8 +180,7 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-/* The machine slept, or this thread could not read in time: another lease may hold the lock by now.
- */
+/* After a suspend of the machine or a long stall of this thread, the lease may have expired. */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
@@ -204,26 +204,27 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* The server went away while the lease rested: since it owed an answer, or else from now on. */
+/* The server went away while the lease rested. Returns since when an answer was due, if that is
+ * known, else now. */
 static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now) {
     const plock_ns since = lease->waiter ? plock__waiter_unanswered_since(lease->waiter) : 0;
     return since ? since : now;
 }
 
-/* The attempt has failed. Returns PLOCK_AGAIN to go on at once, PLOCK_TRY_FAILED to report it and
- * go on after a pause, or the final status. */
+/* Handles a failed attempt. Returns PLOCK_AGAIN to continue at once, PLOCK_TRY_FAILED to report the
+ * failure and continue after a pause, or the final status. */
 static plock_status failed(plock_redis_lease *lease, plock_status status) {
     const bool doubt = lease->phase == ASKING && plock__call_left(&lease->call) &&
                        plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
-    /* The server closed an idle connection, which is no failure. */
+    /* If the server closed an idle connection, that is no failure. */
     const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
     lease->doubt = lease->doubt || doubt;
     plock__lease_drop_watch(lease); /* the next attempt has another token */
-    /* all attempts have one owner, and any of them may hold */
+    /* all attempts have one owner, so any of them may hold the lock */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     if (reconnects) {
@@ -232,7 +233,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server had refused it, and is well. Only a connection for another request was missing. */
+    /* The server works and has refused the request. Only a connection for another one was missing.
+     */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -251,7 +253,7 @@ static plock_status end_of_patience(plock_redis_lease *lease, plock_status statu
     return plock__lease_finish(lease, status);
 }
 
-/* Ends in a moment; at once if there is nothing to wait for. */
+/* Ends the wait: in a moment, or at once if there is no queue to leave. */
 static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
@@ -272,7 +274,7 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    /* the server has not refused it yet */
+    /* the server has not finished, so this is no refusal yet */
     if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;
@@ -288,7 +290,7 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     bool asks = true;
     if (!lease->waiter) {
         const plock_status status = join(lease, place, false, &asks);
-        stop_looking(lease); /* leases that follow now find it in the wait queue */
+        stop_looking(lease); /* the next requests find this waiter in the queue */
         if (status) return failed(lease, status);
     } else {
         asks = !plock__waiter_rest(lease->waiter, place);
@@ -301,8 +303,8 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
 static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
-    const bool asks = lease->call.state != PLOCK__TAKING; /* else it waits for a connection */
-    if (status == PLOCK_AGAIN && asks && waits_in_vain(lease, interest))
+    const bool asks = lease->call.state != PLOCK__TAKING; /* else it waits for the pool */
+    if (status == PLOCK_AGAIN && asks && waits_too_long(lease, interest))
         status = fall_silent(lease);
     lease->waits = status == PLOCK_AGAIN;
     if (lease->waits) return PLOCK_AGAIN;
@@ -330,14 +332,14 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
     return end_of_patience(lease, PLOCK_TIMED_OUT);
 }
 
-/* Has the waiter waited for the server for so long that the lease gives up? */
-static bool rests_in_vain(plock_redis_lease *lease, plock_interest *interest) {
+/* Has the waiter waited for the server for so long that it gives up? */
+static bool rests_too_long(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
     if (!since)
         answered(lease);
     else if (!lease->unanswered_since || plock__waiter_known(lease->waiter))
         lease->unanswered_since = since;
-    return waits_in_vain(lease, interest);
+    return waits_too_long(lease, interest);
 }
 
 static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
@@ -346,7 +348,7 @@ static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
     plock_status status = plock__waiter_look(lease->waiter, &grant, interest, &error);
     if (status == PLOCK_AGAIN) {
         interest->deadline = lease->patience_ends;
-        if (rests_in_vain(lease, interest)) return failed(lease, fall_silent(lease));
+        if (rests_too_long(lease, interest)) return failed(lease, fall_silent(lease));
         lease->waits = plock_now() < lease->patience_ends;
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }

@@ -29,7 +29,7 @@ plock_status plock_admin_session_new(plock_admin_session **out, plock_store *sto
     return PLOCK_OK;
 }
 
-/* An answer may still come: nobody else is to read it. */
+/* Closes the connection, because an answer may still come, and no other caller may read it. */
 static void hang_up(plock_admin_session *admin_session) {
     if (admin_session->connection)
         plock__pool_give(&admin_session->store->pool, admin_session->connection, false);
@@ -72,7 +72,7 @@ plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigne
 
 /* --- the answer --- */
 
-/* Keeps it: the reader's own is only good until the connection is used again. */
+/* Copies the answer, because the reader's is only valid until the connection is used again. */
 static void keep(plock_admin_session *admin_session, const plock_value *value) {
     size_t left = 1;
     char *to = admin_session->text;

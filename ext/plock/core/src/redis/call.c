@@ -63,10 +63,10 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
     return plock__connection_send(connection, 3, words, error);
 }
 
-/* --- the steps; each moves the state on, or says why not --- */
+/* --- the steps; each moves the state on, or returns why it cannot --- */
 
-/* A request for a lease that is held, or for a turn that is reserved, goes before one for a lease
- * that is still to be had: its time runs, and other callers wait for it. */
+/* A request for a held lease or a reserved turn goes before an acquire. Its time runs, and other
+ * callers wait for it. */
 static bool is_urgent(const plock_request *request) {
     if (request->irreplaceable) return true;
     switch (request->script) {
@@ -107,7 +107,7 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
     return PLOCK_OK;
 }
 
-/* Of what is under way now; whoever hurries a call shortens only its own. */
+/* The deadline of the current state. plock__retry_hurry shortens only call->deadline. */
 static plock_ns current_deadline(const plock_call *call) {
     return call->state == PLOCK__OPENING && call->open_deadline < call->deadline
                ? call->open_deadline
@@ -130,14 +130,14 @@ static plock_status ask(plock_call *call, plock_error *error) {
     return send_script(call->connection, &call->request, BY_NAME, error);
 }
 
-/* The server does not know the script: SCRIPT LOAD and the same call again go out together. */
+/* The server does not know the script, so SCRIPT LOAD and the same call are sent together. */
 static plock_status ask_again(plock_call *call, plock_error *error) {
     call->loads = true;
     const plock_status status = load_script(call->connection, call->request.script, error);
     return status ? status : ask(call, error);
 }
 
-/* The server says that a command is not allowed, but of one in a script not which. */
+/* Adds the script's commands to the server's message, which does not say which one it forbids. */
 static void name_the_command(const plock_call *call, plock_error *error) {
     const plock_script *script = plock__script(call->request.script);
     char commands[PLOCK__COMMANDS_MAX] = "";
@@ -154,7 +154,8 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
         plock__store_reached(call->store, call->left_at);
-        /* else it is SCRIPT LOAD's: it says why, but only the call's own says what */
+        /* else this reply is SCRIPT LOAD's. Its error gives the reason; the call's gives the status
+         */
         const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
             if (last) return PLOCK_OK;
@@ -184,12 +185,12 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     if (!status && call->state == PLOCK__OPENING) status = open_connection(call, interest, error);
     if (!status && call->state == PLOCK__ASKING) {
         status = ask(call, error);
-        /* The answer to what has just left is not there yet: to look would cost a system call. */
+        /* The answer cannot be there yet, and a read would cost a system call. */
         if (!status && plock__connection_expects(call->connection, interest)) status = PLOCK_AGAIN;
     }
     if (!status) status = read_answer(call, value, interest, error);
     if (status == PLOCK_OK) {
-        error->status = PLOCK_OK; /* that the script was unknown has been put right */
+        error->status = PLOCK_OK; /* forget that the script was unknown */
         *error->message = 0;
         return PLOCK_OK;
     }
@@ -197,18 +198,18 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
         const plock_ns deadline = current_deadline(call);
         if (interest->deadline > deadline) interest->deadline = deadline;
         if (plock_now() < deadline) return PLOCK_AGAIN;
-        /* The transport itself says when it could not connect; what then does not answer is the
-         * server, or TLS in front of it. */
+        /* The transport itself reports a failure to connect. So here the server, or TLS in front of
+         * it, does not answer. */
         status = call->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
                                               : plock__connection_silent(call->connection, error);
     }
     status = name_the_store(call, status, error);
-    /* After a server that is no longer the right one, went away or fell silent, the other idle
-     * connections are no better. */
+    /* If the server went away, fell silent or became a replica, the other idle connections are
+     * useless, too. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
     if (status == PLOCK_READONLY || (gone && call->reused))
         plock__pool_distrust(&call->store->pool);
-    /* silent: the caller cancels, and may undo */
+    /* after a silence, the caller cancels and may send an undo */
     if (status != PLOCK_SILENT) let_go(call, plock_status_keeps_connection(status));
     return status;
 }
@@ -221,8 +222,8 @@ void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (undo && call->state == PLOCK__LISTENING && connection &&
         call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
-        /* Nobody will hear that the server does not know the script. What this cannot do, a release
-         * on another connection does. */
+        /* No one reads the reply, so the script is sent by text. If this fails, the release on
+         * another connection does the work. */
         (void)send_script(connection, undo, BY_TEXT, &ignored);
     }
     let_go(call, false);

@@ -54,8 +54,8 @@ static plock_text cut(plock_text *rest) {
     return word;
 }
 
-/* "KIND VALUE KEY", the kind '=' or '+', or '~' and a number of ms, or '!' and the length of the
- * value: that of a holder may have blanks. */
+/* Reads "KIND VALUE KEY". The kind is '=', '+', '~' and a number of ms, or '!' and the length of
+ * the value, because a holder's value may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!says(pushed, "message") || !payload || !payload->length) return false;
@@ -80,7 +80,7 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
     return message->value.length && message->key.length;
 }
 
-/* What is not for us is passed over: anybody may publish. */
+/* Skips messages that are not for us, because any client may publish. */
 static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
                          plock_message *message, plock_interest *interest, plock_error *error) {
     for (;;) {

@@ -1,5 +1,5 @@
-/* The channel on which a store tells this process that a lock is its turn: one connection that is
- * subscribed. It belongs to the native thread. */
+/* The channel: a subscribed connection on which the server tells this process of its turns. It
+ * belongs to the worker thread. */
 #ifndef PLOCK__CHANNEL_H
 #define PLOCK__CHANNEL_H
 
@@ -15,23 +15,24 @@ typedef struct plock_channel {
     } state;
     plock_connection *connection;
     plock_ns deadline;
-    char id[PLOCK__CHANNEL_LENGTH]; /* random: who knows it can wake us */
+    char id[PLOCK__CHANNEL_LENGTH]; /* random, because any client that knows it can wake us */
 } plock_channel;
 
 typedef struct plock_message {
-    /* '=': your turn; '+': the same where the lock has several holders; '~': look again in so many
-     * ms; '!': the lease was broken */
+    /* '=': your turn; '+': your turn on a lock with several holders; '~': look again in `ms`; '!':
+     * the lease was broken */
     char kind;
     unsigned ms;
-    plock_text value, key; /* good until the next step */
+    plock_text value, key; /* valid until the next step */
 } plock_message;
 
-/* PLOCK_OK or PLOCK_CRYPTO. */
+/* Gives the channel a fresh id. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
 
-/* Connects and subscribes where it is closed. PLOCK_OK: *message is one, or has kind 0 when the
- * subscription has just been confirmed; call again at once, without `reads`: so a message costs one
- * read. PLOCK_AGAIN with interest. Else the failure: it is closed. */
+/* Connects and subscribes if the channel is closed. Returns PLOCK_OK and a message, whose kind is 0
+ * if the subscription has just been confirmed. The caller then calls again at once without `reads`,
+ * so that a message costs one read. Otherwise returns PLOCK_AGAIN and the interest, or the failure
+ * that has closed the channel. */
 PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_store *store,
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);

@@ -9,23 +9,23 @@
 
 enum {
     DEBTS_MAX = 10000,  /* of one store: 20 MB of leases */
-    COLLECTORS_MAX = 4, /* at most so many settle debts at once … */
+    COLLECTORS_MAX = 4, /* at most this many settle debts at once … */
     POOL_SHARE = 4      /* … and at most this part of the pool's connections, or one */
 };
 
-/* A job of the native thread that settles one debt after the other. While the server is away
- * one collector tries it; when it answers, others join. */
+/* A job of the worker thread that settles one debt after the other. While the server is away, one
+ * collector tries it. When the server answers, others join. */
 struct plock_collector {
     plock_job job; /* first, so that both are one address */
     plock_collector *next;
     plock_store *store;
     unsigned generation;
-    bool ended;       /* it is not among the store's any more */
-    plock_debt *debt; /* the one in hand */
+    bool ended;       /* it is no longer in the store's list */
+    plock_debt *debt; /* the current one */
     plock_call call;
 };
 
-static plock_debts *indebted; /* of this process that have collectors */
+static plock_debts *indebted; /* the lists of this process that have collectors */
 
 /* --- lists, with the lock held --- */
 
@@ -59,7 +59,7 @@ static plock_debt *take_all(plock_debts *debts) {
     return list;
 }
 
-/* Those that the server has let go of by itself. */
+/* Takes the debts that have expired on the server. */
 static plock_debt *take_expired(plock_debts *debts, plock_ns now) {
     plock_debt *expired = NULL;
     for (plock_debt *debt = take_all(debts), *next; debt; debt = next) {
@@ -98,7 +98,7 @@ static void unlink_collector(plock_debts *debts, plock_collector *collector) {
     debts->resume_at = 0;
 }
 
-/* --- without it --- */
+/* --- without the lock --- */
 
 static void settle_all(plock_debt *list, plock_status status) {
     while (list) {
@@ -117,7 +117,7 @@ static unsigned most_collectors(const plock_store *store) {
 
 static void begin(plock_collector *collector, plock_ns now) {
     const plock_config *config = collector->store->config;
-    /* for one try, however late */
+    /* time for one try, even if it is late */
     const plock_ns least = plock_after(now, config->release_timeout);
     const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
     const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
@@ -125,8 +125,8 @@ static void begin(plock_collector *collector, plock_ns now) {
     plock__call_begin(&collector->call, collector->store, &request, all < end ? all : end);
 }
 
-/* Takes the next debt in hand. False: there is none, and the collector has ended, or it pauses.
- * One is enough to try the server again, so of several that are to pause the others end. */
+/* Takes the next debt. Returns false if there is none and the collector has ended, or if it pauses.
+ * One collector is enough to try the server again, so while one pauses the others end. */
 static bool take_next(plock_collector *collector, plock_interest *interest) {
     plock_debts *debts = &collector->store->debts;
     const plock_ns now = plock_now();
@@ -149,8 +149,8 @@ static void conclude(plock_collector *collector, plock_status status) {
     const plock_ns now = plock_now();
     const bool unfinished = status == PLOCK_AGAIN; /* the server has done a part of it */
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* The server had closed an idle connection, which is no failure. The pool trusts no other
-     * idle one after that. */
+    /* If the server closed an idle connection, that is no failure. After that the pool trusts no
+     * other idle connection. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =
@@ -194,7 +194,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* It has ended, or no thread is there to step it, or it is the parent's. */
+/* Called when the job has ended, has no thread to step it, or is the parent's. */
 static void destroy(plock_job *job) {
     plock_collector *collector = (plock_collector *)(void *)job;
     plock_store *store = collector->store;
@@ -261,7 +261,7 @@ void plock__debts_hurry(void) {
     plock__leave();
 }
 
-/* The jobs are the parent's, and what they were to settle, too. */
+/* The jobs and their debts are the parent's. */
 void plock__debts_in_child(void) {
     for (plock_debts *debts = indebted, *next; debts; debts = next) {
         next = debts->next;

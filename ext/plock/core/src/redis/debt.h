@@ -1,6 +1,6 @@
-/* A debt: something on the server that is still to be given back, and no caller waits for it.
- * It is a lease, the lock that an unanswered acquire may have got, or a place in a queue. The
- * native thread tries until it is done, or until the server has let go of it by itself. */
+/* A debt: something on the server that must still be released, and that no caller waits for. It is
+ * a lease, the lock of an unanswered acquire, or a place in a queue. The worker thread tries until
+ * the release is done, or until the lease has expired on the server. */
 #ifndef PLOCK__DEBT_H
 #define PLOCK__DEBT_H
 
@@ -12,30 +12,30 @@ typedef struct plock_collector plock_collector;
 
 struct plock_debt {
     plock_debt *next;
-    plock_ns until; /* the server has let go of it by then: a failure after that is the end */
-    /* Called by the native thread, once for each try. */
+    plock_ns until; /* it has expired on the server by then, so a later failure ends the debt */
+    /* Called by the worker thread, once for each try. */
     plock_request (*request)(plock_debt *, plock_ns now);
-    /* The last call: it is done (PLOCK_OK, PLOCK_NOT_OWNER), or why it is given up. */
+    /* Called last, with PLOCK_OK or PLOCK_NOT_OWNER, or the failure that ends the debt. */
     void (*settle)(plock_debt *, plock_status status);
 };
 
-/* Those of one store. Under the lock. */
+/* The debts of one store. Under the lock. */
 typedef struct plock_debts {
-    struct plock_debts *next; /* of the process, as long as there are collectors */
+    struct plock_debts *next; /* of another store with collectors */
     plock_debt *first, *last;
-    plock_debt *inherited; /* the parent's: they are freed, and nothing else */
+    plock_debt *inherited; /* the parent's; they are only freed */
     unsigned count;
-    plock_collector *collectors; /* there is one at least while there are debts */
+    plock_collector *collectors; /* at least one while there are debts */
     unsigned collecting;         /* how many */
     unsigned failures;           /* since the last success */
-    plock_ns resume_at;          /* the server could not be reached: no try before this */
+    plock_ns resume_at;          /* no try before this, after the server could not be reached */
 } plock_debts;
 
-/* Takes the debt over. The debt keeps the store alive until it is settled. If there are too
- * many, or there is no thread, it is settled at once. Not with the lock held. */
+/* Takes over the debt, which keeps the store alive until it is settled. If there are too many debts
+ * or no thread, the debt is settled at once. The caller must not hold the lock. */
 void plock__debt_submit(plock_store *store, plock_debt *debt);
 
-/* The process is about to end: no pause that is under way is waited for. */
+/* Ends the current pauses, because the process is about to end. */
 void plock__debts_hurry(void);
 
 void plock__debts_in_child(void);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 _Static_assert(PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX) + 3 <= PLOCK__LIST_MAX,
-               "what is asked of a group is a command");
-_Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "and what is answered a reply");
+               "a command has room for a group's request");
+_Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "a reply has room for a group's answer");
 
 struct plock_group {
     enum { NO_OPERATION, ALL_ACQUIRING, ALL_RELEASING } doing;
@@ -23,17 +23,17 @@ struct plock_group {
     plock_retry retry; /* a release's */
     plock_error error;
 
-    plock_subject *subjects[PLOCK_GROUP_MAX]; /* those that are released */
-    size_t places[PLOCK_GROUP_MAX];           /* where they stand among the leases */
+    plock_subject *subjects[PLOCK_GROUP_MAX]; /* of the leases under release */
+    size_t places[PLOCK_GROUP_MAX];           /* their indexes in leases */
     size_t releasing;
     plock_ns keep, release_by;
-    /* they live on different nodes, and are released one by one … */
+    /* the keys are on different nodes, so they are released one by one … */
     bool apart;
-    size_t at; /* … and this is the one */
+    size_t at; /* … and this one is next */
     /* the release has less time than it would take by itself */
     bool hurried;
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
-    plock_text *texts; /* of the request under way, behind the leases */
+    plock_text *texts; /* of the current request; stored behind the leases */
     plock_redis_lease *leases[];
 };
 
@@ -64,7 +64,8 @@ static plock_status finish(plock_group *group, plock_status status) {
     return status;
 }
 
-/* Of an owner who was named (plock_lease_own): it is released by that name, whoever acquired it. */
+/* The owner was named (plock_lease_own). Such a lease is released by that name, even if another
+ * lease acquired it. */
 static bool is_named(const plock_redis_lease *lease) {
     return !lease->base.held && lease->subject.owner.brought;
 }
@@ -76,8 +77,8 @@ static size_t list_all(plock_group *group) {
     return group->count;
 }
 
-/* None is held: what may have been granted is given back, behind the request on its own connection
- * and once more on others. */
+/* No lease is held. Releases what the server may have granted: behind the request on its
+ * connection, and again on other connections. */
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
     const plock_request undo =
@@ -131,7 +132,7 @@ static plock_status attempt(plock_group *group) {
     return PLOCK_OK;
 }
 
-/* All of their times are over, or none is. */
+/* All leases have the same times, so all have expired or none has. */
 static plock_status granted(plock_group *group, const plock_value *answer) {
     plock_grant grants[PLOCK_GROUP_MAX];
     if (answer->type != PLOCK__ARRAY || answer->length != group->count)
@@ -147,7 +148,7 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
         const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
         if (!status) continue;
         group->error = group->leases[i]->base.error;
-        while (i-- > 0) { /* to be given back with the others */
+        while (i-- > 0) { /* give_back releases these, too */
             group->leases[i]->base.held = false;
             group->leases[i]->doing = ACQUIRING;
         }
@@ -194,7 +195,7 @@ static plock_status acquire_step(plock_group *group, plock_interest *interest) {
             end_all(group, status);
             return finish(group, status);
         }
-        /* the server closed an idle connection: that is nobody's failure */
+        /* the server closed an idle connection, which is no failure */
         group->reconnected = true;
         group->call.state = PLOCK__CALL_NONE;
     }
@@ -212,8 +213,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* A release that was answered to nobody is why it is not ours any more; so is one that was
-         * answered in an earlier part. */
+        /* An earlier release with a lost answer explains why the lease is not ours any more. So
+         * does one that an earlier part of the answer has confirmed. */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -260,7 +261,7 @@ static void release_single(plock_group *group) {
     plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
 }
 
-/* PLOCK_AGAIN, or the end. */
+/* Returns PLOCK_AGAIN or the final status. */
 static plock_status release_apart(plock_group *group, plock_interest *interest) {
     for (;;) {
         const plock_status status = plock__retry_step(&group->retry, interest, &group->error);
@@ -271,7 +272,7 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* All that have not been released. False: one could not be handed over. */
+/* Releases the remaining leases in the background. False: one of them could not be handed over. */
 static bool go_on_in_background(plock_group *group, bool tells) {
     bool all = true;
     for (size_t i = 0; i < group->releasing; i++) {
@@ -288,8 +289,8 @@ static bool carries_on(const plock_group *group, plock_status status) {
     return true;
 }
 
-/* The release has failed. PLOCK_OK: only for want of a connection, so the program need not know
- * (lease.c). */
+/* Handles a failed release. Returns PLOCK_OK if only a connection was missing, so the program need
+ * not know (redis_lease.c). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
     if (!group->hurried && !carries_on(group, status)) return status;
@@ -342,7 +343,7 @@ void plock_group_free(plock_group *group) {
 
 static plock_status step(plock_group *group, plock_interest *interest) {
     if (!group->doing) return PLOCK_MISUSE;
-    if (group->generation != plock__generation()) { /* the parent of this process began it */
+    if (group->generation != plock__generation()) { /* the parent process began it */
         give_up(group);
         return plock__fail_plainly(&group->error, PLOCK_FORKED);
     }
@@ -378,7 +379,7 @@ plock_operation plock_group_operation(plock_group *group) {
         .of = group, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
 }
 
-/* --- what it knows --- */
+/* --- results --- */
 
 size_t plock_group_free_ones(const plock_group *group) { return group->free_ones; }
 

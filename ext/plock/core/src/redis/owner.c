@@ -12,7 +12,7 @@ _Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_
                    PLOCK__SIGNATURE_MAX,
                "a record has room");
 
-/* --- what the caller brings --- */
+/* --- the caller's own value --- */
 
 plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     if (value.length == 0) return PLOCK_MISUSE;
@@ -22,7 +22,7 @@ plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     plock__free(owner->brought);
     owner->brought = copy;
     owner->value = plock__text(copy, value.length);
-    owner->record = plock__text(NULL, 0); /* it stood beside the old value, or was about another */
+    owner->record = plock__text(NULL, 0); /* the old record has the old value */
     return PLOCK_OK;
 }
 
@@ -35,14 +35,14 @@ static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
     return PLOCK_OK;
 }
 
-/* What a fresh token's texts say stands in the struct itself. */
+/* The texts of a fresh token point into the struct itself. */
 static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
     *copy = *owner;
     copy->value =
         plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
                     owner->value.length);
     copy->record = plock__text(copy->written, owner->record.length);
-    copy->channel = copy->label = plock__text(NULL, 0); /* they stand in the record */
+    copy->channel = copy->label = plock__text(NULL, 0); /* the record has them */
 }
 
 plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
@@ -75,7 +75,7 @@ static size_t append(char *record, size_t length, plock_text word) {
     return length + word.length;
 }
 
-/* The number tells one acquire of the same value from another; 0: it needs none. */
+/* The number distinguishes acquires with the same value. 0: the value needs none. */
 static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel,
                          plock_text label) {
     size_t length;

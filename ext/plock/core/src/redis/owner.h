@@ -1,5 +1,5 @@
-/* Who holds a lock: what stands in the store for that, and what is written beside it for people who
- * ask. Either a fresh random token for each attempt, or what the caller brings. */
+/* The owner of a lock: the value that the store has for it, and the record beside it, which people
+ * read. The value is a fresh random token for each attempt, or the caller brings it. */
 #ifndef PLOCK__OWNER_H
 #define PLOCK__OWNER_H
 
@@ -15,12 +15,12 @@ enum {
 };
 
 typedef struct plock_owner {
-    plock_text value; /* of the lock, in the store */
-    /* "host pid thread channel label value", into companion and queue; '-' where there is no
+    plock_text value; /* of the key in the store */
+    /* "host pid thread channel label value", for companion and queue; '-' stands for a missing
      * channel or label */
     plock_text record;
-    /* for the next record; their bytes are not the owner's. A label has no blanks, PLOCK_LABEL_MAX
-     * at most */
+    /* for the next record; the owner does not own their bytes. A label has no blanks, and at most
+     * PLOCK_LABEL_MAX bytes */
     plock_text channel, label;
     /* a copy of the caller's value, with room for its record; NULL: fresh tokens */
     char *brought;
@@ -28,26 +28,27 @@ typedef struct plock_owner {
         written[PLOCK__SIGNATURE_MAX + PLOCK__MARSHAL_MAX];
 } plock_owner;
 
-/* The caller's own value. PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
+/* Sets the caller's own value. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
 PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text value);
 
-/* The same value and record once more. PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Copies value and record. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
 
-/* Moves an owner to another place in memory; the old one is empty then. */
+/* Moves an owner to another place in memory, and leaves the old one empty. */
 void plock__owner_move(plock_owner *to, plock_owner *from);
 
-/* A fresh token and its record. PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes a fresh token and its record. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);
 
-/* A record for a value that was brought. Since the same may be brought again, it has a number of
- * its own, "host pid thread.number …": so one acquire can be told from another. */
+/* Writes the record of a value that the caller brought. The caller may bring the same value again,
+ * so the record has a number ("host pid thread.number …") that distinguishes the acquires. */
 void plock__owner_number(plock_owner *owner);
 
-/* The record of a fresh token once more, with these. */
+/* Writes the record of a fresh token again, with this channel and label. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
-/* The value as its user knows it, not as it is written. Without bytes where there is none yet. */
+/* Returns the value as the user knows it, not as the store has it; no bytes if there is none yet.
+ */
 plock_text plock__owner_name(const plock_owner *owner);
 
 void plock__owner_clear(plock_owner *owner);

@@ -11,8 +11,8 @@ struct plock_query {
     plock_store *store;
     plock_subject subject;
     plock_retry retry;
-    bool asks;           /* a question is under way … */
-    unsigned generation; /* … of the process that asked it */
+    bool asks;           /* a request is under way … */
+    unsigned generation; /* … of the process that sent it */
     plock_error error;
     size_t parts;
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
@@ -44,7 +44,7 @@ void plock_query_free(plock_query *query) {
     plock__end_step();
 }
 
-/* Keeps the answer: the reader's own is only good until the connection is used again. */
+/* Copies the answer, because the reader's is only valid until the connection is used again. */
 static plock_status keep(void *context, const plock_value *answer, plock_error *error) {
     plock_query *query = context;
     const size_t parts = answer->type == PLOCK__ARRAY ? answer->length : 1;
@@ -62,7 +62,7 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
     return PLOCK_OK;
 }
 
-/* One that is under way is given up. */
+/* Cancels a request that is under way, and begins this one. */
 static void ask(plock_query *query, const plock_request *request) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);
@@ -121,7 +121,7 @@ plock_status plock_query_step(plock_query *query, plock_interest *interest) {
     return status;
 }
 
-/* What it asked for it forgets: that changes nothing, or what it was to change has been changed. */
+/* Forgets the request without an undo: a read changes nothing, and a write is final. */
 void plock_query_cancel(plock_query *query) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);

@@ -15,8 +15,8 @@ static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
     return write_number(s->ttl, sizeof s->ttl, ttl / PLOCK_MILLISECOND);
 }
 
-/* Rounded up, and one more: Redis counts from the start of its current millisecond. The key is
- * never free too early. */
+/* Rounds up and adds a millisecond, because Redis counts from the start of its current one. So the
+ * key is never free too early. */
 static plock_ns kept_for(plock_ns keep) {
     return keep ? ((keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1) * PLOCK_MILLISECOND : 0;
 }
@@ -36,7 +36,7 @@ static plock_text share_of(const plock_subject *s) {
     return plock__text(s->share, strlen(s->share));
 }
 
-/* In ms: for how long the companion lasts beside a lease, or a place that is kept, of this span. */
+/* The TTL of the companion, in ms, for a lease or a kept place of this span. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
     return write_number(s->noted_for, sizeof s->noted_for,
                         (span + s->fence_ttl) / PLOCK_MILLISECOND);
@@ -204,7 +204,7 @@ plock_request plock__undo_request(const plock_subject *s) {
         .texts = {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
 }
 
-/* --- of several locks --- */
+/* --- requests for several locks --- */
 
 static plock_text *put_keys(plock_text *to, plock_subject *const *subjects, size_t count) {
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->key;

@@ -32,19 +32,20 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
     be_heard(retry);
 }
 
-/* PLOCK_AGAIN: at once or after a pause; else the end. */
+/* Handles a failed attempt. Returns PLOCK_AGAIN if another one follows, at once or after a pause,
+ * or else the final status. */
 static plock_status failed(plock_retry *retry, plock_status status) {
     retry->doubt =
         retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
     const plock_ns now = plock_now();
-    /* The server closed an idle connection: that is nobody's failure. */
+    /* If the server closed an idle connection, that is no failure. */
     const bool reconnects =
         status == PLOCK_DISCONNECTED && retry->call.reused && !retry->reconnected;
     if (now >= retry->deadline || !(reconnects || plock_status_retries(status))) {
         plock__retry_cancel(retry);
         return status;
     }
-    plock__call_cancel(&retry->call, NULL); /* the next attempt asks for the same */
+    plock__call_cancel(&retry->call, NULL); /* no undo: the next attempt asks for the same */
     if (reconnects) {
         retry->reconnected = true;
         attempt(retry);
@@ -56,8 +57,8 @@ static plock_status failed(plock_retry *retry, plock_status status) {
     return PLOCK_AGAIN;
 }
 
-/* The server has done a part, and does the next one when it is asked again. False: there is no time
- * left; the rest ends by itself. */
+/* The server has done a part, so the retry asks again. Returns false if there is no time left; the
+ * rest then expires. */
 static bool go_on(plock_retry *retry) {
     const plock_ns now = plock_now();
     retry->begun = true;

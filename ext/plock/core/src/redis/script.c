@@ -37,8 +37,8 @@ static plock_script scripts[PLOCK__SCRIPTS] = {
 #undef SCRIPT
 static bool named;
 
-/* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha); nothing
- * depends on its strength. */
+/* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha). Security does
+ * not depend on it. */
 static void name(void) {
     static const char DIGITS[] = "0123456789abcdef";
     named = true;

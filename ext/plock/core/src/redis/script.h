@@ -1,4 +1,4 @@
-/* The Lua scripts: embedded when the engine is built (from core/scripts), called by their SHA-1. */
+/* The Lua scripts. The build embeds them from core/scripts, and calls name them by their SHA-1. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
 
@@ -18,9 +18,9 @@ typedef enum plock_script_id {
     PLOCK__STATUS,
     PLOCK__SCAN,
     PLOCK__NOTE,
-    PLOCK__ACQUIRE_ALL, /* of several locks */
+    PLOCK__ACQUIRE_ALL, /* for several locks */
     PLOCK__RELEASE_ALL,
-    PLOCK__SHARED_ACQUIRE, /* of a lock with several holders, and so on */
+    PLOCK__SHARED_ACQUIRE, /* these are for locks with several holders */
     PLOCK__SHARED_RELEASE,
     PLOCK__SHARED_EXTEND,
     PLOCK__SHARED_ADOPT,
@@ -39,14 +39,14 @@ typedef struct plock_script {
     char sha1[PLOCK__SHA1_HEX];
 } plock_script;
 
-/* Which commands stand in the line of the script that the server's words for a failure name
- * ("@user_script:12"), separated by commas; the server itself does not say which one the user may
- * not run. "" where it names none. */
+/* Lists the commands in the line of the script that the server's error message names
+ * ("@user_script:12"), separated by commas. The server itself does not say which command the user
+ * may not run. "" if the message names no line. */
 enum { PLOCK__COMMANDS_MAX = 48 };
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);
 
-/* NULL where OpenSSL cannot do SHA-1. */
+/* Returns NULL if OpenSSL does not support SHA-1. */
 const plock_script *plock__script(plock_script_id id);
 
 #endif

@@ -51,8 +51,8 @@ void plock_store_disconnect(plock_store *store) {
 
 bool plock_store_disconnected(const plock_store *store) { return plock__pool_closed(&store->pool); }
 
-/* Those who poll come every 35 to 65 ms. Where one of them has been seen lately, the window is
- * longer than that. */
+/* Processes that poll do so every 35 to 65 ms. If one was seen lately, the window is longer than
+ * that. */
 static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
                       SEEN_LATELY = 600 * PLOCK_SECOND;
 
@@ -62,7 +62,8 @@ plock_ns plock__store_window(const plock_store *store, bool shares) {
     return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
 }
 
-/* Most calls find it up to date: a line of memory that every thread writes to is expensive. */
+/* Most calls find the time up to date and write nothing, because a cache line that every thread
+ * writes to is expensive. */
 void plock__store_reached(plock_store *store, plock_ns moment) {
     static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
     if (moment - atomic_load_explicit(&store->reached_at, memory_order_relaxed) >= OUTDATED)
@@ -110,8 +111,8 @@ void plock_drain(plock_ns deadline) {
     plock__worker_drain(deadline);
 }
 
-/* Reading certificates takes milliseconds, so it is not done under the lock; of two that do it at
- * once one result is dropped. */
+/* Reading certificates takes milliseconds, so it happens outside the lock. If two threads do it at
+ * once, one result is dropped. */
 static plock_status tls_of(plock_store *store, struct ssl_ctx_st **tls, plock_error *error) {
     plock__enter();
     *tls = store->tls;

@@ -5,7 +5,7 @@
 static const char BEFORE[] = "plock:1:{", FENCE[] = "}:fence", QUEUE[] = "}:queue";
 
 enum { AROUND = sizeof BEFORE - 1 + sizeof FENCE - 1 };
-_Static_assert(sizeof FENCE == sizeof QUEUE, "the names are as long");
+_Static_assert(sizeof FENCE == sizeof QUEUE, "both names have the same length");
 
 size_t plock__names_room(size_t key_length) { return 3 * key_length + 2 * AROUND; }
 

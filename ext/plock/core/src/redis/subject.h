@@ -1,25 +1,26 @@
-/* What a request is about: a lock's key and those beside it, and who asks. */
+/* The subject of a request: a lock's key, its companion and queue, and the owner. */
 #ifndef PLOCK__SUBJECT_H
 #define PLOCK__SUBJECT_H
 
 #include "redis/owner.h"
 
 typedef struct plock_subject {
-    plock_text key, companion, queue; /* their bytes are in the room that was given for them */
+    plock_text key, companion, queue; /* their bytes are in the caller's room */
     plock_owner owner;
-    /* of a lock with several holders: "s3", "r", "w"; "": it has one */
+    /* for a lock with several holders: "s3", "r", "w"; "": the lock has one holder */
     char share[PLOCK_SHARE_MAX + 1];
-    plock_ns fence_ttl; /* for how long the fence is kept when the lease is over */
-    char ttl[24], ticket[24], window[8], noted_for[24]; /* as text, for requests that have them */
+    plock_ns fence_ttl; /* for how long the fence outlasts the lease */
+    char ttl[24], ticket[24], window[8], noted_for[24]; /* numbers of requests as text */
 } plock_subject;
 
-/* Bytes of room for the names of a lock with a key of this length. */
+/* Returns how many bytes the names of a lock with a key of this length need. */
 size_t plock__names_room(size_t key_length);
 
-/* Names the lock: `plock:1:{key}:fence` and so on, in one cluster slot. fence_ttl: the store's. */
+/* Names the lock: the key, `plock:1:{key}:fence` and `plock:1:{key}:queue`, in one cluster slot.
+ * fence_ttl: the store's. */
 void plock__subject_name(plock_subject *subject, char *room, plock_text key, plock_ns fence_ttl);
 
-/* The same names, in another room, and the same owner. PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Copies the names into another room, and copies the owner. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__subject_copy(plock_subject *copy, char *room,
                                                 const plock_subject *subject);
 

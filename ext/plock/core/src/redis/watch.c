@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A third of its time has passed: two renewals may fail for a while before it is lost. */
+/* A renewal begins after a third of the TTL. So two renewals may fail before the lease is lost. */
 enum { RENEWALS_PER_TTL = 3 };
 
-/* After a failure that does not pass by itself. */
+/* The pause after a failure that a retry does not solve. */
 static plock_ns before_another_try(const plock_watch *watch) {
     return watch->ttl / (4 * RENEWALS_PER_TTL);
 }
@@ -22,12 +22,12 @@ static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 static plock_status listen_for(plock_watch *watch, plock_error *error);
 
-/* Of a lease that was asked for, for this ttl, when its reliable time ends then. */
+/* Returns when the first renewal of a lease with this TTL and this end is due. */
 static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
     return valid_until - plock__expiry(0, ttl) + ttl / RENEWALS_PER_TTL;
 }
 
-/* --- one that is left alone at first --- */
+/* --- an automatic watch --- */
 
 static plock_watch *watch_of(plock_later *later) {
     return (plock_watch *)(void *)((char *)later - offsetof(plock_watch, later));
@@ -39,7 +39,7 @@ static void keep(plock_later *later) { watch_of(later)->references++; }
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
-    /* else it is renewed all the same, and the next renewal sees a break */
+    /* on a failure the lease is still renewed, and the next renewal notices a break */
     watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK;
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
@@ -49,13 +49,13 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(watch->store);
-    /* of a break before this nobody would tell; a channel that opens has it look, too */
+    /* No message told of an earlier break. A channel that opens later starts a check, too. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
 }
 
-/* By when its renewal has to begin; with the lock held. */
+/* Sets the time by which the renewal must begin. Requires the lock. */
 static void set_date(plock_watch *watch, plock_ns now) {
     plock__later_by(&watch->later, plock__later_than(now, watch->renew_at));
 }
@@ -110,7 +110,7 @@ static void unlink_watch(plock_watch *watch) {
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
-    /* leaves the lock held */
+    /* plock__coordinator_find leaves the lock held */
     const plock_status status = plock__coordinator_find(watch->store, &coordinator, &start, error);
     if (status) return status;
     memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
@@ -121,7 +121,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
-    /* while it is at work the native thread is, too */
+    /* the coordinator exists as long as the worker thread runs */
     const bool begun = plock__coordinator_of(watch->store);
     plock__leave();
     return begun ? PLOCK_OK
@@ -140,7 +140,7 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
                         plock_ns valid_until, plock_ns renewed_until) {
     plock_owner owner = {0};
     const bool fresh = !watch->subject.owner.brought;
-    /* never: a token needs no memory */
+    /* cannot fail, because a token needs no memory */
     if (fresh && plock__owner_copy(&owner, &subject->owner)) return;
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
@@ -160,7 +160,7 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
     if (starts && !watch->automatic) plock__worker_submit(&watch->job);
 }
 
-/* --- what the program does --- */
+/* --- called by the program --- */
 
 void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
     plock__enter();
@@ -170,7 +170,7 @@ void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
     plock__leave();
 }
 
-/* With the lock held. */
+/* Requires the lock. */
 static void go_on(plock_watch *watch) {
     watch->paused = false;
     watch->epoch++;
@@ -200,7 +200,7 @@ void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
     const plock_ns now = plock_now();
     plock__enter();
     if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
-    /* it may have become shorter, though no answer came */
+    /* the lease may have become shorter, though the answer is missing */
     const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL;
     if (soon < watch->renew_at) watch->renew_at = soon;
     go_on(watch);
@@ -237,8 +237,8 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
-/* One that has not started may be granted by now, to a value that is not known yet: it is looked at
- * when it starts. */
+/* The lease of a watch that has not started may be granted by now, with a value that is not known
+ * yet. Such a watch checks the lease when it starts. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
     for (plock_watch *watch = watches; watch; watch = watch->next)
         if (is(watch->subject.key, key) &&
@@ -250,9 +250,9 @@ void plock__watch_doubt(plock_watch *watches) {
     for (; watches; watches = watches->next) look_at_once(watches);
 }
 
-/* --- in the native thread --- */
+/* --- in the worker thread --- */
 
-/* What is to be done now; under the lock, for it is decided by what other threads say. */
+/* The next task. It depends on fields that other threads change, so it is chosen under the lock. */
 enum task { REST, STOP, LOSE, RENEW, CHECK };
 
 static enum task decide(plock_watch *watch, plock_ns now, plock_interest *interest) {
@@ -266,7 +266,7 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_interest *intere
     else if (watch->asks)
         task = REST;
     else if (renews && (now >= watch->renew_at || watch->doubtful))
-        task = RENEW; /* it tells as much as a check */
+        task = RENEW; /* a renewal is also a check */
     else if (watch->doubtful && !watch->paused && now >= watch->check_at)
         task = CHECK;
     if (task == RENEW || task == CHECK) watch->doubtful = false;
@@ -294,7 +294,7 @@ static void begin(plock_watch *watch, enum task task) {
     watch->asks = true;
 }
 
-/* The answer to a renewal or a check. */
+/* Handles the answer to a renewal or a check. */
 static void understand(plock_watch *watch, plock_status status) {
     const plock_ns now = plock_now(), asked_at = watch->retry.call.left_at;
     const plock_ns asked_ttl = watch->renewing_for;
@@ -305,7 +305,7 @@ static void understand(plock_watch *watch, plock_status status) {
     const bool current = watch->epoch == watch->asked_in;
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal) watch->unnoted = false;
-    /* Of one from before the program changed the dates, those count. */
+    /* If the program has changed the dates since this request left, its dates stay. */
     if (status == PLOCK_OK && renewal && current)
         watch->valid_until = plock__expiry(asked_at, asked_ttl);
     if (renewal && current)

@@ -1,5 +1,5 @@
-/* The watch on a lease that is held: the native thread renews it, and notices when it is lost,
- * whatever the program's threads do meanwhile. */
+/* The watch on a lease that is held. The worker thread renews the lease, and notices its loss,
+ * independently of the program's threads. */
 #ifndef PLOCK__WATCH_H
 #define PLOCK__WATCH_H
 
@@ -14,87 +14,88 @@ typedef struct plock_watch plock_watch;
 
 struct plock_watch {
     plock_job job;     /* first, so that both are one address */
-    plock_watch *next; /* of those of the store */
+    plock_watch *next; /* watch of the same store */
     plock_store *store;
     unsigned references, generation;
     uint64_t id;
     bool renews, started;
-    /* it is left alone at first: nobody listens for it before `later` begins, and the owner's
-     * record names no channel */
+    /* does nothing at first: the coordinator does not listen for it before `later` begins, and the
+     * owner's record names no channel */
     bool automatic;
-    bool told; /* its loss is to be told */
+    bool told; /* a loss posts a notice */
     plock_later later;
 
     /* Under the lock. */
     bool ended; /* the lease is released, or will be */
     bool lost;
-    bool doubtful;     /* it may have been broken without our hearing of it */
-    plock_ns check_at; /* not before: a check has failed */
-    bool paused;       /* the program extends it just now */
-    unsigned epoch;    /* grows when the program changes its dates */
+    bool doubtful;     /* a break may have happened without a message */
+    plock_ns check_at; /* no check before this, after a failed one */
+    bool paused;       /* the program is extending the lease */
+    unsigned epoch;    /* grows when the program changes the dates */
     plock_ns ttl, valid_until;
-    plock_ns renewed_until; /* no renewal after that (max_hold) */
-    /* a renewal for this ttl is under way; 0: none is. Only the native thread writes it */
+    plock_ns renewed_until; /* no renewal after this (max_hold) */
+    /* the TTL of the renewal under way, or 0; only the worker thread writes it */
     plock_ns renewing_for;
 
-    /* The thread's own. */
+    /* Only for the worker thread. */
     plock_retry retry;
     bool asks;         /* the retry is under way */
-    unsigned asked_in; /* epoch */
+    unsigned asked_in; /* the epoch of the request */
     plock_ns renew_at;
     plock_subject subject;
-    bool unnoted; /* where it listens has yet to be noted on the server */
-    /* "host pid thread", and then the channel */
+    bool unnoted; /* the server's record does not name the channel yet */
+    /* "host pid thread", then the channel */
     char place[PLOCK__IDENTITY_MAX + 1 + PLOCK__CHANNEL_LENGTH];
     size_t place_length;
-    char channel[PLOCK__CHANNEL_LENGTH]; /* on which a break is told */
+    char channel[PLOCK__CHANNEL_LENGTH]; /* for messages about breaks */
     char names[];
 };
 
-/* What a lease wants of its watch. */
+/* The options of a watch. */
 typedef struct plock_watching {
     uint64_t id;
     bool renews, told;
-    bool automatic; /* it renews, and is left alone while the lease is young */
+    bool automatic; /* it renews, but does nothing while the lease is young */
 } plock_watching;
 
-/* On a lock; whose it is is said when it starts. NULL when there is no memory. With one reference.
- */
+/* Makes a watch with one reference. Its owner is set when it starts. Returns NULL if there is no
+ * memory. */
 plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject,
                               const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
-/* Has the store's coordinator listen for it; `channel` is what the owner's record then has to name.
- * An owner that was brought is copied as long as a lack of memory can be told. PLOCK_OK,
- * PLOCK_NO_MEMORY, PLOCK_CRYPTO or PLOCK_DESCRIPTORS (no thread). */
+/* Has the store's coordinator listen for the watch. The owner's record must then name `channel`. An
+ * owner that the caller brought is copied now, while a lack of memory can still be reported.
+ * Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or PLOCK_DESCRIPTORS (no thread). */
 PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
                                                  plock_error *error);
 
-/* The lease is held from now on, until it is ended; says whichever thread got it, the first time it
+/* Starts the watch, because the lease is held now. Any thread may call this; only the first call
  * counts. */
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl,
                         plock_ns valid_until, plock_ns renewed_until);
 
-/* The program begins to extend it, and has done so; or without success. Then it may have been
- * carried out for doubtful_ttl, or may be yet, at any time: no more is relied on than that, counted
- * from each renewal. PLOCK_NEVER: it has not been. */
+/* The program calls plock__watch_pause before it extends the lease, and plock__watch_resume after a
+ * success. After a failure it calls plock__watch_resume_as_it_was. The server may then execute the
+ * extension for doubtful_ttl at any time, so each later renewal relies on no longer TTL.
+ * PLOCK_NEVER: the server has not executed it. */
 void plock__watch_pause(plock_watch *watch, plock_ns valid_until);
 void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until);
 void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl);
 
-/* Is a renewal under way for more than this ttl? Carried out after an extension, it would undo what
- * that shortened. */
+/* Is a renewal for a longer TTL under way? If the server executed it after an extension to a
+ * shorter TTL, it would undo that. */
 bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl);
 
-/* No renewal from now on. */
+/* Ends the watch: no renewal begins after this. */
 void plock__watch_end(plock_watch *watch);
 
-/* What it knows: until when the lease may be relied on, and whether it has been lost. */
+/* Returns until when the lease is valid, and whether it has been lost. */
 plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
-/* For the coordinator, with the lock held: the server says that it was broken, or may have said so
- * while nobody listened. */
+/* Called by the coordinator, with the lock held. The first: the server tells of a break. The
+ * second: it may have told of one while the channel was closed. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 
