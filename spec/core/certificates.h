@@ -1,10 +1,10 @@
-/* Certificates for the tests of TLS: made anew by each program, in a folder of its own. */
+/* Certificates for the tests of TLS. Each program makes its own, in a folder of its own. */
 #ifndef CERTIFICATES_H
 #define CERTIFICATES_H
 
 #include <stdbool.h>
 
-/* PEM files. Each certificate stands in a file with its key. */
+/* PEM files. Each certificate is in one file with its key. */
 typedef struct certificates {
     char folder[40];
     char ca[64];        /* the authority's certificate alone */
@@ -19,7 +19,7 @@ typedef struct certificates {
     char garbage[64];   /* no PEM at all */
 } certificates;
 
-/* False where they could not be made. */
+/* False if they could not be made. */
 bool certificates_make(certificates *made);
 void certificates_remove(const certificates *made);
 

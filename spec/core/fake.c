@@ -42,7 +42,7 @@ plock_status fake_wait(void *context, const plock_interest *interest) {
     return PLOCK_OK;
 }
 
-/* --- the peers; all with the mutex held, because the native thread talks to them, too --- */
+/* --- the peers; all with the mutex held, because the worker thread talks to them, too --- */
 
 const char FAKE_SILENCE[] = "", FAKE_CLOSES[] = "";
 

@@ -1,9 +1,9 @@
 /* A clock that the test moves, and a store whose server the test plays.
  *
  * The n-th connection that the store makes talks to fake_peers[n]. A peer answers the greeting by
- * itself; to each command after it, it gives the next of its answers as soon as the command is
- * complete. A peer that has none left is silent. It confirms a SUBSCRIBE by itself; what the native
- * thread says and hears can be told by the whole server, fake_server. */
+ * itself. It answers each later command with the next of its answers, as soon as the command is
+ * complete. A peer without answers is silent. It confirms a SUBSCRIBE by itself. For commands of
+ * the worker thread, the whole server, fake_server, can give the answers. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -18,11 +18,11 @@ void fake_clock_start(void); /* stands still, soon after the machine was started
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
-/* A wait for plock_drive that takes no time: where nothing is ready the clock jumps to the
- * deadline. */
+/* A wait for plock_drive that takes no time: if nothing is ready, the clock jumps to the deadline.
+ */
 plock_status fake_wait(void *context, const plock_interest *interest);
 
-/* What an event loop would poll for it. */
+/* Returns the descriptor and events that an event loop would poll. */
 struct pollfd fake_polled(const plock_interest *interest);
 
 /* --- the server --- */
@@ -56,37 +56,37 @@ extern const char FAKE_CLOSES[];  /* the connection ends */
 #define FAKE_LOADED     "$40\r\n0123456789012345678901234567890123456789\r\n"
 
 typedef struct fake_peer {
-    /* What the test sets. */
+    /* Set by the test. */
     const char *answers[FAKE_ANSWERS];
-    /* when it has no answers left, it grants and confirms whatever is asked */
+    /* without answers, it grants and confirms every command */
     bool obliging;
     bool silent_greeting;   /* the greeting takes from answers, too */
-    unsigned connect_again; /* so many times connect says AGAIN */
+    unsigned connect_again; /* how many times connect returns AGAIN */
     plock_status connect_failure;
-    size_t read_chunk; /* bytes that one read gives at most; 0: all there are */
+    size_t read_chunk; /* the most bytes of one read; 0: all */
     /* the first read empties the descriptor, as TLS does; the rest is pending */
     bool hoards;
-    bool read_dribbles;        /* each read that gave something is followed by one AGAIN */
-    plock_status read_failure; /* when all has been read; PLOCK_OK: AGAIN */
-    size_t write_chunk;        /* bytes that one write takes at most; 0: all */
-    size_t write_room;         /* bytes that it takes before it says AGAIN; 0: without end */
+    bool read_dribbles;        /* AGAIN follows each read with bytes */
+    plock_status read_failure; /* after all bytes; PLOCK_OK: AGAIN */
+    size_t write_chunk;        /* the most bytes of one write; 0: all */
+    size_t write_room;         /* the bytes it takes before AGAIN; 0: no limit */
     plock_status write_failure;
-    bool looks_dead; /* what alive() finds */
-    int fd;          /* for want; -1 unless the test puts another there */
+    bool looks_dead; /* alive() returns false */
+    int fd;          /* for the interest; -1 unless the test sets another */
 
-    /* What the test reads. A command is its words, with blanks between; the name of a script stands
+    /* Read by the test. A command is its words, with blanks between. The name of a script stands
      * for its SHA-1. */
     char commands[FAKE_COMMANDS][FAKE_COMMAND_ROOM];
     unsigned command_count;
-    unsigned hellos; /* HELLO is no command in this sense: it only asks which server this is */
+    unsigned hellos; /* HELLO is not among the commands */
     bool connected, abandoned, destroyed;
     unsigned looks, reads; /* calls of alive() and read() */
 
-    /* The fake's own. */
+    /* Used by the fake only. */
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
-    unsigned orders[FAKE_COMMANDS];  /* when each came, of all the server's */
+    unsigned orders[FAKE_COMMANDS];  /* the number of each among all the server's */
     int waker;                       /* the other end of fd; -1: the fake has none */
-    /* hoarded: of what came, so much has left the descriptor */
+    /* hoarded: how many bytes of `out` have left the descriptor */
     size_t in_length, in_read, out_length, written, hoarded;
     unsigned answered;
     bool paused, closing;
@@ -94,16 +94,15 @@ typedef struct fake_peer {
 
 extern fake_peer fake_peers[FAKE_PEERS];
 
-/* The server as a whole. All is reset by fake_reset. */
+/* The server as a whole. fake_reset resets it. */
 typedef struct fake_server {
-    /* What the test sets. */
+    /* Set by the test. */
     const char *(*says)(
         const char *command,
         unsigned nth); /* to the n-th of its kind ("EVALSHA acquire", from 0), before any peer's
                         * own answers; NULL: nothing to say. With the fake's mutex held */
     const char *subscriptions[FAKE_ANSWERS]; /* to the n-th SUBSCRIBE; NULL: it is confirmed */
-    /* connections have one, which is readable when there is something to read: for the native
-     * thread */
+    /* Each connection has a descriptor, readable when there are bytes, for the worker thread. */
     bool descriptors;
     /* The fake's own. */
     unsigned acquires, subscribed, order;
@@ -115,32 +114,31 @@ extern fake_server fake_redis;
 /* Connections made since the last fake_store or fake_reset. */
 unsigned fake_connections(void);
 
-/* The end of a test: back to the real clock, for which every deadline of the fake one has passed,
- * so that what goes on in the background is done soon; then everything is given back, and that is
- * checked. NULLs are allowed. */
+/* Ends a test. It returns to the real clock, by which every deadline of the fake one has passed, so
+ * background work ends soon. Then it frees everything, and checks that. NULLs are allowed. */
 void fake_end(plock_lease *lease, plock_store *store);
 
-/* Waits until threads that are nobody's to join have given everything back, and checks that. */
+/* Waits until detached threads have freed everything, and checks that. */
 void fake_settle(void);
 
-/* A store at this URL with the fake behind it; all peers start anew. NULL where there is no memory.
- */
+/* Makes a store at this URL with the fake behind it, and resets all peers. NULL if there is no
+ * memory. */
 plock_store *fake_store(const char *url);
 void fake_reset(void);
 
 /* Puts the fake behind any store. */
 void fake_transport_for(plock_store *store);
 
-/* The peer sends bytes that no command asked for. */
+/* The peer sends bytes without a command. */
 void fake_say(fake_peer *peer, const char *bytes, size_t length);
 
-/* As PUBLISH on the channel of this process; false: nobody hears it. */
+/* As PUBLISH on the channel of this process. Returns false if there is no subscriber. */
 bool fake_publish(const char *message);
 bool fake_publish_within(const char *message); /* from says */
-/* Bytes that come on the channel; false: it is not open. */
+/* Sends bytes on the channel. Returns false if it is not open. */
 bool fake_say_on_channel(const char *bytes, size_t length);
 bool fake_channel_is_open(void);
-/* The server confirms the SUBSCRIBE that it was silent to. */
+/* The server confirms the SUBSCRIBE that it has not answered. */
 void fake_confirm(void);
 /* The server ends the connection of the channel. */
 void fake_cut_channel(void);
@@ -148,8 +146,8 @@ void fake_cut_channel(void);
 /* A lease of the key "k". */
 plock_lease *fake_lease(plock_store *store);
 
-/* Carries an operation that has begun to its end, with the clock of the fake. TRY_FAILED is gone
- * past, and counted. */
+/* Runs an operation that has begun to its end, with the fake's clock. It counts each TRY_FAILED,
+ * and continues. */
 plock_status fake_finish(plock_lease *lease);
 extern unsigned fake_failed_tries;
 
@@ -157,17 +155,16 @@ extern unsigned fake_failed_tries;
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);
 plock_status fake_release(plock_lease *lease);
 
-/* Leaves it to whoever knows its owner; one that is not held stays as it is. */
+/* Leaves the lease to another owner that knows its value. Does nothing if it is not held. */
 void fake_leave(plock_lease *lease);
 
-/* How many commands all peers together got that begin like this. */
+/* Returns the number of commands with this beginning that all peers received. */
 unsigned fake_commands_like(const char *beginning);
 
-/* The n-th of those, from 0, in the order in which the server got them, copied; "" where there is
- * none. */
+/* Copies the n-th of them, from 0, in the order of their arrival. Returns "" if there is none. */
 const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]);
 
-/* The word of a command at this place, counted from 0, copied to word; "" where there is none. */
+/* Copies the word at this place of a command, from 0. Returns "" if there is none. */
 const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]);
 
 #endif

@@ -98,8 +98,7 @@ static void nudge_ends(plock_job *job) {
     atomic_fetch_add(&nudges, 1);
 }
 
-/* Three rounds: one that sees the time, one that sends somebody to look, one in which the answer is
- * read. */
+/* Three rounds: one sees the time, one has a waiter look, and one reads the answer. */
 void fake_nudge(void) {
     static plock_job job;
     for (int i = 0; i < 3; i++) {

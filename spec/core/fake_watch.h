@@ -1,4 +1,4 @@
-/* Leases that the native thread watches, on the fake's server, and the notices about them. */
+/* Leases that the worker thread watches, on the fake's server, and the notices about them. */
 #ifndef FAKE_WATCH_H
 #define FAKE_WATCH_H
 
@@ -6,30 +6,30 @@
 
 #include <stdatomic.h>
 
-/* What the server says to every command of this kind from now on; NULL: yes. */
+/* The server's answer to every later command of this kind; NULL: success. */
 extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check,
     *_Atomic fake_to_adopt;
 
-/* The clock stands still, the server says yes to all, and nobody wants to hear of renewals. */
+/* The clock stands still, the server grants everything, and renewals post no notices. */
 plock_store *fake_watching_store(void);
 
 /* Acquires the lease without letting time pass. */
 plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The same for the first lease of a store; and since the channel has just been opened it is looked
- * at, once. */
+/* The same for the first lease of a store. The channel has just opened, so the lease is checked
+ * once. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The server answers, late, the n-th command that begins like this, counted from 0. */
+/* The server answers the n-th command with this beginning, from 0, after a silence. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);
 
-/* Until when a lease is relied on that was asked for at this moment. */
+/* Until when a lease is valid whose request left at this time. */
 plock_ns fake_reliable(plock_ns asked_at, plock_ns ttl);
 
 /* Waits for a notice and checks that it is this one. */
 void fake_await_notice(plock_notice_kind kind, const plock_lease *lease);
 
-/* Checks that there is no notice, when the native thread has done all that there is to do. */
+/* Checks that there is no notice after the worker thread has done all that is due. */
 void fake_no_notice(void);
 
 #endif

@@ -20,7 +20,7 @@ void local_begin(void) {
  * child that was forked since. And a thread that ends or begins is in ASan's allocator (test.h),
  * outside the steps that a fork waits for. */
 static void join_thread(void) {
-    enum { ROUNDS = 3 }; /* what is submitted while a thread ends has another one begin */
+    enum { ROUNDS = 3 }; /* a job that is submitted while a thread ends starts another thread */
     for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++)
         plock_drain(plock_now() + PLOCK_SECOND);
 }

@@ -1,5 +1,5 @@
-/* What the tests of the local store have in common: a store in a folder of the test's own, and
- * calls that wait until they are done. */
+/* Support for the tests of the local store: a store in a folder of the test, and calls that wait
+ * until they are done. */
 #ifndef LOCAL_SUPPORT_H
 #define LOCAL_SUPPORT_H
 
@@ -27,12 +27,12 @@ plock_status local_release(plock_lease *lease);
 plock_status local_extend(plock_lease *lease, plock_ns ttl);
 plock_status local_break(plock_local *store, const char *key);
 
-/* How many hold the key, and how many wait for it; -1: the store failed. */
+/* The number of holders or waiters of the key; -1: the store failed. */
 int local_holders(plock_local *store, const char *key);
 int local_waiters(plock_local *store, const char *key);
 bool local_await_waiters(plock_local *store, const char *key, int count);
 
-/* A child that runs the body; and its end. */
+/* Starts a child that runs the body, and waits for its end. */
 pid_t local_child(void (*body)(void *), void *context);
 int local_status_of(pid_t child);
 

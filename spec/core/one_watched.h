@@ -1,5 +1,5 @@
-/* What the tests of leases that are watched begin and end with: a store, and one lease of it.
- * Included once by each of them. */
+/* The setup and the end of the tests of watched leases: a store with one lease. Each of those tests
+ * includes this file. */
 #ifndef ONE_WATCHED_H
 #define ONE_WATCHED_H
 
@@ -24,13 +24,13 @@ static inline void end(void) {
 /* Waits for that many renewals in all. */
 static inline void renewals(unsigned count) { fake_await("EVALSHA extend", count); }
 
-/* Lets time pass in steps in which the native thread may have something to do. */
+/* Lets time pass in small steps, so that the worker thread can act after each. */
 static inline void pass(plock_ns span, plock_ns by) {
     for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
 }
 
-/* The lease waits in line behind another one, and is granted when that is gone, before its own
- * thread sees it. */
+/* The lease waits in the queue behind another one. It is granted when that one is released, before
+ * its own thread sees it. */
 static inline void grant_unseen(plock_lease *first, const plock_acquire_options *patience) {
     atomic_store(&fake_to_acquire, FAKE_QUEUED);
     CHECK_STATUS(plock_lease_acquire(lease, patience), PLOCK_OK);

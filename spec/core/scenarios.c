@@ -90,8 +90,8 @@ static void lock_is_held_for_a_while(void) {
 
 static unsigned newest_acquire(void) { return fake_commands_like("EVALSHA acquire") - 1; }
 
-/* Once somebody queues the lock is released, and each who queues then is told, for one may have
- * come again after a failure. */
+/* When a waiter queues, the lock is released, and each waiter that queues later is told. A waiter
+ * may return after a failure. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_interest interest;
@@ -153,8 +153,7 @@ static plock_status extend(plock_store *store, plock_lease *lease) {
     return status ? status : fake_release(lease);
 }
 
-/* The release in the background has a thread to start; where that is not to be had, the time to
- * live ends the lock. */
+/* The background release needs a thread. If there is none, the lease expires. */
 static const char *oblige_groups(const char *command, unsigned nth) {
     (void)nth;
     if (!strncmp(command, "EVALSHA acquire_all", 19)) return "*2\r\n" FAKE_HELD FAKE_HELD;

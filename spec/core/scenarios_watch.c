@@ -1,4 +1,4 @@
-/* What a program does with watched leases and queries, for the tests in which memory runs out. */
+/* Programs that use watched leases and queries, for the tests in which memory runs out. */
 #include "scenarios.h"
 
 #include "fake_native.h"
@@ -14,7 +14,7 @@ static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched 
 
 /* --- the server --- */
 
-static atomic_bool held, broken; /* by somebody else; and it is no more */
+static atomic_bool held, broken; /* held by another owner, and then free */
 
 static bool is(const char *command, const char *beginning) {
     return !strncmp(command, beginning, strlen(beginning));
@@ -113,7 +113,7 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     return status;
 }
 
-/* As soon as he has queued, each time that he does, he is told that it is his turn. */
+/* Each time that the waiter has queued, the server tells it that it is its turn. */
 static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM];
     plock_interest interest;

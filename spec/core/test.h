@@ -1,12 +1,12 @@
-/* What the C tests share: checks that are counted, and children whose checks count, too.
+/* Support for the C tests: checks that are counted, and children whose checks count, too.
  *
- * A test program is one file with functions static void says_what_it_shows(void), and a main that
- * ends with
+ * A test program is one file with functions `static void says_what_it_shows(void)`. Its main ends
+ * with
  *
  *   RUN(says_what_it_shows);
  *   return test_end("subject");
  *
- * A failed check is reported and the test goes on; test_end prints the count and returns the exit
+ * A failed check is reported, and the test goes on. test_end prints the count, and returns the exit
  * status. */
 #ifndef TEST_H
 #define TEST_H
@@ -25,7 +25,7 @@
 #define CHECK_STATUS(actual, expected)                                                             \
     test_status((actual), (expected), #actual, __FILE__, __LINE__)
 
-/* The text occurs in it, or does not. */
+/* Check that the text contains the part, or does not. */
 #define CHECK_HAS(actual, part)   test_has((actual), (part), true, #actual, __FILE__, __LINE__)
 #define CHECK_LACKS(actual, part) test_has((actual), (part), false, #actual, __FILE__, __LINE__)
 
@@ -42,7 +42,7 @@ bool test_has(const char *actual, const char *part, bool wanted, const char *wha
 void test_begin(const char *test);
 int test_end(const char *subject);
 
-/* Says what part of the subject cannot be tested here, and why. */
+/* Reports which part of the subject cannot be tested here, and why. */
 void test_skip(const char *what, const char *why);
 
 /* TSan ends a child that starts a thread where its parent had one. */
@@ -70,14 +70,13 @@ void test_skip(const char *what, const char *why);
 #define TEST_ASAN 0
 #endif
 
-/* Runs the body in a forked child and waits for it; what failed there has failed here. */
+/* Runs the body in a forked child, and waits for it. A check that fails there fails here. */
 void test_in_child(void (*body)(void *), void *context);
 
 /* Descriptors of this process that are open. */
 int test_open_descriptors(void);
 
-/* Sleeps for a moment in a loop that polls a condition, and tells whether that may go on: 10 s at
- * most. */
+/* Sleeps for a moment in a loop that polls a condition. Returns false after 10 s. */
 bool test_patient(unsigned *rounds);
 
 #endif

@@ -1,5 +1,4 @@
-/* Admin sessions: what is asked, what comes of each kind of answer, and what happens to the
- * connection. */
+/* Admin sessions: requests, each kind of answer, and the life of the connection. */
 #include "fake.h"
 #include "test.h"
 

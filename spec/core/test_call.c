@@ -74,7 +74,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     start(&RELEASE);
-    fake_peers[0].read_chunk = 1; /* so that loading and calling are seen to leave together */
+    fake_peers[0].read_chunk = 1; /* so that loading and calling leave together */
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 4);
     CHECK_TEXT(fake_peers[0].commands[2], "SCRIPT LOAD release");
@@ -90,7 +90,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
 }
 
 /* However quickly: nothing has failed. */
-static void what_was_loaded_meanwhile_is_no_failure(void) {
+static void a_script_loaded_meanwhile_is_no_failure(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     fake_peers[0].answers[1] = FAKE_LOADED;
@@ -184,7 +184,7 @@ static void make_two_idle(void) {
 }
 
 /* The address may point elsewhere by now, and what is idle still leads to the old place. */
-static void after_a_replica_answered_all_is_connected_anew(void) {
+static void a_replicas_answer_makes_all_connections_new(void) {
     begin("redis://h");
     make_two_idle();
     fake_peers[0].answers[1] = "-READONLY You can't write against a read only replica.\r\n";
@@ -323,8 +323,8 @@ static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     end();
 }
 
-/* Else who comes anew would keep others from a turn that is reserved for a second. */
-static void a_claim_gets_its_connection_before_who_asks_anew(void) {
+/* A new acquire must not delay a turn that is reserved for one second. */
+static void a_claim_gets_its_connection_before_a_new_acquire(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};
     plock_connection *connection = NULL;
@@ -362,12 +362,12 @@ static void giving_up_twice_or_nothing_is_harmless(void) {
 int main(void) {
     RUN(a_script_is_called_by_its_hash);
     RUN(a_script_that_the_server_does_not_know_is_loaded);
-    RUN(what_was_loaded_meanwhile_is_no_failure);
+    RUN(a_script_loaded_meanwhile_is_no_failure);
     RUN(it_is_loaded_only_once);
     RUN(loading_may_be_refused);
     RUN(an_error_names_the_store_and_keeps_the_servers_words);
     RUN(an_error_decides_whether_the_connection_lives);
-    RUN(after_a_replica_answered_all_is_connected_anew);
+    RUN(a_replicas_answer_makes_all_connections_new);
     RUN(after_an_idle_connection_was_found_closed_the_others_are_not_trusted);
     RUN(a_new_connection_that_breaks_says_nothing_of_the_others);
     RUN(a_silent_server_is_waited_for_until_the_deadline);
@@ -377,7 +377,7 @@ int main(void) {
     RUN(an_answer_that_is_there_counts_even_at_the_deadline);
     RUN(giving_up_sends_the_undo_after_the_request);
     RUN(no_undo_follows_a_request_that_has_not_left_whole);
-    RUN(a_claim_gets_its_connection_before_who_asks_anew);
+    RUN(a_claim_gets_its_connection_before_a_new_acquire);
     RUN(giving_up_twice_or_nothing_is_harmless);
     return test_end("call");
 }

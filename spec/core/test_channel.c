@@ -54,7 +54,7 @@ static void check_text(plock_text text, const char *expected) {
 
 static void say(const char *bytes) { CHECK(fake_say_on_channel(bytes, strlen(bytes))); }
 
-/* What comes after it is heard, so it has been passed over. */
+/* The message after it is read, so this one has been skipped. */
 static void check_still_hearing(void) {
     CHECK(fake_publish("= last k"));
     CHECK_STATUS(step(), PLOCK_OK);
@@ -104,7 +104,7 @@ static void its_connection_is_beside_the_pool(void) {
     fake_end(NULL, store);
 }
 
-static void what_keeps_it_from_opening_is_told_and_it_is_closed(void) {
+static void a_failure_to_open_is_reported_and_closes_it(void) {
     static const struct {
         const char *said;
         plock_status status;
@@ -138,7 +138,7 @@ static void what_keeps_it_from_opening_is_told_and_it_is_closed(void) {
         CHECK_STATUS(error.status, WAYS[i].status);
         CHECK_INT(channel.state, PLOCK__CHANNEL_CLOSED);
         CHECK(fake_peers[0].destroyed);
-        CHECK_STATUS(step(), PLOCK_OK); /* and the next time it is as good as new */
+        CHECK_STATUS(step(), PLOCK_OK); /* and the next attempt works */
         CHECK_INT(fake_connections(), 2);
         end();
     }
@@ -226,7 +226,7 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     plock__begin_step();
     plock__channel_close(&channel, store);
     plock__end_step();
-    CHECK_STATUS(step(), PLOCK_OK); /* subscribed anew, on a connection with a descriptor */
+    CHECK_STATUS(step(), PLOCK_OK); /* subscribed again, on a connection with a descriptor */
     fake_peers[1].hoards = true;
     for (int i = 0; i < MESSAGES; i++) {
         (void)snprintf(text, sizeof text, "= t %0*d", KEY, i);
@@ -262,8 +262,8 @@ static void a_message_may_come_in_pieces(void) {
     end();
 }
 
-/* Anybody may publish. */
-static void what_makes_no_sense_is_passed_over(void) {
+/* Any client may publish. */
+static void nonsense_is_skipped(void) {
     static const char *const MESSAGES[] = {
         "",        " ",     "=",   "= ",     "= t",     "= t ",
         "=  k",    "? t k", "t k", "~x t k", "~-1 t k", "~99999999999999999999 t k",
@@ -297,7 +297,7 @@ static void what_makes_no_sense_is_passed_over(void) {
 
 /* --- the end --- */
 
-static void what_ends_it_is_told(void) {
+static void the_cause_of_its_end_is_reported(void) {
     static const struct {
         const char *said;
         plock_status status;
@@ -352,15 +352,15 @@ int main(void) {
     RUN(it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed);
     RUN(each_has_a_name_of_its_own);
     RUN(its_connection_is_beside_the_pool);
-    RUN(what_keeps_it_from_opening_is_told_and_it_is_closed);
+    RUN(a_failure_to_open_is_reported_and_closes_it);
     RUN(connecting_has_its_time_too);
     RUN(messages_of_each_kind_are_understood);
     RUN(values_and_keys_may_hold_any_byte);
     RUN(several_that_came_together_are_heard_one_by_one_without_another_read);
     RUN(what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for);
     RUN(a_message_may_come_in_pieces);
-    RUN(what_makes_no_sense_is_passed_over);
-    RUN(what_ends_it_is_told);
+    RUN(nonsense_is_skipped);
+    RUN(the_cause_of_its_end_is_reported);
     RUN(a_message_longer_than_any_of_ours_ends_it);
     RUN(closing_it_twice_is_closing_it_once);
     return test_end("channel");

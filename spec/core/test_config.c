@@ -1,4 +1,4 @@
-/* What a store's URL may say, and the options. */
+/* The URL of a store, and its options. */
 #include "test.h"
 
 #include "base/memory.h"

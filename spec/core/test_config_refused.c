@@ -190,7 +190,7 @@ static void the_printed_form_has_no_secret(void) {
 }
 
 /* Secrets or not: a text without end is refused, and nothing is cut off in silence. */
-static void what_is_too_long_is_refused(void) {
+static void too_long_values_are_refused(void) {
     enum { LENGTH = 5000 };
     char *url = malloc(LENGTH + 1);
     plock_config *config;
@@ -213,6 +213,6 @@ int main(void) {
     RUN(an_unescaped_password_is_never_printed);
     RUN(a_refused_option_does_not_print_its_value);
     RUN(the_printed_form_has_no_secret);
-    RUN(what_is_too_long_is_refused);
+    RUN(too_long_values_are_refused);
     return test_end("config refused");
 }

@@ -1,5 +1,5 @@
-/* What the native thread does for all who wait in a process: one channel, one who looks, order; and
- * how long it stays. */
+/* The coordinator: the worker thread serves all waiters of a process. Covers its one channel, the
+ * one waiter that looks, the order, and when the coordinator ends. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -49,7 +49,7 @@ static void await_end_of_coordinator(void) {
     CHECK(!coordinator_is_there());
 }
 
-/* Each in turn gets a ticket of his own. */
+/* Each waiter in turn gets a ticket. */
 static const char *number_tickets(const char *command, unsigned nth) {
     static const char *const PLACES[] = {
         FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
@@ -72,7 +72,7 @@ static void many_wait_on_one_channel(void) {
     end();
 }
 
-/* Nobody queues before the channel is open, and then all do in the order in which they came. */
+/* No waiter queues before the channel is open. Then all queue in the order in which they came. */
 static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void) {
     char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -80,7 +80,7 @@ static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void)
     fake_await_turn(leases[0], 100 * PLOCK_SECOND);
     fake_await("SUBSCRIBE", 1);
     for (unsigned i = 1; i < LEASES; i++) fake_await_turn(leases[i], 100 * PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 1); /* nor does anybody of this process pass the first by */
+    fake_await("EVALSHA acquire", 1); /* no other waiter of this process overtakes the first */
     fake_confirm();
     fake_await("EVALSHA acquire", 1 + LEASES);
     for (unsigned i = 0; i < LEASES; i++) {
@@ -134,7 +134,7 @@ static void only_the_first_looks_and_once_a_second(void) {
     end();
 }
 
-/* Those who come and are refused do not keep him from it. */
+/* New waiters that are refused do not prevent that. */
 static void newcomers_do_not_put_that_off(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
@@ -151,7 +151,7 @@ static void newcomers_do_not_put_that_off(void) {
     end();
 }
 
-/* From the sixth acquire on nobody is in the queue any more: whoever asks is put back, by his
+/* From the sixth acquire on, the queue is empty. The server puts back each waiter that asks, by its
  * ticket. */
 static const char *lose_the_queue(const char *command, unsigned nth) {
     static const char *const PLACES[] = {FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1),
@@ -171,7 +171,7 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* one after the other */
-    /* each once, though each finds his place lost */
+    /* each once, though each has lost its place */
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) {
         (void)fake_value(1 + i, value);
@@ -184,20 +184,20 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     end();
 }
 
-/* With the queue the lock may be lost: the first finds it free, and whoever is behind him does not
- * wait for another second. */
+/* The lock may be lost with the queue. The first waiter then finds it free, and the next one does
+ * not wait for another second. */
 static const char *grant_who_looks(const char *command, unsigned nth) {
     return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
                ? FAKE_HELD
                : lose_the_queue(command, nth);
 }
 
-static void where_one_finds_the_lock_without_being_called_the_next_looks_at_once(void) {
+static void if_a_waiter_gets_the_lock_without_being_called_the_next_looks_at_once(void) {
     begin(grant_who_looks);
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge();
-    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* and as his place is lost, so do all */
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* and since its place is lost, all ask */
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
     end();
 }
@@ -208,7 +208,7 @@ static const char *grant_who_is_called(const char *command, unsigned nth) {
                : number_tickets(command, nth);
 }
 
-static void where_he_was_called_nobody_does(void) {
+static void if_it_was_called_no_other_waiter_looks(void) {
     begin(grant_who_is_called);
     get_in_queue(LEASES);
     fake_call("=", 1);
@@ -218,7 +218,7 @@ static void where_he_was_called_nobody_does(void) {
     end();
 }
 
-static void when_he_who_looks_gives_up_the_next_one_does(void) {
+static void when_the_looking_waiter_gives_up_the_next_one_looks(void) {
     char second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
     get_in_queue(2);
@@ -230,7 +230,7 @@ static void when_he_who_looks_gives_up_the_next_one_does(void) {
     end();
 }
 
-static void who_is_told_to_looks_sooner(void) {
+static void a_waiter_that_is_told_to_looks_sooner(void) {
     begin(fake_refuses);
     get_in_queue(1);
     fake_call("~1000", 1);
@@ -252,7 +252,7 @@ static const char *third_is_silent(const char *command, unsigned nth) {
     return fake_refuses(command, nth);
 }
 
-static void so_does_who_hears_it_before_his_refusal(void) {
+static void so_does_a_waiter_that_is_told_before_its_refusal(void) {
     begin(third_is_silent);
     get_in_queue(1);
     fake_call("=", 1);
@@ -271,7 +271,7 @@ static void so_does_who_hears_it_before_his_refusal(void) {
     end();
 }
 
-static void a_holder_that_will_not_tell_is_looked_at_often(void) {
+static void a_holder_that_does_not_notify_is_looked_at_often(void) {
     begin(fake_refuses_untold);
     get_in_queue(1);
     for (unsigned i = 0; i < 8; i++) {
@@ -281,7 +281,7 @@ static void a_holder_that_will_not_tell_is_looked_at_often(void) {
     end();
 }
 
-static void a_turn_for_nobody_here_is_passed_on(void) {
+static void a_turn_without_a_waiter_here_is_passed_on(void) {
     char command[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
@@ -317,14 +317,14 @@ static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
     end();
 }
 
-/* One whose refusal is still on its way when the channel is back may have been passed over before
- * that: he asks again, too. */
+/* A waiter whose refusal is on its way when the channel is back may have missed its turn before
+ * that. So it asks again, too. */
 static const char *second_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
 }
 
-static void so_does_who_is_being_asked_for_meanwhile(void) {
+static void so_does_a_waiter_with_a_request_under_way(void) {
     enum { BY_HIMSELF, BY_THE_THREAD, WAYS };
     for (int way = 0; way < WAYS; way++) {
         char word[FAKE_COMMAND_ROOM];
@@ -374,14 +374,14 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(began + 301 * PLOCK_MILLISECOND - plock_now());
     fake_await("EVALSHA acquire", 3);
-    CHECK_TEXT(fake_ticket(2, word), ""); /* nobody could tell him */
+    CHECK_TEXT(fake_ticket(2, word), ""); /* no message could reach the waiter */
     fake_confirm();
     fake_await("EVALSHA acquire", 4);
-    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET); /* but his place is kept for him */
+    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET); /* but the waiter keeps its place */
     end();
 }
 
-static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
+static void waiters_learn_that_the_channel_cannot_open(void) {
     static const struct {
         const char *said;
         plock_status status, told;
@@ -409,9 +409,9 @@ static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
         CHECK_STATUS(fake_await_end(leases[0]), WAYS[i].told);
         CHECK_STATUS(plock_lease_error(leases[0])->status, WAYS[i].status);
         fake_await("EVALSHA acquire", 1);
-        fake_await("EVALSHA leave", 0); /* he never queued */
+        fake_await("EVALSHA leave", 0); /* the waiter never queued */
         for (unsigned tenth = 0; tenth < 10; tenth++) fake_native_pass(PLOCK_SECOND / 10);
-        fake_await("SUBSCRIBE", 1); /* while nobody waits, it is not tried again */
+        fake_await("SUBSCRIBE", 1); /* without waiters it is not tried again */
         fake_await_turn(leases[1], 100 * PLOCK_SECOND);
         fake_await("SUBSCRIBE", 2);
         fake_await("EVALSHA acquire", 3);
@@ -421,7 +421,7 @@ static void a_channel_that_cannot_be_had_is_what_they_are_told(void) {
 
 /* --- how long it stays --- */
 
-static void it_ends_when_nobody_has_waited_for_a_while(void) {
+static void it_ends_after_a_while_without_waiters(void) {
     enum { CANCELLED, SERVED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         begin(fake_refuses);
@@ -460,7 +460,7 @@ static void it_comes_back_with_another_channel(void) {
     end();
 }
 
-static void whoever_waits_on_and_off_keeps_it(void) {
+static void waiting_on_and_off_keeps_it(void) {
     begin(fake_refuses);
     for (unsigned i = 0; i < 4; i++) {
         fake_await_turn(leases[0], 100 * PLOCK_SECOND);
@@ -479,19 +479,19 @@ int main(void) {
     RUN(only_the_first_looks_and_once_a_second);
     RUN(newcomers_do_not_put_that_off);
     RUN(when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order);
-    RUN(where_one_finds_the_lock_without_being_called_the_next_looks_at_once);
-    RUN(where_he_was_called_nobody_does);
-    RUN(when_he_who_looks_gives_up_the_next_one_does);
-    RUN(who_is_told_to_looks_sooner);
-    RUN(so_does_who_hears_it_before_his_refusal);
-    RUN(a_holder_that_will_not_tell_is_looked_at_often);
-    RUN(a_turn_for_nobody_here_is_passed_on);
+    RUN(if_a_waiter_gets_the_lock_without_being_called_the_next_looks_at_once);
+    RUN(if_it_was_called_no_other_waiter_looks);
+    RUN(when_the_looking_waiter_gives_up_the_next_one_looks);
+    RUN(a_waiter_that_is_told_to_looks_sooner);
+    RUN(so_does_a_waiter_that_is_told_before_its_refusal);
+    RUN(a_holder_that_does_not_notify_is_looked_at_often);
+    RUN(a_turn_without_a_waiter_here_is_passed_on);
     RUN(when_the_channel_is_back_all_ask_again_with_their_tickets);
-    RUN(so_does_who_is_being_asked_for_meanwhile);
+    RUN(so_does_a_waiter_with_a_request_under_way);
     RUN(while_it_is_away_the_first_looks_without_queueing);
-    RUN(a_channel_that_cannot_be_had_is_what_they_are_told);
-    RUN(it_ends_when_nobody_has_waited_for_a_while);
+    RUN(waiters_learn_that_the_channel_cannot_open);
+    RUN(it_ends_after_a_while_without_waiters);
     RUN(it_comes_back_with_another_channel);
-    RUN(whoever_waits_on_and_off_keeps_it);
+    RUN(waiting_on_and_off_keeps_it);
     return test_end("coordinator");
 }

@@ -90,8 +90,8 @@ static void await_end_of_channel(void) {
 
 /* --- the end of the process --- */
 
-/* Who goes on after it, because it was not the end, comes back with his ticket. */
-static void draining_fails_whoever_waits_and_he_can_go_on(void) {
+/* The drain was not the end, so a waiter that continues after it returns with its ticket. */
+static void draining_fails_waiters_and_they_can_go_on(void) {
     for (int state = 0; state < STATES; state++) {
         begin();
         wait_in(state);
@@ -136,7 +136,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
 }
 
 /* What waits in the background to leave is carried out. */
-static void draining_lets_those_leave_who_gave_up(void) {
+static void draining_lets_waiters_leave_that_gave_up(void) {
     begin();
     wait_in(RESTS);
     plock_lease_cancel(lease);
@@ -146,7 +146,7 @@ static void draining_lets_those_leave_who_gave_up(void) {
     end();
 }
 
-static void a_store_that_is_closed_goes_when_nobody_waits_there(void) {
+static void a_closed_store_is_freed_without_waiters(void) {
     begin();
     wait_in(RESTS);
     plock_store_close(store);
@@ -159,12 +159,12 @@ static void a_store_that_is_closed_goes_when_nobody_waits_there(void) {
     fake_settle(); /* and nothing of it is left */
 }
 
-static void so_does_what_listens_for_one_that_is_disconnected(void) {
+static void so_is_the_channel_of_a_disconnected_store(void) {
     begin();
     wait_in(RESTS);
     plock_store_disconnect(store);
     fake_nudge();
-    CHECK(fake_channel_is_open()); /* somebody waits */
+    CHECK(fake_channel_is_open()); /* there is a waiter */
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     await_end_of_channel();
@@ -174,7 +174,7 @@ static void so_does_what_listens_for_one_that_is_disconnected(void) {
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 2);
     CHECK(fake_channel_is_open());
-    plock_store_disconnect(store); /* nobody waits any more */
+    plock_store_disconnect(store); /* there are no waiters left */
     await_end_of_channel();
     end();
 }
@@ -198,7 +198,7 @@ static void look_in_child(void *context) {
     CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
 }
 
-static void a_child_has_nothing_of_those_who_wait(void) {
+static void a_child_has_no_waiters_of_its_parent(void) {
     for (int state = 0; state < STATES; state++) {
         begin();
         wait_in(state);
@@ -255,15 +255,15 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(draining_fails_whoever_waits_and_he_can_go_on);
+    RUN(draining_fails_waiters_and_they_can_go_on);
     RUN(draining_an_idle_coordinator_takes_no_time);
-    RUN(draining_lets_those_leave_who_gave_up);
-    RUN(a_store_that_is_closed_goes_when_nobody_waits_there);
-    RUN(so_does_what_listens_for_one_that_is_disconnected);
-    RUN(a_child_has_nothing_of_those_who_wait);
+    RUN(draining_lets_waiters_leave_that_gave_up);
+    RUN(a_closed_store_is_freed_without_waiters);
+    RUN(so_is_the_channel_of_a_disconnected_store);
+    RUN(a_child_has_no_waiters_of_its_parent);
     RUN(a_child_that_does_nothing_leaks_nothing);
     if (TEST_TSAN)
-        test_skip("a native thread in a child", "the sanitizer does not allow it");
+        test_skip("a worker thread in a child", "the sanitizer does not allow it");
     else
         RUN(a_child_waits_on_a_channel_of_its_own);
     return test_end("coordinator end");

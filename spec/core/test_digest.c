@@ -96,7 +96,7 @@ static void bytes_of_value_zero_count(void) {
                  "8c18c35eec555433aca6c25beff4ab0085afc6084012a0d923fb48f4251062fa");
 }
 
-/* What one call leaves in the thread's context must not show in the next one. */
+/* The rest of one call in the thread's context must not affect the next one. */
 static void one_secret_leaves_nothing_for_the_next(void) {
     for (int i = 0; i < 3; i++) {
         check_keyed("what do ya want for nothing?", "Jefe",

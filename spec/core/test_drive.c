@@ -94,7 +94,7 @@ static void an_interrupted_operation_can_be_given_up(void) {
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_MISUSE);
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* and the lease is as good as new */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* and the lease can be used again */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }

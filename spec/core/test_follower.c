@@ -1,4 +1,4 @@
-/* Followers: a thread that waits for what the native thread would do does it itself, and hands it
+/* Followers: a thread that waits for what the worker thread would do does it itself, and hands it
  * back when it leaves. */
 #include "test.h"
 
@@ -89,7 +89,7 @@ static void check_done(int expected) {
     CHECK_INT(atomic_load(&done), expected);
 }
 
-/* Until a follower gets to drive, which the native thread lets it as soon as it has nothing else to
+/* Until a follower gets to drive, which the worker thread lets it as soon as it has nothing else to
  * do. */
 static bool drive_once(plock_status *status) {
     for (unsigned rounds = 0; test_patient(&rounds);) {
@@ -104,7 +104,7 @@ static bool drive_once(plock_status *status) {
     return false;
 }
 
-static void who_waits_does_what_it_waits_for(void) {
+static void a_waiting_thread_does_the_work_that_it_waits_for(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
@@ -112,7 +112,7 @@ static void who_waits_does_what_it_waits_for(void) {
     end();
 }
 
-static void what_is_not_idle_stays_with_the_native_thread(void) {
+static void other_work_stays_with_the_worker_thread(void) {
     begin(false);
     for (int i = 1; i <= 20; i++) {
         something_to_do();
@@ -125,7 +125,7 @@ static void what_is_not_idle_stays_with_the_native_thread(void) {
     end();
 }
 
-static void after_a_follower_the_native_thread_goes_on(void) {
+static void after_a_follower_the_worker_thread_goes_on(void) {
     plock_status status;
     begin(true);
     if (CHECK(drive_once(&status))) {
@@ -139,20 +139,20 @@ static void after_a_follower_the_native_thread_goes_on(void) {
     end();
 }
 
-static void who_waits_in_another_way_has_it_led(void) {
+static void a_thread_that_waits_in_another_way_is_served(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
-    atomic_store(&is_idle, false); /* somebody waits now, but does not drive */
+    atomic_store(&is_idle, false); /* a thread waits now, but does not drive */
     plock_have_led();
     check_done(before + 1);
     CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
     end();
 }
 
-static void where_no_follower_comes_the_native_thread_listens(void) {
+static void without_a_follower_the_worker_thread_listens(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
@@ -263,11 +263,11 @@ static void a_child_has_no_follower(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(who_waits_does_what_it_waits_for);
-    RUN(what_is_not_idle_stays_with_the_native_thread);
-    RUN(after_a_follower_the_native_thread_goes_on);
-    RUN(who_waits_in_another_way_has_it_led);
-    RUN(where_no_follower_comes_the_native_thread_listens);
+    RUN(a_waiting_thread_does_the_work_that_it_waits_for);
+    RUN(other_work_stays_with_the_worker_thread);
+    RUN(after_a_follower_the_worker_thread_goes_on);
+    RUN(a_thread_that_waits_in_another_way_is_served);
+    RUN(without_a_follower_the_worker_thread_listens);
     RUN(a_follower_can_be_interrupted);
     RUN(a_follower_waits_no_longer_than_its_time);
     RUN(a_follower_takes_what_others_submit);

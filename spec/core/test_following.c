@@ -1,5 +1,5 @@
-/* Threads of one process that come for the same lock at the same moment: one asks, the others get
- * in line behind him. */
+/* Threads of one process that want the same lock at the same time: one asks, and the others queue
+ * behind it. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -48,7 +48,7 @@ static void check_queued(unsigned from, unsigned first, unsigned count) {
     }
 }
 
-static void he_who_asked_is_before_those_who_came_meanwhile(void) {
+static void the_asking_thread_is_before_later_ones(void) {
     begin();
     answer_first(FAKE_REFUSED);
     fake_carry_on(leases[0]);
@@ -57,7 +57,7 @@ static void he_who_asked_is_before_those_who_came_meanwhile(void) {
     end();
 }
 
-static void they_go_on_when_he_holds_it(void) {
+static void they_go_on_when_the_first_holds_it(void) {
     begin();
     answer_first(FAKE_HELD);
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
@@ -67,7 +67,7 @@ static void they_go_on_when_he_holds_it(void) {
     end();
 }
 
-static void they_go_on_when_he_fails(void) {
+static void they_go_on_when_the_first_fails(void) {
     begin();
     answer_first("-LOADING x\r\n");
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_TRY_FAILED);
@@ -76,7 +76,7 @@ static void they_go_on_when_he_fails(void) {
     end();
 }
 
-static void they_go_on_when_he_gives_up(void) {
+static void they_go_on_when_the_first_gives_up(void) {
     begin();
     plock_lease_cancel(leases[0]);
     fake_confirm();
@@ -84,14 +84,14 @@ static void they_go_on_when_he_gives_up(void) {
     end();
 }
 
-static void they_go_on_even_if_he_is_never_answered(void) {
+static void they_go_on_even_if_the_first_gets_no_answer(void) {
     begin();
     fake_confirm();
     check_queued(1, 1, LEASES - 1);
     end();
 }
 
-static void who_has_no_patience_or_another_key_asks_by_himself(void) {
+static void without_patience_or_with_another_key_a_thread_asks_itself(void) {
     plock_lease *impatient, *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin();
@@ -107,7 +107,7 @@ static void who_has_no_patience_or_another_key_asks_by_himself(void) {
     end();
 }
 
-static void one_after_the_other_nobody_follows(void) {
+static void threads_that_come_in_turn_do_not_follow(void) {
     fake_clock_start();
     store = fake_native_store(NULL);
     for (unsigned i = 0; i < LEASES; i++) {
@@ -140,13 +140,13 @@ static void a_child_does_not_follow_its_parent(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(he_who_asked_is_before_those_who_came_meanwhile);
-    RUN(they_go_on_when_he_holds_it);
-    RUN(they_go_on_when_he_fails);
-    RUN(they_go_on_when_he_gives_up);
-    RUN(they_go_on_even_if_he_is_never_answered);
-    RUN(who_has_no_patience_or_another_key_asks_by_himself);
-    RUN(one_after_the_other_nobody_follows);
+    RUN(the_asking_thread_is_before_later_ones);
+    RUN(they_go_on_when_the_first_holds_it);
+    RUN(they_go_on_when_the_first_fails);
+    RUN(they_go_on_when_the_first_gives_up);
+    RUN(they_go_on_even_if_the_first_gets_no_answer);
+    RUN(without_patience_or_with_another_key_a_thread_asks_itself);
+    RUN(threads_that_come_in_turn_do_not_follow);
     RUN(a_child_does_not_follow_its_parent);
     return test_end("following");
 }

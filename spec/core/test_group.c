@@ -91,7 +91,7 @@ static void one_request_gets_all(void) {
     }
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE); /* they are held */
     end();
-    /* each by itself, for nobody released them */
+    /* each by itself, because the group did not release them */
     CHECK_INT(fake_commands_like("EVALSHA release "), 3);
 }
 
@@ -201,7 +201,7 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
 }
 
-/* It is one of several that a caller makes: his patience counts, or what the first one leaves of
+/* The attempt is one of several of a caller. The patience limits it, or the rest of
  * attempt_timeout. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
@@ -286,7 +286,7 @@ static void each_learns_whether_it_was_ours(void) {
     end();
 }
 
-static void a_release_answered_to_nobody_is_a_release(void) {
+static void a_release_whose_answer_is_lost_is_a_release(void) {
     begin();
     fake_peers[0].answers[0] = HELD;
     fake_peers[0].answers[1] = FAKE_CLOSES;
@@ -329,7 +329,7 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
 }
 
 /* Records without a process are in the way of one, and are removed part by part. */
-static void what_is_unfinished_is_asked_for_again(void) {
+static void an_unfinished_request_is_sent_again(void) {
     begin();
     fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":-1\r\n";
     fake_peers[0].answers[2] = HELD;
@@ -503,10 +503,10 @@ int main(void) {
     RUN(it_ends_with_its_time);
     RUN(one_request_releases_all);
     RUN(each_learns_whether_it_was_ours);
-    RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(a_release_whose_answer_is_lost_is_a_release);
     RUN(what_a_named_owner_has_is_released_with_a_lease);
     RUN(what_a_named_owner_has_is_released_in_the_background);
-    RUN(what_is_unfinished_is_asked_for_again);
+    RUN(an_unfinished_request_is_sent_again);
     RUN(what_lives_on_different_nodes_is_released_one_by_one);
     RUN(a_release_that_is_given_up_goes_on_in_the_background);
     RUN(a_release_without_time_goes_on_in_the_background);

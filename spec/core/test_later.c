@@ -53,7 +53,7 @@ static void a_long_one_is_renewed(void) {
     end();
 }
 
-/* The record of its acquire names no channel: nobody listened. */
+/* The record of its acquire names no channel, because none was open. */
 static void its_first_renewal_notes_where_its_owner_listens(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], channel[FAKE_COMMAND_ROOM],
         value[FAKE_COMMAND_ROOM];
@@ -87,7 +87,7 @@ static void a_break_before_is_found_when_it_begins(void) {
     fake_native_pass(LEFT_ALONE);
     for (unsigned rounds = 0; !plock_lease_lost(lease) && test_patient(&rounds);) continue;
     CHECK(plock_lease_lost(lease));
-    end(); /* which nobody wants to be told */
+    end(); /* without a notice */
 }
 
 /* The channel is open already, for another's sake. */

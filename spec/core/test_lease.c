@@ -235,7 +235,7 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
 
 /* --- misuse --- */
 
-static void what_makes_no_sense_is_refused(void) {
+static void nonsense_is_refused(void) {
     plock_lease *none;
     plock_interest interest;
     begin("redis://h");
@@ -342,7 +342,7 @@ int main(void) {
     RUN(a_lease_that_was_left_is_not_released_when_freed);
     RUN(what_another_owner_holds_is_not_released);
     RUN(a_release_before_its_time_leaves_the_key_taken_for_the_rest);
-    RUN(what_makes_no_sense_is_refused);
+    RUN(nonsense_is_refused);
     RUN(a_key_may_hold_any_byte);
     RUN(a_lease_object_can_be_used_again);
     RUN(threads_share_a_store);

@@ -36,7 +36,7 @@ static void check_released(const char *way, const char *token, unsigned times) {
     CHECK_INT(fake_commands_like(release), times);
 }
 
-static void whoever_knows_the_value_takes_it_over(void) {
+static void any_owner_that_knows_the_value_takes_it_over(void) {
     size_t length;
     char token[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM], command[FAKE_COMMAND_ROOM];
     begin();
@@ -91,7 +91,7 @@ static void it_can_be_given_to_an_owner_that_is_named(void) {
     end();
 }
 
-static void nobody_else_does(void) {
+static void no_other_owner_does(void) {
     static const plock_acquire_options *const PATIENCES[] = {&PLAIN, &RENEWED, &WATCHED};
     for (unsigned i = 0; i < 3; i++) {
         begin();
@@ -108,8 +108,8 @@ static void nobody_else_does(void) {
     }
 }
 
-/* Where the server may have carried it out, nothing else knows the new token: it is given back.
- * What was left stays. */
+/* If the server may have executed the adoption, only this lease knows the new token, so it is
+ * released. The left lease stays. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
     static const struct {
         const char *said;
@@ -127,7 +127,7 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
         CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout */
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
         (void)heir(0, token);
-        /* what is given back is given back before time passes: else it is asked for again */
+        /* the connection goes back before time passes, or else it is requested again */
         fake_nudge();
         pass(TTL, TTL / 3);
         end();
@@ -171,7 +171,7 @@ static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
     check_released("EVALSHA", first, 1);
 }
 
-static void what_may_pass_is_tried_again(void) {
+static void a_passing_failure_is_tried_again(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
@@ -195,7 +195,7 @@ static void it_may_have_to_hurry(void) {
 
 /* --- misuse --- */
 
-static void what_makes_no_sense_is_refused(void) {
+static void nonsense_is_refused(void) {
     static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1};
     begin();
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
@@ -222,7 +222,7 @@ static void what_makes_no_sense_is_refused(void) {
 
 /* --- giving up --- */
 
-static void who_gives_it_up_holds_nothing_and_leaves_nothing(void) {
+static void a_cancelled_adoption_holds_and_leaves_nothing(void) {
     enum { CANCEL, FREE, WAYS };
     for (int way = 0; way < WAYS; way++) {
         char token[FAKE_COMMAND_ROOM];
@@ -249,7 +249,7 @@ static void who_gives_it_up_holds_nothing_and_leaves_nothing(void) {
     }
 }
 
-static void who_gives_it_up_before_it_left_has_nothing_to_take_back(void) {
+static void an_adoption_cancelled_before_it_left_needs_no_undo(void) {
     begin();
     fake_peers[0].connect_again = 1;
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
@@ -351,7 +351,7 @@ static void a_child_can_take_over_what_its_parent_left(void) {
     test_in_child(adopt_in_child, &patience);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    if (TEST_TSAN) test_skip("a native thread in a child", "the sanitizer does not allow it");
+    if (TEST_TSAN) test_skip("a worker thread in a child", "the sanitizer does not allow it");
 }
 
 static void step_in_child(void *context) {
@@ -378,18 +378,18 @@ static void an_adoption_does_not_go_on_in_a_child(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    RUN(whoever_knows_the_value_takes_it_over);
+    RUN(any_owner_that_knows_the_value_takes_it_over);
     RUN(each_adoption_has_a_token_of_its_own);
     RUN(it_can_be_given_to_an_owner_that_is_named);
-    RUN(nobody_else_does);
+    RUN(no_other_owner_does);
     RUN(a_failure_leaves_nothing_under_the_new_token);
     RUN(a_failure_takes_nothing_from_an_owner_that_is_named);
     RUN(a_connection_that_ended_is_replaced_with_the_same_token);
-    RUN(what_may_pass_is_tried_again);
+    RUN(a_passing_failure_is_tried_again);
     RUN(it_may_have_to_hurry);
-    RUN(what_makes_no_sense_is_refused);
-    RUN(who_gives_it_up_holds_nothing_and_leaves_nothing);
-    RUN(who_gives_it_up_before_it_left_has_nothing_to_take_back);
+    RUN(nonsense_is_refused);
+    RUN(a_cancelled_adoption_holds_and_leaves_nothing);
+    RUN(an_adoption_cancelled_before_it_left_needs_no_undo);
     RUN(it_is_renewed_like_any_other);
     RUN(its_time_may_be_bounded);
     RUN(it_is_released_when_it_is_freed);

@@ -1,5 +1,5 @@
-/* Releases that nobody waits for: of leases that were freed, or whose release failed, by the native
- * thread, until the server has let go of them by itself; and leases after a fork. */
+/* Releases without a waiting caller: the worker thread releases leases that were freed or whose
+ * release failed, until they have expired on the server. Also leases after a fork. */
 #include "fake.h"
 #include "test.h"
 
@@ -36,7 +36,7 @@ static unsigned references(void) {
     return count;
 }
 
-static const char *_Atomic failure_said; /* also to the native thread */
+static const char *_Atomic failure_said; /* also to the worker thread */
 
 static const char *says_failure(const char *command, unsigned nth) {
     (void)nth;
@@ -271,7 +271,7 @@ static void look_at_inherited(void *context) {
     const unsigned commands = fake_peers[0].command_count;
     CHECK(plock_lease_inherited(lease));
     CHECK(!plock_lease_valid(lease));
-    CHECK(plock_lease_fence(lease) == FAKE_HELD_FENCE); /* what it was can still be read */
+    CHECK(plock_lease_fence(lease) == FAKE_HELD_FENCE); /* its fields can still be read */
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     CHECK(fake_peers[0].abandoned);

@@ -67,7 +67,7 @@ static void what_was_lost_cannot_be_extended(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
-static void what_makes_no_sense_is_refused(void) {
+static void nonsense_is_refused(void) {
     static const plock_ns TTLS[] = {0, -1, PLOCK_TTL_MIN - 1, PLOCK_TTL_MAX + 1, PLOCK_NEVER};
     begin();
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
@@ -179,7 +179,7 @@ static void an_answer_of_another_kind_is_no_confirmation(void) {
 
 /* --- another try --- */
 
-static void what_may_pass_is_tried_again(void) {
+static void a_passing_failure_is_tried_again(void) {
     const plock_ns acquired = begin();
     fake_peers[0].answers[1] = "-BUSY Redis is busy running a script.\r\n";
     fake_peers[0].answers[2] = FAKE_DONE;
@@ -199,7 +199,7 @@ static void a_connection_that_was_closed_meanwhile_is_replaced_at_once(void) {
     end();
 }
 
-static void what_does_not_pass_is_told_at_once(void) {
+static void a_lasting_failure_is_reported_at_once(void) {
     begin();
     fake_peers[0].answers[1] =
         "-NOPERM this user has no permissions to run the 'pexpire' command\r\n";
@@ -281,16 +281,16 @@ int main(void) {
     RUN(an_extension_counts_from_when_it_was_asked_for);
     RUN(an_extension_may_shorten);
     RUN(what_was_lost_cannot_be_extended);
-    RUN(what_makes_no_sense_is_refused);
+    RUN(nonsense_is_refused);
     RUN(a_shorter_time_counts_as_soon_as_it_is_asked_for);
     RUN(a_shorter_time_that_comes_late_is_followed_by_the_old_one);
     RUN(a_shorter_time_that_was_never_asked_for_does_not_count);
     RUN(a_longer_time_counts_only_when_it_is_confirmed);
     RUN(an_unanswered_extension_ends_by_its_deadline);
     RUN(an_answer_of_another_kind_is_no_confirmation);
-    RUN(what_may_pass_is_tried_again);
+    RUN(a_passing_failure_is_tried_again);
     RUN(a_connection_that_was_closed_meanwhile_is_replaced_at_once);
-    RUN(what_does_not_pass_is_told_at_once);
+    RUN(a_lasting_failure_is_reported_at_once);
     RUN(an_extended_lease_is_released_for_as_long_as_it_lasts);
     RUN(one_whose_extension_is_in_doubt_is_released_in_any_case);
     RUN(so_is_one_whose_extension_was_given_up);

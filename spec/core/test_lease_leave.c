@@ -52,7 +52,7 @@ static void what_is_left_is_not_released(void) {
         CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
         fake_leave(lease);
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
-        /* what the next one needs to know can still be read */
+        /* the next owner can still read what it needs */
         CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
         (void)plock_lease_owner(lease, &length);
         CHECK_INT(length, PLOCK_TOKEN_LENGTH);
@@ -63,7 +63,7 @@ static void what_is_left_is_not_released(void) {
     }
 }
 
-static void nobody_watches_it_any_more(void) {
+static void it_is_no_longer_watched(void) {
     begin();
     fake_watch(lease, &WATCHED);
     fake_leave(lease);
@@ -219,7 +219,7 @@ static void a_child_neither_tells_nor_releases_what_it_forgets(void) {
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(what_is_left_is_not_released);
-    RUN(nobody_watches_it_any_more);
+    RUN(it_is_no_longer_watched);
     RUN(leaving_is_harmless_where_nothing_is_held);
     RUN(an_extension_under_way_ends_before_the_lease_is_left);
     RUN(what_is_held_and_forgotten_is_told_and_released);

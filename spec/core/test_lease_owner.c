@@ -1,5 +1,5 @@
-/* An owner that the caller brings, and may bring again: what is taken back is one acquire, never
- * what that owner has otherwise. */
+/* An owner that the caller brings, and may bring again. An undo affects one acquire, and never
+ * another lease of that owner. */
 #include "fake.h"
 #include "test.h"
 
@@ -33,8 +33,8 @@ static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]
     return record;
 }
 
-/* By name in the background; with its text behind an unanswered acquire, for nobody is there to
- * load it. */
+/* In the background, the script is named by its SHA-1. Behind an unanswered acquire it is sent by
+ * text, because no call is left to load it. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char record[FAKE_COMMAND_ROOM];
     (void)snprintf(command, FAKE_COMMAND_ROOM,
@@ -97,7 +97,7 @@ static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
     fake_leave(lease);
-    end(); /* the undo travels on the native thread, which has gone when this returns */
+    end(); /* the undo travels on the worker thread, which has gone when this returns */
     for (unsigned p = 1; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
             if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
@@ -137,7 +137,7 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
                 CHECK_LACKS(record_of(fake_peers[p].commands[c], record), "again");
 }
 
-static void who_brings_an_owner_has_one_attempt(void) {
+static void a_brought_owner_has_one_attempt(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
     /* there is no patience to ask for */
@@ -204,7 +204,7 @@ static void a_release_by_owner_needs_no_acquire(void) {
 
 /* The first release was carried out and its answer lost, so the second finds nothing: that is no
  * loss. */
-static void a_release_answered_to_nobody_is_a_release(void) {
+static void a_release_whose_answer_is_lost_is_a_release(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_CLOSES;
     fake_peers[1].obliging = false;
@@ -272,12 +272,12 @@ int main(void) {
     RUN(an_acquire_after_one_in_doubt_is_not_what_is_undone);
     RUN(asking_again_on_another_connection_says_so);
     RUN(the_next_acquire_asks_as_for_the_first_time);
-    RUN(who_brings_an_owner_has_one_attempt);
+    RUN(a_brought_owner_has_one_attempt);
     RUN(giving_up_undoes_it);
     RUN(freeing_in_mid_acquire_undoes_it);
     RUN(what_is_held_is_released_when_freed);
     RUN(a_release_by_owner_needs_no_acquire);
-    RUN(a_release_answered_to_nobody_is_a_release);
+    RUN(a_release_whose_answer_is_lost_is_a_release);
     RUN(a_release_leaves_time_for_a_second_connection);
     RUN(a_release_without_an_owner_is_misuse);
     RUN(an_owner_may_be_long_and_hold_any_byte);

@@ -44,7 +44,7 @@ static unsigned releases_of(const char *token) {
     return fake_commands_like(release_of("EVALSHA", token, command));
 }
 
-/* With its text, behind the acquire: if the server does not know the script, nobody is there to
+/* The script is sent by text behind the acquire. If the server does not know it, no call is left to
  * load it. */
 static void check_undone_behind(unsigned peer, const char *token) {
     char command[FAKE_COMMAND_ROOM];
@@ -204,7 +204,7 @@ static void a_failed_loading_does_not_hide_that_the_lock_was_acquired(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     fake_peers[0].answers[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-    fake_peers[0].answers[2] = FAKE_HELD; /* somebody else has loaded it meanwhile */
+    fake_peers[0].answers[2] = FAKE_HELD; /* another client has loaded it */
     fake_peers[0].answers[3] = FAKE_DONE;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(plock_lease_valid(lease));

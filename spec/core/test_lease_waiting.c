@@ -26,7 +26,7 @@ static void answer_always(fake_peer *peer, const char *answer) {
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
 }
 
-/* Where the leave is not answered by then, the native thread goes on with it alone. */
+/* If the leave has no answer by then, the worker thread continues alone. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* --- a lock that is held --- */
@@ -53,7 +53,7 @@ static void patience_ends_exactly(void) {
     }
 }
 
-static void who_has_waited_in_vain_is_out_of_the_queue_when_he_hears_of_it(void) {
+static void a_waiter_whose_patience_ends_leaves_the_queue_before_it_returns(void) {
     begin_in_line(fake_refuses, PLOCK_SECOND);
     fake_clock_pass(PLOCK_SECOND);
     CHECK_STATUS(fake_await_end(lease), PLOCK_TIMED_OUT);
@@ -66,7 +66,7 @@ static const char *never_lets_go(const char *command, unsigned nth) {
     return strncmp(command, "EVALSHA leave", 13) ? fake_refuses(command, nth) : FAKE_SILENCE;
 }
 
-static void a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only(void) {
+static void a_server_that_does_not_answer_the_leave_delays_it_for_a_moment_only(void) {
     plock_interest interest;
     begin_in_line(never_lets_go, PLOCK_SECOND);
     fake_clock_pass(PLOCK_SECOND);
@@ -81,7 +81,7 @@ static void a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only(vo
 }
 
 /* Cancelled or freed in that moment. */
-static void who_is_leaving_can_be_given_up(void) {
+static void a_leaving_waiter_can_be_cancelled(void) {
     for (int frees = 0; frees < 2; frees++) {
         plock_interest interest;
         begin_in_line(never_lets_go, PLOCK_SECOND);
@@ -96,9 +96,9 @@ static void who_is_leaving_can_be_given_up(void) {
     }
 }
 
-/* Neither his thread nor the native one wakes up before there is something to see. */
-/* Its holder will tell. But the server may forget that somebody waits, so one look in a second it
- * is. */
+/* Neither the waiter's thread nor the worker thread wakes before an event. */
+/* The holder notifies waiters. But the server may lose the queue, so there is one look each second.
+ */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
@@ -143,8 +143,8 @@ static void a_claim_leaves_on_no_connection_that_the_server_has_closed(void) {
 
 enum { CONNECTIONS_MAX = 32 };
 
-/* The server has said who has it, and is well: no failure is to be told. */
-static void who_finds_no_connection_at_last_was_refused_all_the_same(void) {
+/* The server has refused the acquire and works, so there is no failure to report. */
+static void a_refused_waiter_without_a_connection_at_the_end_times_out(void) {
     plock_connection *held[CONNECTIONS_MAX];
     unsigned count = 0;
     plock_turn turn = {0};
@@ -175,8 +175,8 @@ static const char *claim_in_silence(const char *command, unsigned nth) {
                                                                 : fake_refuses(command, nth);
 }
 
-/* Else it would be granted to somebody who has gone, on another connection, and kept for its whole
- * time. */
+/* Otherwise the server would grant it on another connection, and the lock would stay taken for the
+ * whole TTL. */
 static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
     char value[FAKE_COMMAND_ROOM], undo[FAKE_COMMAND_ROOM];
     for (int gone = 0; gone < 2; gone++) {
@@ -223,7 +223,7 @@ static void any_time_left_is_understood(void) {
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
         time_left = LEFT[i];
         begin_in_line(say_time_left, 10 * PLOCK_SECOND);
-        fake_native_pass(PLOCK_SECOND); /* however far behind he is */
+        fake_native_pass(PLOCK_SECOND); /* at any rank */
         fake_await("EVALSHA acquire", 3);
         CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
         end();
@@ -232,13 +232,13 @@ static void any_time_left_is_understood(void) {
 
 /* A holder of the older implementation, for one: it is looked at as often as if there were no
  * queue. */
-static void a_holder_who_will_not_tell_is_looked_at_again_and_again(void) {
+static void a_holder_that_does_not_notify_is_looked_at_again_and_again(void) {
     begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
     for (unsigned i = 0; i < 8; i++) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
     }
-    /* his own thread has slept on */
+    /* its own thread has not woken */
     CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
@@ -248,7 +248,7 @@ static void one_attempt_is_one_attempt(void) {
     answer_always(&fake_peers[0], FAKE_REFUSED);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
-    CHECK_INT(fake_connections(), 1); /* and nobody listens for it */
+    CHECK_INT(fake_connections(), 1); /* and no waiter listens for it */
     end();
     CHECK_INT(fake_commands_like("EVALSHA"), 1);
 }
@@ -294,7 +294,7 @@ static void each_failed_attempt_is_told_and_another_follows(void) {
     end();
 }
 
-static void what_does_not_pass_ends_it_at_once(void) {
+static void a_lasting_failure_ends_it_at_once(void) {
     static const struct {
         const char *answer;
         plock_status status;
@@ -318,7 +318,7 @@ static void what_does_not_pass_ends_it_at_once(void) {
     }
 }
 
-static void who_insists_tries_until_the_end_all_the_same(void) {
+static void an_insisting_acquire_still_tries_until_the_end(void) {
     begin("redis://h");
     for (unsigned p = 0; p < FAKE_PEERS; p++)
         fake_peers[p].answers[0] =
@@ -447,7 +447,7 @@ static void a_shorter_outage_is_ridden_out(void) {
     end();
 }
 
-static void who_endures_or_insists_tries_until_the_end(void) {
+static void an_enduring_or_insisting_acquire_tries_until_the_end(void) {
     for (int insists = 0; insists < 2; insists++) {
         begin("redis://h");
         refuse_connections_from(0);
@@ -494,7 +494,7 @@ static void go_away(void) {
     fake_cut_channel();
 }
 
-static void who_stands_in_line_gives_up_too_from_when_the_server_went_away(void) {
+static void a_queued_waiter_gives_up_too_counted_from_the_servers_end(void) {
     begin_in_line(fake_refuses, LONG);
     CHECK_STATUS(pass_in_line(3 * PLOCK_SECOND), PLOCK_AGAIN); /* longer than it endures silence */
     const plock_ns gone = plock_now();
@@ -504,7 +504,7 @@ static void who_stands_in_line_gives_up_too_from_when_the_server_went_away(void)
     end();
 }
 
-static void who_stands_in_line_rides_out_a_shorter_outage(void) {
+static void a_queued_waiter_survives_a_shorter_outage(void) {
     begin_in_line(fake_refuses, LONG);
     const unsigned before = fake_connections();
     go_away();
@@ -554,7 +554,7 @@ static void a_pause_can_be_hurried(void) {
     end();
 }
 
-static void so_can_waiting_in_line(void) {
+static void so_can_waiting_in_the_queue(void) {
     begin_in_line(fake_refuses, 10 * PLOCK_SECOND);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
     plock_lease_hurry(lease, began + PLOCK_SECOND);
@@ -566,22 +566,22 @@ static void so_can_waiting_in_line(void) {
 
 int main(void) {
     RUN(patience_ends_exactly);
-    RUN(who_has_waited_in_vain_is_out_of_the_queue_when_he_hears_of_it);
-    RUN(a_server_that_does_not_answer_that_holds_him_up_for_a_moment_only);
-    RUN(who_is_leaving_can_be_given_up);
+    RUN(a_waiter_whose_patience_ends_leaves_the_queue_before_it_returns);
+    RUN(a_server_that_does_not_answer_the_leave_delays_it_for_a_moment_only);
+    RUN(a_leaving_waiter_can_be_cancelled);
     RUN(a_lock_that_is_held_is_looked_at_once_a_second);
     RUN(a_lock_that_becomes_free_is_acquired_at_once);
     RUN(a_claim_leaves_on_no_connection_that_the_server_has_closed);
-    RUN(who_finds_no_connection_at_last_was_refused_all_the_same);
+    RUN(a_refused_waiter_without_a_connection_at_the_end_times_out);
     RUN(a_claim_that_is_not_answered_is_undone_behind_it);
     RUN(it_is_looked_at_again_when_the_holders_time_is_over);
     RUN(any_time_left_is_understood);
-    RUN(a_holder_who_will_not_tell_is_looked_at_again_and_again);
+    RUN(a_holder_that_does_not_notify_is_looked_at_again_and_again);
     RUN(one_attempt_is_one_attempt);
     RUN(each_attempt_has_a_token_of_its_own);
     RUN(each_failed_attempt_is_told_and_another_follows);
-    RUN(what_does_not_pass_ends_it_at_once);
-    RUN(who_insists_tries_until_the_end_all_the_same);
+    RUN(a_lasting_failure_ends_it_at_once);
+    RUN(an_insisting_acquire_still_tries_until_the_end);
     RUN(after_failures_only_the_last_one_is_still_told);
     RUN(with_one_attempt_a_failure_is_the_answer);
     RUN(the_first_attempt_always_has_its_time);
@@ -589,12 +589,12 @@ int main(void) {
     RUN(a_server_that_refuses_connections_ends_it_long_before_patience);
     RUN(so_does_one_that_is_silent);
     RUN(a_shorter_outage_is_ridden_out);
-    RUN(who_endures_or_insists_tries_until_the_end);
+    RUN(an_enduring_or_insisting_acquire_tries_until_the_end);
     RUN(a_server_that_answers_is_no_such_server);
-    RUN(who_stands_in_line_gives_up_too_from_when_the_server_went_away);
-    RUN(who_stands_in_line_rides_out_a_shorter_outage);
+    RUN(a_queued_waiter_gives_up_too_counted_from_the_servers_end);
+    RUN(a_queued_waiter_survives_a_shorter_outage);
     RUN(an_operation_can_be_hurried);
     RUN(a_pause_can_be_hurried);
-    RUN(so_can_waiting_in_line);
+    RUN(so_can_waiting_in_the_queue);
     return test_end("lease waiting");
 }

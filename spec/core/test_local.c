@@ -95,7 +95,7 @@ static void it_can_be_extended_and_shortened(void) {
         PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
-    /* who waits looks earlier, too */
+    /* waiters look earlier, too */
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);
@@ -187,7 +187,7 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
             CHECK_STATUS(local_acquire(leases[i], LONG, 0), i < KEYS ? PLOCK_OK : PLOCK_STORE_FULL);
         }
         CHECK_HAS(plock_lease_error(leases[KEYS])->message, "600 keys");
-        /* those whose time is over make room, though nobody has asked for them */
+        /* expired entries make room, even without a request for their keys */
         if (round == 1) {
             unsigned rounds = 0;
             for (int i = 0; i < KEYS; i++)
@@ -203,7 +203,7 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
     plock_local_close(store);
 }
 
-static void what_is_held_is_listed_once(void) {
+static void a_held_lease_is_listed_once(void) {
     enum { KEYS = 700 };
     plock_local *store = local_open();
     plock_lease *leases[KEYS];
@@ -384,7 +384,7 @@ static void each_allocation_may_fail_once(void) {
     plock_local_close(store);
 }
 
-/* Where what is over has not been looked at since, there is room all the same. */
+/* Expired entries that have not been looked at make room, too. */
 static void several_find_room_where_something_is_over(void) {
     (void)unlink(local_path());
     plock_local *store = local_open_keys(PLOCK_LOCAL_KEYS_MIN);
@@ -422,7 +422,7 @@ int main(void) {
     RUN(patience_ends);
     RUN(owners_can_be_brought);
     RUN(keys_of_any_length_are_told_apart);
-    RUN(what_is_held_is_listed_once);
+    RUN(a_held_lease_is_listed_once);
     RUN(a_lease_can_be_left_and_adopted);
     RUN(it_can_be_adopted_for_another_time);
     RUN(it_can_be_broken);

@@ -18,7 +18,7 @@ enum { STRIDE = TEST_TSAN ? 23 : 1 };
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 5 * PLOCK_SECOND;
 
-/* What the processes of a test share. */
+/* The memory that the processes of a test share. */
 typedef struct scene {
     plock_local *store;
     _Atomic int stage;
@@ -90,7 +90,7 @@ static void a_dead_holders_lock_passes_on_at_once(void) {
     if (!TEST_TSAN) CHECK(best < AT_ONCE);
 }
 
-static void whoever_comes_after_its_death_has_it_without_waiting(void) {
+static void after_its_death_the_next_process_gets_it_without_waiting(void) {
     scene *s = new_scene();
     s->store = local_open();
     const pid_t holder = local_child(hold_and_stay, s);
@@ -181,7 +181,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        /* without at_least it is the adopter's, and ends with him */
+        /* without at_least the lease is the adopter's, and ends with it */
         CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
@@ -265,7 +265,7 @@ static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(voi
     plock__local_map *map = NULL;
     plock_error error;
     CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    int taken[64], count = 0; /* what is free below the file's number is not free for long */
+    int taken[64], count = 0; /* descriptors below the file's do not stay free for long */
     do taken[count] = dup(STDERR_FILENO);
     while (taken[count++] < map->fd && count < 64);
     for (int again = 0; again < 2; again++) {
@@ -450,7 +450,7 @@ static void count_faults(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* The key in the hands of nobody, and its table whole? */
+/* Checks that the key has no holder, and that its table is whole. */
 static void check_usable(plock_local *store, int64_t *fence) {
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"),
                 *own = local_lease(store, "of its own");
@@ -480,7 +480,7 @@ static void it_may_die_at_every_step(void) {
         died += WIFSIGNALED(status);
         CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
         check_usable(s->store, &fence);
-        CHECK(plock_lease_valid(held)); /* nobody else's lease is touched */
+        CHECK(plock_lease_valid(held)); /* no other lease is touched */
     }
     CHECK(died * STRIDE >= (int)faults - 40); /* a kept key, and such, may save some steps */
     CHECK_STATUS(local_release(held), PLOCK_OK);
@@ -488,7 +488,7 @@ static void it_may_die_at_every_step(void) {
     plock_local_close(s->store);
 }
 
-/* Until so many others wait, and the first one, who may die at it. */
+/* Waits until this many others wait, and the first one, which may die while it does. */
 static void await_line(const scene *s, int others, pid_t first, bool *gone) {
     unsigned rounds = 0;
     for (;;) {
@@ -512,9 +512,9 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder, whom nobody tells, does not look; so who waits must have been called before anything
- * was changed. */
-static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at(void) {
+/* The holder is not notified and does not look. So the waiters must have been called before
+ * anything changed. */
+static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
     for (unsigned long fault = 0; fault <= faults; fault += fault ? STRIDE : 1) {
@@ -529,7 +529,8 @@ static void who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies
         const plock_ns broken_at = plock_now();
         CHECK(fault ? WIFSIGNALED(status) || status == 0 : status == 0);
         if (!fault) faults = s->fault;
-        if (plock_lease_valid(held)) { /* it was not broken yet, and whoever looked saw that */
+        if (plock_lease_valid(
+                held)) { /* it was not broken yet, and every process that looked saw that */
             CHECK(kill(waiter, SIGKILL) == 0);
             (void)local_status_of(waiter);
         } else {
@@ -560,8 +561,8 @@ static void keep_both_and_die_somewhere(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* Who dies before he has all has none, even where they were to outlive him; and who has all, has
- * them. */
+/* A process that dies before it has all keys has none, even if the leases would outlive it. A
+ * process that has all of them has them. */
 static void what_is_to_outlive_its_process_does_so_only_together(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -582,7 +583,7 @@ static void what_is_to_outlive_its_process_does_so_only_together(void) {
 
 /* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's
  * is its last. */
-static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
+static void waiters_are_served_at_whatever_step_the_first_dies(void) {
     scene *s = new_scene();
     s->store = local_open();
     plock_lease *held = local_lease(s->store, "held by the test");
@@ -618,7 +619,7 @@ static void those_who_wait_are_served_whatever_step_the_first_dies_at(void) {
 int main(void) {
     local_begin();
     RUN(a_dead_holders_lock_passes_on_at_once);
-    RUN(whoever_comes_after_its_death_has_it_without_waiting);
+    RUN(after_its_death_the_next_process_gets_it_without_waiting);
     RUN(what_is_meant_to_outlive_its_process_does);
     RUN(what_is_to_outlive_its_process_outlives_an_adopter_too);
     RUN(it_does_so_for_its_time_or_the_adopters_where_that_is_longer);
@@ -632,8 +633,8 @@ int main(void) {
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);
-    RUN(those_who_wait_are_served_whatever_step_the_first_dies_at);
-    RUN(who_waits_is_served_at_once_whatever_step_the_one_who_breaks_it_dies_at);
+    RUN(waiters_are_served_at_whatever_step_the_first_dies);
+    RUN(waiters_are_served_at_once_at_whatever_step_a_break_dies);
     local_end();
     return test_end("local_death");
 }

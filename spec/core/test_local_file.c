@@ -1,5 +1,4 @@
-/* The embedded store's file: which one is taken, which is refused, which is made anew, and what
- * harm done to it comes to. */
+/* The embedded store's file: when it is used, refused or replaced, and the effects of damage. */
 #include "local_support.h"
 
 #include "local/local_map.h"
@@ -24,7 +23,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
 
-/* After that the file is looked at once more by whoever only asks. */
+/* After that, a request that only reads checks the file once more. */
 static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
@@ -59,7 +58,7 @@ static void a_folder_is_none(void) {
     CHECK(rmdir(path) == 0);
 }
 
-static void it_is_for_nobody_else(void) {
+static void it_is_for_no_other_user(void) {
     struct stat found;
     plock_local_close(local_open());
     CHECK(stat(local_path(), &found) == 0);
@@ -156,8 +155,8 @@ static void write_file(const char *path, const char *text, size_t length) {
     (void)close(fd);
 }
 
-/* Whoever mistypes a path does not lose what is there. */
-static void a_file_of_somebody_elses_is_never_replaced(void) {
+/* A mistyped path does not destroy the file there. */
+static void a_file_of_another_user_is_never_replaced(void) {
     static char texts[][8192] = {"root:x:0:0:root:/root:/bin/bash\n", "x", "plock local lack", ""};
     const size_t lengths[] = {32, 1, 16, sizeof texts[3]};
     memset(texts[3], 'z', sizeof texts[3]);
@@ -176,7 +175,7 @@ static void a_file_of_somebody_elses_is_never_replaced(void) {
     (void)unlink(local_path());
 }
 
-/* --- which is made anew --- */
+/* --- a file that is replaced --- */
 
 /* Changes the title, and makes it look right. */
 static void retitle(void (*change)(plock__local_title *)) {
@@ -200,7 +199,7 @@ static void older(plock__local_title *title) { title->layout = 0; }
 
 static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
-/* What was left in it by a process that is gone: a lease that outlives it, or one that does not. */
+/* The traces of a dead process: a lease that outlives it, or one that does not. */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
@@ -235,11 +234,11 @@ static void seen(plock_ns at) {
     (void)close(fd);
 }
 
-static void after_a_reboot_it_is_made_anew_without_a_word(void) {
+static void after_a_reboot_it_is_replaced_silently(void) {
     for (int kept = 0; kept < 2; kept++) {
         leave(kept ? LONG : 0);
         retitle(boot_before);
-        if (kept) seen(plock_now() + 10 * LONG); /* the clock has begun anew since */
+        if (kept) seen(plock_now() + 10 * LONG); /* the clock has started again since */
         plock_local *store = local_open();
         CHECK(!plock_local_remade(store));
         CHECK_INT(local_holders(store, "left"), 0);
@@ -269,7 +268,7 @@ static void retitle_as_before(void *unused) {
     retitle(boot_before);
 }
 
-static void others_who_know_the_boot_by_another_name_use_it_too(void) {
+static void processes_with_another_boot_id_use_it_too(void) {
     (void)unlink(local_path());
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
@@ -296,7 +295,7 @@ static void fences_grow_across_a_new_file(void) {
     plock_local_close(store);
 }
 
-static void an_older_layout_is_made_anew_unless_something_is_held(void) {
+static void an_older_layout_is_replaced_unless_a_lease_is_held(void) {
     leave(0);
     retitle(older);
     plock_local *store = local_open();
@@ -354,7 +353,7 @@ static void only_open(void *context) {
     for (;;) (void)pause();
 }
 
-static void harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open(void) {
+static void after_damage_a_process_that_only_has_it_open_is_not_in_the_way(void) {
     for (int i = 0; i < 2; i++) {
         int ready[2];
         char byte;
@@ -394,7 +393,7 @@ static void its_folder_is_locked_as_long_as_it_is_open(void) {
     (void)close(folder);
 }
 
-static void what_somebody_left_who_died_while_he_made_it_is_cleared_away(void) {
+static void the_traces_of_a_process_that_died_while_making_it_are_removed(void) {
     char beside[600];
     (void)snprintf(beside, sizeof beside, "%s.new", local_path());
     (void)unlink(local_path());
@@ -416,7 +415,7 @@ static void write_little(void *context) {
               : 2);
 }
 
-static void who_may_write_small_files_only_is_told_so(void) {
+static void a_limit_on_the_size_of_files_is_reported(void) {
     (void)unlink(local_path());
     CHECK_INT(local_status_of(local_child(write_little, NULL)), 0);
 }
@@ -475,7 +474,7 @@ static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
 
 /* --- several stores of one process --- */
 
-/* Acquires and releases, again where the file has to be made anew first. */
+/* Acquires and releases, and repeats this if the file must be replaced first. */
 static bool serves(plock_local *store) {
     unsigned rounds = 0;
     plock_status status;
@@ -574,7 +573,7 @@ static void a_fence_that_cannot_grow_is_damage(void) {
     plock_local_close(store);
 }
 
-static void what_no_lease_can_last_until_keeps_nobody_from_making_it_anew(void) {
+static void an_impossible_expiry_does_not_prevent_a_replacement(void) {
     leave(0);
     retitle(older);
     scribble(offsetof(plock__local_header, outlives_until), &(int64_t){INT64_MAX}, sizeof(int64_t));
@@ -641,30 +640,30 @@ static void scribbling_ends_in_an_error_at_worst(void) {
 int main(void) {
     local_begin();
     RUN(a_folder_is_none);
-    RUN(it_is_for_nobody_else);
+    RUN(it_is_for_no_other_user);
     RUN(another_users_is_refused);
     RUN(a_link_or_what_is_no_file_is_refused);
     RUN(a_network_file_system_is_refused_with_its_name);
-    RUN(a_file_of_somebody_elses_is_never_replaced);
+    RUN(a_file_of_another_user_is_never_replaced);
     RUN(many_may_make_it_at_once);
-    RUN(after_a_reboot_it_is_made_anew_without_a_word);
+    RUN(after_a_reboot_it_is_replaced_silently);
     RUN(another_name_of_the_boot_is_no_proof_of_a_reboot);
-    RUN(others_who_know_the_boot_by_another_name_use_it_too);
+    RUN(processes_with_another_boot_id_use_it_too);
     RUN(fences_grow_across_a_new_file);
-    RUN(an_older_layout_is_made_anew_unless_something_is_held);
+    RUN(an_older_layout_is_replaced_unless_a_lease_is_held);
     RUN(another_clock_is_refused);
     RUN(harm_is_refused_as_long_as_a_process_uses_it);
-    RUN(harm_keeps_nobody_out_on_account_of_a_process_that_only_has_it_open);
+    RUN(after_damage_a_process_that_only_has_it_open_is_not_in_the_way);
     RUN(its_folder_is_locked_as_long_as_it_is_open);
-    RUN(what_somebody_left_who_died_while_he_made_it_is_cleared_away);
-    RUN(who_may_write_small_files_only_is_told_so);
+    RUN(the_traces_of_a_process_that_died_while_making_it_are_removed);
+    RUN(a_limit_on_the_size_of_files_is_reported);
     RUN(a_lock_that_cannot_be_had_is_told_as_what_it_is);
     RUN(one_that_is_removed_is_made_again_by_those_who_use_it);
     RUN(closing_a_store_takes_nothing_from_one_that_is_opened_just_then);
     RUN(stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another);
     RUN(a_record_that_is_in_use_is_not_given_to_another);
     RUN(a_fence_that_cannot_grow_is_damage);
-    RUN(what_no_lease_can_last_until_keeps_nobody_from_making_it_anew);
+    RUN(an_impossible_expiry_does_not_prevent_a_replacement);
     RUN(scribbling_ends_in_an_error_at_worst);
     local_end();
     return test_end("local_file");

@@ -18,15 +18,15 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* Anonymous memory takes the place of the pages of a file that is lost while others may be using
- * them. TSan takes that for a write of theirs; that whoever was inside finds out is tested here. */
+/* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan takes
+ * that for a write of those threads. This file tests that a process inside notices the loss. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
-/* After that the file is looked at once more by whoever only asks. */
+/* After that, a request that only reads checks the file once more. */
 static const useconds_t LOOKED_AT = 20000;
 
 static char folder[600], path[700], aside[700];
@@ -101,7 +101,7 @@ static void another_one_is_written_over_it(void) {
 
 static const struct fate {
     void (*comes)(void);
-    bool made_anew; /* at once, for nobody who does as he should is in the way */
+    bool made_anew; /* at once, because no process that works correctly is in the way */
     const char *told;
 } FATES[] = {
     {is_removed, true, "was removed, renamed or replaced"},
@@ -162,7 +162,7 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
         CHECK_STATUS(local_finish(left), PLOCK_NOT_OWNER);
         plock_lease_free(lease);
         plock_lease_free(left);
-        plock_lease_free(unasked); /* nobody has looked at it since */
+        plock_lease_free(unasked); /* no process has looked at it since */
         if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
         plock_lease_free(other);
         plock_local_close(store);
@@ -254,7 +254,7 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            /* who reads what is cut off just then is ended by the kernel */
+            /* a process that reads a truncated page then receives SIGBUS */
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             if (!CHECK(loss_is_told(plock_lease_id(lease))))
@@ -282,7 +282,7 @@ static void is_released_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* Where the same file is to be made anew, the native thread has to let go of it before. */
+/* Before the same file can be replaced, the worker thread must unmap it. */
 static plock_status acquire_soon(plock_lease *lease) {
     unsigned rounds = 0;
     plock_status status;
@@ -292,7 +292,7 @@ static plock_status acquire_soon(plock_lease *lease) {
 }
 
 /* The leases are still there, as in Ruby until they are collected. */
-static void who_has_let_go_is_not_refused(void) {
+static void a_process_that_has_released_is_not_refused(void) {
     static const plock_local_acquire_options TERMS[] = {
         {.ttl = 3600 * PLOCK_SECOND},
         {.ttl = 3600 * PLOCK_SECOND, .watched = true},
@@ -302,7 +302,7 @@ static void who_has_let_go_is_not_refused(void) {
                                                         is_released_and_cancelled, is_left};
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
-        /* what is left is kept in a file that is damaged */
+        /* left leases stay in a damaged file */
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1;
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_interest interest;
@@ -323,7 +323,7 @@ static void who_has_let_go_is_not_refused(void) {
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
-        (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
+        (void)usleep(LOOKED_AT); /* a process that reads a truncated page then receives SIGBUS */
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
         plock_lease *lease = local_lease(store, "k");
@@ -350,14 +350,14 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
         for (int i = 0; i < 3; i++) CHECK_STATUS(local_acquire(leases[i], LONG, 0), PLOCK_OK);
         const char *const moved = deep ? folder : path;
         CHECK(rename(moved, aside) == 0);
-        (void)usleep(1000000); /* and nobody asks */
+        (void)usleep(1000000); /* and there is no request */
         CHECK(rename(aside, moved) == 0);
         CHECK(!plock_lease_valid(asked) && plock_lease_lost(asked));
         CHECK_STATUS(local_release(released), PLOCK_NOT_OWNER);
         CHECK_STATUS(local_extend(extended, LONG), PLOCK_NOT_OWNER);
         for (int i = 0; i < 3; i++) plock_lease_free(leases[i]);
         plock_lease *lease = local_lease(store, "k");
-        /* as soon as the native thread has let go, too */
+        /* as soon as the worker thread has let go, too */
         CHECK_STATUS(local_acquire(lease, LONG, PLOCK_SECOND), PLOCK_OK);
         plock_lease_free(lease);
         plock_local_close(store);
@@ -372,7 +372,7 @@ static void acquire_soon_elsewhere(void *unused) {
     plock_lease_free(lease);
 }
 
-static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(void) {
+static void a_lease_released_while_its_file_was_away_is_free_afterwards(void) {
     for (int renews = 0; renews < 2; renews++) {
         clear();
         plock_local *store = open_there();
@@ -394,7 +394,7 @@ static void what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back(v
 
 /* --- who waits --- */
 
-static void who_waits_does_so_in_the_file_that_is_there(void) {
+static void a_waiter_waits_in_the_present_file(void) {
     for (int watched = 0; watched < 2; watched++)
         for (int i = 0; i < FATES_COUNT; i++) {
             clear();
@@ -462,13 +462,13 @@ static void end_waiting(struct behind *behind) {
 }
 
 /* The holder has not let go of what it has lost. */
-static void and_does_so_within_a_second_where_it_is_harmed(void) {
+static void and_does_so_within_a_second_after_damage(void) {
     static void (*const HARMS[])(void) = {is_truncated, its_title_is_written_over,
                                           another_one_is_written_over_it};
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         struct behind behind;
         wait_behind_a_holder(&behind, false);
-        (void)usleep(LOOKED_AT); /* who reads what is cut off just then is ended by the kernel */
+        (void)usleep(LOOKED_AT); /* a process that reads a truncated page then receives SIGBUS */
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
         if (!CHECK_STATUS(local_finish(behind.lease), PLOCK_OK))
@@ -597,7 +597,7 @@ static void extend_meanwhile(void *context) {
     for (;;) (void)pause(); /* alive, and with the lease */
 }
 
-static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) {
+static void a_file_that_comes_back_can_be_used_though_a_process_was_inside(void) {
     for (unsigned long point = 1; point <= 2; point++) {
         clear();
         struct visitor v = {.point = point};
@@ -619,8 +619,8 @@ static void a_file_that_comes_back_can_be_used_though_somebody_was_inside(void) 
 
 /* --- what is found out at the section --- */
 
-/* The look at the path is not due for long, the one at the size is: whatever becomes of the file is
- * found out where somebody enters the section, and not before. */
+/* The check of the path is not due for long, but the check of the size is. A change to the file is
+ * noticed when a process enters the section, and not before. */
 static void is_seen_at_the_section(plock_local *store) {
     plock__local_map *map = store->map;
     atomic_store(&map->checked_at, plock_after(plock_now(), LONG));
@@ -638,7 +638,7 @@ static const struct fate SEEN_INSIDE[] = {
 };
 enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
 
-/* What is done then, by somebody who has nothing in the file. */
+/* The first actions of a process that has nothing in the file. */
 struct retry {
     plock_local *store;
     plock_lease *leases[2];
@@ -747,7 +747,7 @@ static void holds_what_it_says(const struct retry *e, int held) {
     plock_local_close(other);
 }
 
-static void who_has_nothing_in_the_file_begins_afresh(void) {
+static void a_process_with_nothing_in_the_file_starts_again(void) {
     for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
             clear();
@@ -774,9 +774,9 @@ static plock_status does_soon(const struct kind *kind, struct retry *e) {
     return status;
 }
 
-/* Else two of this process would be inside: one who does not know yet that he has lost what he has
- * in the old file, and one in the new. */
-static void who_has_something_in_the_file_is_refused_another(void) {
+/* Otherwise two threads of this process would be inside: one does not know yet that it has lost its
+ * lease in the old file, and one is in the new file. */
+static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
     for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
             clear();
@@ -805,8 +805,8 @@ static void who_has_something_in_the_file_is_refused_another(void) {
     clear();
 }
 
-/* He was refused in the file that is lost, and not yet in the one that is there. */
-static void whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
+/* The waiter was refused in the lost file, and not yet in the present one. */
+static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2;
          i++) /* one that is harmed may be needed by others, as far as can be told */
         for (int watched = 0; watched < 2; watched++) {
@@ -829,7 +829,7 @@ static void is_removed_long_after_it_was_looked_at(void) {
     is_removed();
 }
 
-static void one_that_is_removed_while_it_is_opened_is_made_anew(void) {
+static void a_file_removed_while_it_is_opened_is_replaced(void) {
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         clear();
         plock_local_close(open_there());
@@ -878,11 +878,11 @@ static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kin
     return reached;
 }
 
-static void who_is_inside_when_the_file_is_lost_begins_afresh(void) {
+static void a_process_inside_when_the_file_is_lost_starts_again(void) {
     CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         unsigned long point = 1;
-        /* the native thread's steps would count, too, and it may take one when all is over */
+        /* the worker thread's steps would count, too, and it may take one when all is over */
         if (KINDS[kind].terms.watched) continue;
         while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
         CHECK(point > 1);
@@ -894,7 +894,7 @@ static void who_is_inside_when_the_file_is_lost_begins_afresh(void) {
 /* --- what is no loss --- */
 
 static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(void) {
-    if (geteuid() == 0) return; /* who is root may */
+    if (geteuid() == 0) return; /* root may do it */
     clear();
     plock_local *store = open_there();
     plock_lease *lease = local_lease(store, "k");
@@ -918,20 +918,20 @@ int main(void) {
     RUN(the_folder_of_its_folder_is_renamed);
     RUN(one_change_of_the_folder_follows_another_at_once);
     RUN(it_is_told_within_a_second);
-    RUN(who_has_let_go_is_not_refused);
+    RUN(a_process_that_has_released_is_not_refused);
     RUN(a_file_that_was_away_for_a_second_has_lost_its_leases);
-    RUN(what_was_let_go_of_while_its_file_was_away_is_free_when_it_is_back);
-    RUN(who_waits_does_so_in_the_file_that_is_there);
-    RUN(and_does_so_within_a_second_where_it_is_harmed);
+    RUN(a_lease_released_while_its_file_was_away_is_free_afterwards);
+    RUN(a_waiter_waits_in_the_present_file);
+    RUN(and_does_so_within_a_second_after_damage);
     RUN(a_lease_that_is_asked_about_just_after_a_truncation_is_lost);
     RUN(a_waiter_that_is_interrupted_just_after_a_truncation_goes_on);
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
-    RUN(a_file_that_comes_back_can_be_used_though_somebody_was_inside);
-    RUN(who_has_nothing_in_the_file_begins_afresh);
-    RUN(who_has_something_in_the_file_is_refused_another);
-    RUN(one_that_is_removed_while_it_is_opened_is_made_anew);
-    RUN(whose_patience_ends_as_the_file_is_lost_asks_once_more);
-    RUN(who_is_inside_when_the_file_is_lost_begins_afresh);
+    RUN(a_file_that_comes_back_can_be_used_though_a_process_was_inside);
+    RUN(a_process_with_nothing_in_the_file_starts_again);
+    RUN(a_process_with_a_lease_in_the_file_is_refused_another);
+    RUN(a_file_removed_while_it_is_opened_is_replaced);
+    RUN(a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more);
+    RUN(a_process_inside_when_the_file_is_lost_starts_again);
     RUN(a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away);
     local_end();
     return test_end("local_loss");

@@ -12,7 +12,7 @@
 /* A stopped process costs the others a second, and half a second until they look. */
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
 
-/* What the processes of a test share. */
+/* The memory that the processes of a test share. */
 typedef struct scene {
     plock_local *store;
     plock_local_acquire_options terms;
@@ -76,7 +76,7 @@ static bool is_inside_the_section(const scene *s) {
     return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error) == PLOCK_AGAIN;
 }
 
-/* It stands in line, and is stopped while its native thread changes nothing. */
+/* It stands in line, and is stopped while its worker thread changes nothing. */
 static pid_t stopped_waiter(scene *s) {
     int status;
     atomic_store(&s->stage, WAITS);
@@ -120,14 +120,14 @@ static void a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two(void) {
         if (!CHECK(plock_now() - released < SOON)) fprintf(stderr, "terms %d\n", i);
         CHECK(plock_lease_valid(next));
         CHECK(kill(stopped, SIGCONT) == 0);
-        CHECK(local_await_waiters(s->store, "k", 1)); /* it has lost its turn, and asks anew */
+        CHECK(local_await_waiters(s->store, "k", 1)); /* it has lost its turn, and asks again */
         CHECK(plock_lease_valid(next));
         CHECK_INT(local_holders(s->store, "k"), 1);
         CHECK_STATUS(local_release(next), PLOCK_OK);
         CHECK_INT(ended_as(stopped), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* what was kept for a millisecond */
+        (void)usleep(2000); /* the lease that was kept for a millisecond */
         end_scene(s);
     }
 }
@@ -212,7 +212,7 @@ static plock_status acquire_both(plock_lease *const pair[2]) {
     return plock_local_acquire_all(pair, 2, &terms, &refused, &interest, &error);
 }
 
-/* And is served as soon as it comes back, though nobody wakes it. */
+/* And it is served as soon as it continues, though no process wakes it. */
 static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     scene *s = new_scene();
     s->terms = TERMS[0];
@@ -273,7 +273,7 @@ static void a_late_thread_does_not_lose_its_turn(void) {
         CHECK_INT(ended_as(late), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* what was kept for a millisecond */
+        (void)usleep(2000); /* the lease that was kept for a millisecond */
         end_scene(s);
     }
 }

@@ -1,6 +1,6 @@
-/* The embedded store: several processes at work on some keys, killed at any moment and replaced.
- * What they do is checked as they do it: nobody is inside beside another one, fences grow, and
- * nobody waits in vain. */
+/* The embedded store: several processes work on some keys. They are killed at random times and
+ * replaced. Each checks while it works that there is one holder at a time, that fences grow, and
+ * that no waiter waits forever. */
 #include "local_support.h"
 
 #include <signal.h>
@@ -102,7 +102,7 @@ static void all_of_them(int life) {
     for (int key = 0; key < KEYS && status == PLOCK_OK; key++) {
         const int before = atomic_exchange(&stage->owner[key], life + 1);
         if (before && !atomic_load(&stage->doomed[before - 1]))
-            wrong("two are inside, of whom one has all", life);
+            wrong("two are inside, and one of them has all", life);
         grow(key, plock_lease_fence(leases[key]), life);
     }
     for (int key = 0; key < KEYS; key++) {

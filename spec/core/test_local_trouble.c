@@ -1,8 +1,8 @@
-/* The embedded store: eight processes, some of them in namespaces of their own, at work while its
- * file is renamed, linked and removed, removed, replaced and truncated, and while some of them are
- * stopped and others killed. But for a second after that happened to the file, nobody is inside
- * beside another one, and nobody waits for more than a second for a key that is free.
- * PLOCK_TROUBLE_SECONDS: for how long; 600 before a release. */
+/* The embedded store with trouble. Eight processes work, some of them in namespaces of their own.
+ * The file is renamed, linked, removed, replaced and truncated, and processes are stopped or
+ * killed. Except for a second after such an event, there is one holder at a time, and no waiter
+ * waits for more than a second for a free key. PLOCK_TROUBLE_SECONDS is the time to run; 600 before
+ * a release. */
 #include "local_support.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static bool troubled(plock_ns since) {
 
 static plock_ns latest(plock_ns a, plock_ns b) { return a > b ? a : b; }
 
-/* When everything was well, and the key free, and he there. */
+/* When everything worked, the key was free, and the process was there. */
 static void check_wait(int key, plock_ns began, int life) {
     const plock_ns since =
         latest(latest(began, atomic_load(&stage->freed_at[key])),
@@ -78,7 +78,8 @@ static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
 
 /* --- who is apart --- */
 
-/* As in a container, processes have other numbers. What the next child is in, and back. */
+/* As in a container, processes have other numbers. Enters a namespace for the next child, and
+ * returns. */
 static pid_t apart(pid_t (*start)(int), int i) {
     static int home = -1;
     static bool refused;
@@ -99,7 +100,8 @@ static bool write_to(const char *path, const char *text) {
     return written;
 }
 
-/* And the same user has another number. Where that cannot be had he goes on as he is. */
+/* And the same user has another number. If that is not possible, the process continues without it.
+ */
 static void be_called_otherwise(void) {
     char map[32];
     (void)snprintf(map, sizeof map, "1000 %u 1", (unsigned)geteuid());
@@ -205,10 +207,10 @@ static void stop_for_a_while(int i) {
     CHECK(kill(workers[i].pid, SIGSTOP) == 0);
     (void)usleep((useconds_t)(rand() % 400000));
     CHECK(kill(workers[i].pid, SIGCONT) == 0);
-    atomic_store(&stage->stopped_at, plock_now()); /* he may have been inside, or next */
+    atomic_store(&stage->stopped_at, plock_now()); /* the process may have been inside, or next */
 }
 
-/* At the end of time, or because he touched what was cut off. */
+/* At the end of the run, or because the process touched a truncated page. */
 static void check_end(int status) {
     const bool cut_off = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
     atomic_fetch_add(&stage->bus_errors, cut_off);

@@ -1,4 +1,4 @@
-/* The embedded store: who waits, and whose turn comes when something else has happened. */
+/* The embedded store: waiters, and whose turn comes after other events. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -30,7 +30,7 @@ static plock_lease *late(plock_local *store, plock_local_acquire_options terms) 
     return second;
 }
 
-static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
+static void a_waiter_too_late_for_its_turn_does_not_hold_beside_another(void) {
     plock_local *store = local_open();
     for (int watched = 0; watched < 2; watched++) {
         plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF,
@@ -43,7 +43,7 @@ static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
         for (int rounds = 0; rounds < 3; rounds++)
             CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
         CHECK(!plock_lease_valid(one) && plock_lease_valid(other));
-        CHECK_INT(local_waiters(store, "k"), 1); /* he stands in line again */
+        CHECK_INT(local_waiters(store, "k"), 1); /* the waiter queues again */
         CHECK_STATUS(local_release(other), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
         CHECK(plock_lease_valid(one));
@@ -55,7 +55,7 @@ static void who_comes_too_late_for_his_turn_is_not_let_in_beside_another(void) {
     plock_local_close(store);
 }
 
-static void he_has_it_anew_where_nobody_came_meanwhile(void) {
+static void it_gets_the_key_again_if_no_other_came(void) {
     plock_local *store = local_open();
     plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = LONG});
     CHECK_STATUS(local_finish(one), PLOCK_OK);
@@ -64,7 +64,7 @@ static void he_has_it_anew_where_nobody_came_meanwhile(void) {
     plock_local_close(store);
 }
 
-static void his_patience_is_not_longer_for_that(void) {
+static void its_patience_is_not_longer_for_that(void) {
     plock_local *store = local_open();
     plock_lease *one = late(store, (plock_local_acquire_options){.ttl = BRIEF, .wait = BRIEF}),
                 *other = local_lease(store, "k");
@@ -77,7 +77,7 @@ static void his_patience_is_not_longer_for_that(void) {
     plock_local_close(store);
 }
 
-/* --- the native thread is about to do something --- */
+/* --- the worker thread is about to do something --- */
 
 enum { BEFORE, ABOUT_TO, MAY, LOOKS };
 static atomic_int moment;
@@ -94,7 +94,7 @@ static void await_program(void) {
 
 /* The lease is released by then, and has no place in the file any more; or it waits again, at
  * another one. */
-static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
+static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
         plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"),
@@ -131,7 +131,7 @@ static void who_has_been_inside_meanwhile_is_not_looked_for(void) {
 
 /* --- the file is removed meanwhile --- */
 
-static void who_waits_in_a_file_that_is_removed_is_not_let_in_there(void) {
+static void a_waiter_in_a_removed_file_gets_no_lease_there(void) {
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k"), *other;
     plock_interest interest;
@@ -161,8 +161,8 @@ static void take_it(void *context) {
     for (;;) (void)pause();
 }
 
-/* Nobody wakes him, for who holds it in the file that is gone goes on holding it. */
-static void and_finds_out_by_himself(void) {
+/* No process wakes the waiter, because the holder in the lost file keeps its lease. */
+static void and_notices_by_itself(void) {
     plock_local *store = local_open();
     const pid_t holder = local_child(take_it, store);
     unsigned rounds = 0;
@@ -253,8 +253,8 @@ static void hold_and_share(void *context) {
     for (;;) (void)pause();
 }
 
-/* He is a zombie, which a watchdog keeps alive for others: who waits does not ask about him again
- * and again. */
+/* The process is a zombie that a watchdog keeps alive. A waiter does not check it again and again.
+ */
 static void waiting_for_a_zombie_costs_no_time(void) {
     struct {
         plock_local *store;
@@ -287,7 +287,7 @@ static void waiting_for_a_zombie_costs_no_time(void) {
 
 static void note_that_it_looks(void) { atomic_store(&moment, LOOKS); }
 
-static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed(void) {
+static void a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_freed(void) {
     plock_interest interest;
     plock_local *store = local_open();
     plock_lease *first = local_lease(store, "k");
@@ -321,14 +321,13 @@ static void who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_f
 
 int main(void) {
     local_begin();
-    RUN(who_comes_too_late_for_his_turn_is_not_let_in_beside_another);
-    RUN(he_has_it_anew_where_nobody_came_meanwhile);
-    RUN(his_patience_is_not_longer_for_that);
-    RUN(who_has_been_inside_meanwhile_is_not_looked_for);
-    RUN(who_waits_with_a_new_attendant_keeps_his_place_when_the_old_one_is_freed);
-    RUN(who_waits_in_a_file_that_is_removed_is_not_let_in_there);
-    RUN(and_finds_out_by_himself);
-    RUN(and_sees_the_death_of_a_holder_in_the_new_file);
+    RUN(a_waiter_too_late_for_its_turn_does_not_hold_beside_another);
+    RUN(it_gets_the_key_again_if_no_other_came);
+    RUN(its_patience_is_not_longer_for_that);
+    RUN(a_process_that_was_inside_since_is_not_checked);
+    RUN(a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_freed);
+    RUN(a_waiter_in_a_removed_file_gets_no_lease_there);
+    RUN(and_notices_by_itself);
 #ifdef PLOCK__OFD
     RUN(waiting_for_a_zombie_costs_no_time);
 #else

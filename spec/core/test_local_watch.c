@@ -1,5 +1,5 @@
-/* The embedded store: what the native thread does for leases that are held, and processes that stop
- * where they should not. */
+/* The embedded store: the worker thread's work for held leases, and processes that stop at a bad
+ * moment. */
 #include "local_support.h"
 
 #include "local/local_map.h"
@@ -73,8 +73,8 @@ static void hold_until_told(void *context) {
     _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
 
-/* As with flock(1): whoever is stopped for a while is not dead. Where the time was asked for, it is
- * over. */
+/* As with flock(1), a process that is stopped for a while is not dead. If the lease has a TTL of
+ * its own, it has expired. */
 static void time_alone_ends_only_what_is_not_renewed(void) {
     for (int renews = 0; renews < 2; renews++) {
         struct holder holder = {.renews = renews};
@@ -98,7 +98,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
     }
 }
 
-/* It is dead: then its lease is over, whoever is to have it by then. */
+/* The process is dead, so its lease is over, whichever process gets it next. */
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
@@ -130,7 +130,7 @@ static void a_bound_ends_the_renewal_and_the_loss_is_told(void) {
     plock_local_close(store);
 }
 
-static void a_loss_is_told_and_only_to_who_wants_to_hear(void) {
+static void a_loss_is_reported_only_if_requested(void) {
     plock_local *store = local_open();
     plock_lease *watched = local_lease(store, "k"), *plain = local_lease(store, "l");
     CHECK_STATUS(
@@ -221,9 +221,9 @@ static void break_it(void *context) {
     s->point = plock__local_stop_at(0);
 }
 
-/* Whoever breaks it, or lets in who waits, may be stopped at any step of that, and goes on a moment
- * later: nobody sleeps on. */
-static void it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at(void) {
+/* A process that breaks a lease or calls a waiter may be stopped at any step, and continue a moment
+ * later. Every waiter still wakes. */
+static void it_is_reported_at_whatever_step_a_break_is_stopped(void) {
     unsigned long points = 0;
     for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
         scene *s = new_scene();
@@ -266,7 +266,7 @@ static void release_it(void *context) {
     plock_lease_free(lease);
 }
 
-static void who_waits_is_let_in_whatever_step_the_holder_is_stopped_at(void) {
+static void a_waiter_is_served_at_whatever_step_the_holder_is_stopped(void) {
     unsigned long points = 0;
     for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
         scene *s = new_scene();
@@ -292,9 +292,9 @@ static void who_waits_is_let_in_whatever_step_the_holder_is_stopped_at(void) {
     CHECK(points > 5);
 }
 
-/* One that does not go on is in everybody's way; nobody waits for it longer than his call may take,
- * and what it is is said. */
-static void a_process_that_is_stopped_inside_holds_nobody_up_for_long(void) {
+/* A process that does not continue is in the way of all others. Each call waits no longer for it
+ * than it may take, and reports it. */
+static void a_process_stopped_inside_delays_no_other_for_long(void) {
     scene *s = new_scene();
     s->store = local_open();
     const pid_t holder = local_child(hold_until_lost, s);
@@ -347,9 +347,8 @@ static void go_on(scene *s, pid_t stopped, pid_t holder) {
     atomic_store(&s->stage, 0);
 }
 
-/* Somebody was before him, so it is his patience that is over, not the store that cannot be used.
- */
-static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
+/* Another owner was first. So the patience is over, and the store is not unusable. */
+static void a_refused_waiter_times_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
     plock_lease *first = local_lease(s->store, "l"), *second = local_lease(s->store, "l");
@@ -376,7 +375,7 @@ static void who_was_refused_has_timed_out_though_the_section_is_taken(void) {
     plock_local_close(s->store);
 }
 
-/* The native thread ends what he could not, and then the lease is as good as new. */
+/* The worker thread finishes the interrupted work, and then the lease can be used again. */
 static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -543,14 +542,14 @@ int main(void) {
     RUN(time_alone_ends_only_what_is_not_renewed);
     RUN(what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over);
     RUN(a_bound_ends_the_renewal_and_the_loss_is_told);
-    RUN(a_loss_is_told_and_only_to_who_wants_to_hear);
+    RUN(a_loss_is_reported_only_if_requested);
     RUN(a_forgotten_lease_is_released_and_told);
     RUN(a_waiter_that_is_renewed_is_so_from_when_it_is_let_in);
     RUN(threads_of_a_process_exclude_one_another);
-    RUN(it_is_told_whatever_step_the_one_who_breaks_it_is_stopped_at);
-    RUN(who_waits_is_let_in_whatever_step_the_holder_is_stopped_at);
-    RUN(a_process_that_is_stopped_inside_holds_nobody_up_for_long);
-    RUN(who_was_refused_has_timed_out_though_the_section_is_taken);
+    RUN(it_is_reported_at_whatever_step_a_break_is_stopped);
+    RUN(a_waiter_is_served_at_whatever_step_the_holder_is_stopped);
+    RUN(a_process_stopped_inside_delays_no_other_for_long);
+    RUN(a_refused_waiter_times_out_though_the_section_is_taken);
     RUN(a_lease_that_could_not_be_released_at_once_can_be_taken_again);
     RUN(each_question_has_a_patience_of_its_own);
     RUN(threads_may_open_and_close_it_at_once);

@@ -1,4 +1,4 @@
-/* Notices: what happened to leases, in order, for whoever listens. */
+/* Notices: the events of leases, in order, for a listener. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -17,7 +17,7 @@ static void begin(void) {
     CHECK(!plock_notice_next());
 }
 
-/* As if nobody had ever listened. */
+/* As if there had never been a listener. */
 static void end(void) {
     CHECK(!plock_notice_next());
     plock__enter();
@@ -92,9 +92,9 @@ static void each_says_what_happened_to_which_lease(void) {
     end();
 }
 
-/* However late somebody comes: none is dropped. There are no more than leases, but for renewals,
- * which only a listener asks for. */
-static void they_wait_for_whoever_comes(void) {
+/* No notice is dropped, however late a listener comes. There are no more notices than leases,
+ * except for renewals, which only a listener requests. */
+static void they_wait_for_a_listener(void) {
     enum { MANY = 20000 };
     uint64_t id = 0;
     begin();
@@ -122,19 +122,19 @@ static void renewals_are_posted_only_where_they_are_wanted(void) {
 
 /* --- listening --- */
 
-static void who_listens_is_woken(void) {
+static void a_listener_is_woken(void) {
     begin();
-    CHECK(readable()); /* there may have been some before he came */
+    CHECK(readable()); /* there may have been notices before the listener came */
     plock_notice_clear();
     CHECK(!readable());
     post(PLOCK_LOST, 1);
     CHECK(readable());
-    CHECK(readable()); /* until he clears it */
+    CHECK(readable()); /* until the listener clears it */
     CHECK_INT(next_id(), 1);
     CHECK(readable());
     plock_notice_clear();
     CHECK(!readable());
-    post(PLOCK_RENEWED, 2); /* which nobody wants */
+    post(PLOCK_RENEWED, 2); /* which no listener requests */
     CHECK(!readable());
     plock_notice_wake();
     CHECK(readable());
@@ -143,10 +143,10 @@ static void who_listens_is_woken(void) {
     end();
 }
 
-static void what_was_posted_before_wakes_him_too(void) {
+static void earlier_notices_wake_it_too(void) {
     begin();
     post(PLOCK_LOST, 1);
-    plock_notice_wake(); /* nobody is there yet */
+    plock_notice_wake(); /* there is no listener yet */
     plock_notice_clear();
     CHECK(readable());
     CHECK_INT(next_id(), 1);
@@ -258,7 +258,7 @@ static void without_memory_one_is_lost_and_the_next_is_not(void) {
 static void listen_in_child(void *context) {
     const int parents = *(const int *)context;
     const long inherited = plock__live_allocations();
-    CHECK_INT(next_id(), 0); /* what the parent was told is the parent's */
+    CHECK_INT(next_id(), 0); /* the parent's notices stay with the parent */
     plock_notice_clear();
     plock_notice_wake();
     post(PLOCK_LOST, 7);
@@ -298,10 +298,10 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(they_come_in_the_order_in_which_they_were_posted);
     RUN(each_says_what_happened_to_which_lease);
-    RUN(they_wait_for_whoever_comes);
+    RUN(they_wait_for_a_listener);
     RUN(renewals_are_posted_only_where_they_are_wanted);
-    RUN(who_listens_is_woken);
-    RUN(what_was_posted_before_wakes_him_too);
+    RUN(a_listener_is_woken);
+    RUN(earlier_notices_wake_it_too);
     RUN(there_is_one_descriptor);
     RUN(threads_that_post_at_once_lose_nothing);
     RUN(threads_that_begin_to_listen_at_once_get_the_same);

@@ -55,7 +55,7 @@ static void change_it(void *context) {
     plock__parking_slot_wake(&b->word);
 }
 
-static void another_process_wakes_him(void) {
+static void another_process_wakes_it(void) {
     bed *b = new_bed();
     plock_waker *waker = plock_waker_take();
     const plock__parking_slot parking_slot = parking_slot_in(b, waker);
@@ -70,7 +70,7 @@ static void another_process_wakes_him(void) {
     plock_waker_give(waker);
 }
 
-static void his_time_ends_it(void) {
+static void its_deadline_ends_it(void) {
     bed *b = new_bed();
     plock_waker *waker = plock_waker_take();
     const plock__parking_slot parking_slot = parking_slot_in(b, waker);
@@ -92,7 +92,7 @@ static void *wake(void *context) {
     return NULL;
 }
 
-static void a_waker_and_an_interrupt_wake_him_and_are_told_apart(void) {
+static void a_waker_and_an_interrupt_wake_it_and_differ(void) {
     for (int interrupts = 0; interrupts < 2; interrupts++) {
         bed *b = new_bed();
         plock_waker *wakers[] = {plock_waker_take(), plock_waker_take()};
@@ -119,10 +119,10 @@ static void wait_in_line(void *context) {
     plock_lease_free(lease);
 }
 
-static void where_there_is_no_such_thing_he_is_woken(void) {
+static void without_a_slot_it_is_woken(void) {
     plock_local *store = local_open();
     (void)plock__parking_slot_forbid(true);
-    for (int both = 0; both < 2; both++) { /* and he is understood by one who has it */
+    for (int both = 0; both < 2; both++) { /* and a thread that has one is understood */
         plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         const pid_t waiter = local_child(wait_in_line, store);
@@ -143,13 +143,13 @@ static void where_there_is_no_such_thing_he_is_woken(void) {
 int main(void) {
     local_begin();
     if (plock__parking_slot_forbid(false)) {
-        RUN(another_process_wakes_him);
-        RUN(his_time_ends_it);
-        RUN(a_waker_and_an_interrupt_wake_him_and_are_told_apart);
+        RUN(another_process_wakes_it);
+        RUN(its_deadline_ends_it);
+        RUN(a_waker_and_an_interrupt_wake_it_and_differ);
     } else {
         test_skip("sleeping at a word", "this system has no futex_waitv");
     }
-    RUN(where_there_is_no_such_thing_he_is_woken);
+    RUN(without_a_slot_it_is_woken);
     plock_drain(plock_now() + PLOCK_SECOND);
     local_end();
     return test_end("parking slot");

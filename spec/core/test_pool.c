@@ -134,7 +134,7 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
 
 /* A second answer that came along with the first would be taken for the answer to the next command.
  */
-static void a_connection_with_bytes_that_nobody_asked_for_is_closed(void) {
+static void a_connection_with_unexpected_bytes_is_closed(void) {
     begin(1);
     plock_connection *connection = get();
     const plock_text word = plock__text("PING", 4);
@@ -168,7 +168,7 @@ static void one_that_rested_is_looked_at_before_it_is_used(void) {
     end();
 }
 
-static void who_is_careful_looks_at_one_that_was_just_put_down(void) {
+static void a_careful_caller_checks_a_connection_that_was_just_returned(void) {
     begin(2);
     give(get());
     fake_peers[0].looks_dead = true;
@@ -226,7 +226,7 @@ static void a_store_that_was_disconnected_connects_again(void) {
 
 /* --- waiting; what threads see of it is in test_pool_waiting.c --- */
 
-static void who_queues_gets_the_one_that_comes_back(void) {
+static void a_queued_caller_gets_the_connection_that_comes_back(void) {
     begin(1);
     plock_connection *connection = get();
     plock_turn turn = {0};
@@ -270,7 +270,7 @@ static void they_are_served_in_the_order_in_which_they_came(void) {
     end();
 }
 
-static void nobody_who_comes_later_gets_in_between(void) {
+static void no_later_caller_overtakes(void) {
     begin(1);
     plock_connection *connection = get();
     plock_turn first = {0}, late = {0};
@@ -301,7 +301,7 @@ static void the_urgent_go_before_the_others(void) {
     end();
 }
 
-static void who_gives_up_leaves_the_others_in_their_order(void) {
+static void a_caller_that_gives_up_keeps_the_order_of_the_others(void) {
     for (int served = 0; served < 2; served++)
         for (int closed = 0; closed < 2; closed++) {
             begin(1);
@@ -383,7 +383,7 @@ static void nothing_is_left_behind(void) {
     plock__forget_wakers();
     const long before = plock__live_allocations();
     const int descriptors = test_open_descriptors();
-    who_gives_up_leaves_the_others_in_their_order();
+    a_caller_that_gives_up_keeps_the_order_of_the_others();
     distrust_closes_the_idle_now_and_the_others_later();
     plock__forget_wakers();
     CHECK_INT(plock__live_allocations(), before);
@@ -395,18 +395,18 @@ int main(void) {
     RUN(the_one_used_last_is_used_next);
     RUN(room_that_was_granted_can_be_given_back);
     RUN(what_is_not_in_order_is_closed_when_it_comes_back);
-    RUN(a_connection_with_bytes_that_nobody_asked_for_is_closed);
+    RUN(a_connection_with_unexpected_bytes_is_closed);
     RUN(one_that_rested_is_looked_at_before_it_is_used);
-    RUN(who_is_careful_looks_at_one_that_was_just_put_down);
+    RUN(a_careful_caller_checks_a_connection_that_was_just_returned);
     RUN(all_that_rested_may_have_been_closed);
     RUN(distrust_closes_the_idle_now_and_the_others_later);
     RUN(a_store_that_was_disconnected_connects_again);
-    RUN(who_queues_gets_the_one_that_comes_back);
+    RUN(a_queued_caller_gets_the_connection_that_comes_back);
     RUN(or_the_room_of_one_that_is_closed);
     RUN(they_are_served_in_the_order_in_which_they_came);
-    RUN(nobody_who_comes_later_gets_in_between);
+    RUN(no_later_caller_overtakes);
     RUN(the_urgent_go_before_the_others);
-    RUN(who_gives_up_leaves_the_others_in_their_order);
+    RUN(a_caller_that_gives_up_keeps_the_order_of_the_others);
     RUN(without_memory_for_a_waker_the_place_is_kept_and_looked_at_often);
     RUN(a_child_has_no_place_in_its_parents_queue);
     RUN(nothing_is_left_behind);

@@ -66,7 +66,7 @@ static void check_waiting(unsigned expected) {
     plock__leave();
 }
 
-static void each_that_comes_back_wakes_somebody(void) {
+static void each_returned_connection_wakes_a_caller(void) {
     enum { HELD = 3 };
     begin("redis://h?pool_size=3");
     atomic_int waiting = 0;
@@ -125,7 +125,8 @@ static void many_threads_share_few_connections(void) {
     end();
 }
 
-/* The lease's own view: who waits for a connection in vain is told so, and the pool forgets him. */
+/* The lease's view: it reports that it waited for a connection without success, and leaves the
+ * pool's queue. */
 static void waiting_ends_at_the_deadline(void) {
     begin("redis://h?pool_size=1");
     fake_clock_start();
@@ -153,7 +154,7 @@ static void waiting_ends_at_the_deadline(void) {
 }
 
 int main(void) {
-    RUN(each_that_comes_back_wakes_somebody);
+    RUN(each_returned_connection_wakes_a_caller);
     RUN(many_threads_share_few_connections);
     RUN(waiting_ends_at_the_deadline);
     return test_end("pool waiting");

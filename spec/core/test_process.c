@@ -1,4 +1,4 @@
-/* This process: who it is, what a fork changes, and threads that leave signals alone. */
+/* This process: its identity, the effects of a fork, and threads that leave signals alone. */
 #include "test.h"
 
 #include "base/process.h"
@@ -62,7 +62,7 @@ static void look_in_child(void *context) {
     char expected[64];
     (void)snprintf(expected, sizeof expected, " %ld ", (long)getpid());
     CHECK_HAS(own, expected);
-    plock__enter(); /* nobody holds the lock here */
+    plock__enter(); /* the lock is free here */
     plock__leave();
 }
 
@@ -89,7 +89,7 @@ static void a_grandchild_is_another_one_again(void) {
 }
 
 static atomic_bool stop;
-static int guarded[2]; /* differ only while somebody holds the lock */
+static int guarded[2]; /* differ only while a thread holds the lock */
 
 static void *hold_often(void *argument) {
     (void)argument;
@@ -112,7 +112,7 @@ static void take_in_child(void *context) {
 
 /* Whatever another thread does in the moment of the fork: in the child the lock is free, and what
  * it guards is whole. */
-static void a_fork_waits_for_whoever_holds_the_lock(void) {
+static void a_fork_waits_for_the_thread_that_holds_the_lock(void) {
     enum { FORKS = 40 };
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, hold_often, NULL) == 0);
@@ -121,7 +121,7 @@ static void a_fork_waits_for_whoever_holds_the_lock(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* --- native threads --- */
+/* --- worker threads --- */
 
 static void *read_mask(void *argument) {
     CHECK(pthread_sigmask(SIG_SETMASK, NULL, argument) == 0);
@@ -161,7 +161,7 @@ int main(void) {
     RUN(each_thread_has_a_number_of_its_own);
     RUN(a_child_is_another_generation_and_forgets);
     RUN(a_grandchild_is_another_one_again);
-    RUN(a_fork_waits_for_whoever_holds_the_lock);
+    RUN(a_fork_waits_for_the_thread_that_holds_the_lock);
     RUN(a_native_thread_takes_no_signals);
     RUN(starting_one_leaves_the_callers_signals_as_they_were);
     return test_end("process");

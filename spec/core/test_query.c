@@ -1,4 +1,4 @@
-/* Queries: what is asked about locks, what becomes of the answers, and how long that may take. */
+/* Queries: requests about locks, their answers, and their deadlines. */
 #include "fake.h"
 #include "test.h"
 
@@ -248,7 +248,7 @@ static void a_script_that_is_not_known_is_loaded(void) {
 
 /* --- failures --- */
 
-static void what_does_not_pass_is_told_at_once(void) {
+static void a_lasting_failure_is_reported_at_once(void) {
     static const struct {
         const char *said;
         plock_status status;
@@ -270,7 +270,7 @@ static void what_does_not_pass_is_told_at_once(void) {
     }
 }
 
-static void what_may_pass_is_tried_again(void) {
+static void a_passing_failure_is_tried_again(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
     fake_peers[0].answers[1] = "-BUSY x\r\n";
@@ -349,8 +349,8 @@ int main(void) {
     RUN(an_answer_lasts_until_the_next_question);
     RUN(a_key_may_hold_any_byte);
     RUN(a_script_that_is_not_known_is_loaded);
-    RUN(what_does_not_pass_is_told_at_once);
-    RUN(what_may_pass_is_tried_again);
+    RUN(a_lasting_failure_is_reported_at_once);
+    RUN(a_passing_failure_is_tried_again);
     RUN(it_ends_when_the_time_of_a_command_is_over);
     RUN(it_may_have_to_hurry);
     RUN(a_connection_found_closed_is_replaced_at_once_and_once);

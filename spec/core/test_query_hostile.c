@@ -81,7 +81,7 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
     }
 }
 
-/* Whoever reads it finds that it is none of what he looks for. */
+/* A reader finds that it is not the expected answer. */
 static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
     static const struct {
         const char *said;
@@ -247,7 +247,7 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
             plock_query_cancel(query);
             CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
             CHECK_INT(plock_query_parts(query), 0);
-            fake_peers[0].obliging = true; /* where that connection could be kept */
+            fake_peers[0].obliging = true; /* if that connection could be kept */
             plock_query_break(query);      /* and it can ask again */
             CHECK_STATUS(finish(), PLOCK_OK);
             plock_query_cancel(query); /* which takes nothing from what was answered */

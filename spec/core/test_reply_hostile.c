@@ -36,7 +36,7 @@ static void check_refused(const char *bytes, size_t length) {
     }
 }
 
-static void what_announces_too_much_is_refused_at_once(void) {
+static void a_reply_that_announces_too_much_is_refused_at_once(void) {
     static const char *const HEADERS[] = {
         "*2147483647\r\n",
         "*257\r\n",
@@ -68,7 +68,7 @@ static void a_long_beginning_does_not_hide_an_announcement(void) {
     check_refused(bytes, strlen(bytes));
 }
 
-static void what_is_not_the_protocol_is_refused(void) {
+static void other_protocols_are_refused(void) {
     static const char *const GARBAGE[] = {"HTTP/1.1 400 Bad Request\r\n",
                                           "\r\n",
                                           "\x15\x03\x01\x02",
@@ -173,12 +173,12 @@ static void a_reader_that_has_refused_stays_refusing(void) {
     plock__reader_free(reader);
 }
 
-/* All of the above with hardly any memory to be had: what is announced is never reserved. */
+/* All of the above with hardly any memory, because an announced length is never reserved. */
 static void refuse_in_little_memory(void *context) {
     (void)context;
     struct rusage before, after;
     CHECK(getrusage(RUSAGE_SELF, &before) == 0);
-    what_announces_too_much_is_refused_at_once();
+    a_reply_that_announces_too_much_is_refused_at_once();
     a_reply_without_end_is_refused();
     CHECK(getrusage(RUSAGE_SELF, &after) == 0);
     CHECK((after.ru_maxrss - before.ru_maxrss) * 1024L < SPARE_BYTES);
@@ -187,9 +187,9 @@ static void refuse_in_little_memory(void *context) {
 static void a_hostile_reply_costs_no_memory(void) { test_in_child(refuse_in_little_memory, NULL); }
 
 int main(void) {
-    RUN(what_announces_too_much_is_refused_at_once);
+    RUN(a_reply_that_announces_too_much_is_refused_at_once);
     RUN(a_long_beginning_does_not_hide_an_announcement);
-    RUN(what_is_not_the_protocol_is_refused);
+    RUN(other_protocols_are_refused);
     RUN(a_length_that_is_none_gives_no_value);
     RUN(arrays_nest_only_so_deep);
     RUN(values_are_counted_over_all_arrays);

@@ -20,7 +20,7 @@
 
 /* --- a name service that the test plays: it answers when the gate is open --- */
 
-static int gate[2]; /* a pipe: whoever finds a byte in it may go on */
+static int gate[2]; /* a pipe: a thread that reads a byte from it may continue */
 static atomic_int asked, failure;
 
 static int slow_service(const char *host, const char *port, const struct addrinfo *hints,
@@ -139,7 +139,7 @@ static void a_name_that_is_not_found_is_named(void) {
 
 /* --- at most one thread for an endpoint --- */
 
-static void who_asks_meanwhile_joins(void) {
+static void a_later_request_joins(void) {
     plock_lookup *first = NULL, *second = NULL;
     begin("store.example");
     CHECK_STATUS(step(&first), PLOCK_AGAIN);
@@ -196,7 +196,7 @@ static void many_that_ask_at_once_start_one_thread(void) {
 
 /* --- too late --- */
 
-static void who_no_longer_waits_leaves_the_thread_alone(void) {
+static void a_caller_that_stops_waiting_leaves_the_thread_alone(void) {
     plock_lookup *lookup = NULL;
     begin("store.example");
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
@@ -216,7 +216,7 @@ static void a_lookup_may_outlive_its_store(void) {
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     plock__abandon_lookup(&lookup);
     plock__resolver_clear(&resolver);
-    memset(&resolver, 0xa5, sizeof resolver); /* its memory is somebody else's now */
+    memset(&resolver, 0xa5, sizeof resolver); /* its memory has another owner now */
     plock_resolver after;
     memcpy(&after, &resolver, sizeof after);
     open_gate(1);
@@ -300,7 +300,7 @@ static void ask_in_child(void *context) {
     (void)context;
     CHECK(pipe(gate) == 0); /* the parent's thread reads from the other one */
     const int before = atomic_load(&asked);
-    /* the parent's thread is not here to answer: it is asked anew */
+    /* the parent's thread does not exist here, so the name is looked up again */
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
@@ -324,9 +324,9 @@ int main(void) {
     RUN(an_address_needs_no_name_service);
     RUN(a_name_is_looked_up_by_another_thread);
     RUN(a_name_that_is_not_found_is_named);
-    RUN(who_asks_meanwhile_joins);
+    RUN(a_later_request_joins);
     RUN(many_that_ask_at_once_start_one_thread);
-    RUN(who_no_longer_waits_leaves_the_thread_alone);
+    RUN(a_caller_that_stops_waiting_leaves_the_thread_alone);
     RUN(a_lookup_may_outlive_its_store);
     RUN(a_slow_name_does_not_make_a_call_late);
     RUN(without_memory_nothing_is_started);

@@ -81,7 +81,7 @@ static void an_answer_is_its_end(void) {
 
 /* The server has done a part of the work, and is asked for the rest at once. That it is then not
  * ours any more is no loss. */
-static void what_is_unfinished_is_asked_for_again(void) {
+static void an_unfinished_request_is_sent_again(void) {
     static const struct {
         const char *last;
         plock_status status;
@@ -104,7 +104,7 @@ static void what_is_unfinished_is_asked_for_again(void) {
     end();
 }
 
-static void what_does_not_pass_is_its_end_too(void) {
+static void a_lasting_failure_ends_it_too(void) {
     static const struct {
         const char *said;
         plock_status status;
@@ -180,7 +180,7 @@ static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
     end();
 }
 
-/* Who keeps no error from step to step is not to take the end for a yes. */
+/* A caller that keeps no error between steps must not take the end for a success. */
 static void the_failure_is_its_own_and_not_what_the_caller_kept(void) {
     begin(&EXTEND, PLOCK_SECOND, true);
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
@@ -240,8 +240,8 @@ static void it_can_be_given_up_at_any_moment(void) {
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(an_answer_is_its_end);
-    RUN(what_is_unfinished_is_asked_for_again);
-    RUN(what_does_not_pass_is_its_end_too);
+    RUN(an_unfinished_request_is_sent_again);
+    RUN(a_lasting_failure_ends_it_too);
     RUN(what_may_pass_is_tried_again_after_a_growing_pause);
     RUN(each_try_has_half_of_the_time_that_is_left);
     RUN(or_all_of_it);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #ifndef PLOCK_SCRIPTS /* the Makefile says where they are */
-#error "PLOCK_SCRIPTS is to be the folder of the .lua files"
+#error "PLOCK_SCRIPTS must be the folder of the .lua files"
 #endif
 
 #define FILE_OF(id, name) [id] = #name ".lua"
@@ -41,8 +41,8 @@ static const char *const FILES[PLOCK__SCRIPTS] = {
 };
 #undef FILE_OF
 
-/* What embedding leaves of a file: no comment lines, no indentation, no blank lines, and for `--
- * include NAME` that file beneath its folder. */
+/* Reads a file as embedding does: without comment lines, indentation and blank lines. A line `--
+ * include NAME` becomes that file. */
 static size_t read_stripped(const char *name, char *text, size_t room) {
     static const char INCLUDE[] = "-- include ";
     char path[1024], line[512];
@@ -126,7 +126,7 @@ static void put(const char *name, const char *text) {
     CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* Embeds one file; true where awk was content. What it printed is in output. */
+/* Embeds one file, with awk's messages in output. Returns true if awk succeeded. */
 static bool embed(const char *name, char *output, size_t room) {
     char command[2048];
     (void)snprintf(command, sizeof command, "${AWK:-awk} -f '%s/embed.awk' '%s/%s' 2>&1",

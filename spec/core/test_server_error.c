@@ -1,4 +1,4 @@
-/* What a server's error means, in the words of Redis 6.2, Redis 7 and Valkey. */
+/* The meaning of a server's errors, in the words of Redis 6.2, Redis 7 and Valkey. */
 #include "test.h"
 
 #include "net/reply.h"

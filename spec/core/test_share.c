@@ -1,4 +1,4 @@
-/* Locks with several holders: what is asked of the server for them, and what its answers mean. */
+/* Locks with several holders: the requests to the server, and the answers. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -157,7 +157,7 @@ static void one_that_lost_it_does_not(void) {
     end();
 }
 
-static void nor_one_that_hears_nothing(void) {
+static void nor_one_without_an_answer(void) {
     begin("w");
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].answers[0] = "-OOM x\r\n";
@@ -198,7 +198,7 @@ static void begin_natively(const char *(*says)(const char *command, unsigned nth
     CHECK_STATUS(plock_lease_share(lease, share), PLOCK_OK);
 }
 
-static void who_waits_queues_with_his_share_and_claims_when_called(void) {
+static void a_waiter_queues_with_its_share_and_claims_when_called(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin_natively(refuses_first, "r");
     wait_in_line(lease);
@@ -217,7 +217,7 @@ static void who_waits_queues_with_his_share_and_claims_when_called(void) {
     CHECK_INT(fake_commands_like("EVALSHA shared_leave"), 0);
 }
 
-static void who_gives_up_leaves_with_his_share(void) {
+static void a_waiter_that_gives_up_leaves_with_its_share(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin_natively(refuses_first, "s3");
     wait_in_line(lease);
@@ -229,11 +229,11 @@ static void who_gives_up_leaves_with_his_share(void) {
     CHECK_TEXT(fake_word(command, 7, word), "0");
     CHECK_TEXT(fake_word(command, 8, word), "3600000");
     CHECK_TEXT(fake_word(command, 9, word), "s3");
-    CHECK(*fake_word(command, 15, word) != 0); /* his record */
+    CHECK(*fake_word(command, 15, word) != 0); /* the waiter's record */
     end();
 }
 
-static void a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock(void) {
+static void a_shared_turn_without_a_waiter_here_is_passed_on(void) {
     char command[FAKE_COMMAND_ROOM];
     begin_natively(refuses_first, "r");
     wait_in_line(lease);
@@ -246,9 +246,9 @@ static void a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock(void) {
     end();
 }
 
-/* Of two that wait here one is let in; the server says that the place of a third, elsewhere, is
- * free in 400 ms if nobody says so before. */
-static void who_waits_behind_looks_when_anybodys_time_is_over(void) {
+/* One of two waiters is granted a share. The server says that the place of a third holder, in
+ * another process, is free in 400 ms at the latest. */
+static void a_later_waiter_looks_when_any_lease_ends(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin_natively(refuses_first, "s2");
@@ -284,9 +284,9 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     return *fake_word(command, 16, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
-/* Of two that wait here one is let in, and nobody waited then; the other was refused after that,
- * and heard of it before. */
-static void who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_in(void) {
+/* One of two waiters is granted a share while no one else waits. The other was refused after that,
+ * but reads its refusal first. */
+static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin_natively(answers_in_line, "s2");
@@ -312,9 +312,9 @@ static void who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_
     end();
 }
 
-/* Two wait; one is to look in 400 ms, because one who waits before him keeps him out, the other not
- * before a second has passed. */
-static void who_is_refused_for_longer_does_not_put_off_the_others(void) {
+/* There are two waiters. One looks in 400 ms, because an earlier waiter keeps it out. The other
+ * looks after a second at the earliest. */
+static void a_longer_refusal_does_not_delay_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");
     other = fake_lease(store);
@@ -329,7 +329,7 @@ static void who_is_refused_for_longer_does_not_put_off_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    /* he was let in without being called, so the next one makes sure of his place */
+    /* it was granted without being called, so the next waiter renews its place */
     fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);
@@ -346,12 +346,12 @@ int main(void) {
     RUN(what_was_given_up_is_taken_back);
     RUN(a_writer_becomes_a_reader);
     RUN(one_that_lost_it_does_not);
-    RUN(nor_one_that_hears_nothing);
-    RUN(who_waits_queues_with_his_share_and_claims_when_called);
-    RUN(who_gives_up_leaves_with_his_share);
-    RUN(a_turn_for_nobody_here_is_passed_on_as_that_of_a_shared_lock);
-    RUN(who_waits_behind_looks_when_anybodys_time_is_over);
-    RUN(who_was_refused_looks_when_he_meant_to_though_one_beside_him_is_let_in);
-    RUN(who_is_refused_for_longer_does_not_put_off_the_others);
+    RUN(nor_one_without_an_answer);
+    RUN(a_waiter_queues_with_its_share_and_claims_when_called);
+    RUN(a_waiter_that_gives_up_leaves_with_its_share);
+    RUN(a_shared_turn_without_a_waiter_here_is_passed_on);
+    RUN(a_later_waiter_looks_when_any_lease_ends);
+    RUN(a_refused_waiter_looks_as_planned_though_another_is_granted);
+    RUN(a_longer_refusal_does_not_delay_the_others);
     return test_end("share");
 }

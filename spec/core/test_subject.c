@@ -1,5 +1,5 @@
-/* What a request is about: the names beside a lock's key, the records of owners, and copies that
- * stand by themselves. */
+/* The subject of a request: the names beside a lock's key, the records of owners, and independent
+ * copies. */
 #include "fake.h"
 #include "test.h"
 
@@ -98,7 +98,7 @@ static void a_copy_stands_by_itself(void) {
     }
 }
 
-static void so_does_that_of_an_owner_who_was_brought(void) {
+static void so_does_that_of_a_brought_owner(void) {
     plock_subject subject, copy = {0};
     char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)),
          record[FAKE_COMMAND_ROOM];
@@ -177,7 +177,7 @@ int main(void) {
     RUN(a_key_may_be_long_and_hold_any_byte);
     RUN(a_record_names_channel_and_label_where_there_are);
     RUN(a_copy_stands_by_itself);
-    RUN(so_does_that_of_an_owner_who_was_brought);
+    RUN(so_does_that_of_a_brought_owner);
     RUN(without_memory_there_is_no_copy);
     RUN(requests_say_what_the_scripts_expect);
     return test_end("subject");

@@ -181,7 +181,7 @@ static void what_the_socket_does_not_take_waits(void) {
 
 /* --- a connection that cannot be made --- */
 
-static void a_port_where_nobody_listens_is_refused(void) {
+static void a_port_without_a_listener_is_refused(void) {
     char port[LOOPBACK_PORT_ROOM];
     loopback_free_port(port);
     begin_tcp("127.0.0.1", port);
@@ -341,8 +341,8 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     CHECK(close(deaf) == 0 && close(listener) == 0);
 }
 
-/* A Unix listener whose backlog is full refuses at once and tells nobody when there is room: it is
- * asked again. */
+/* A Unix listener with a full backlog refuses at once, and does not announce room. So connect is
+ * tried again. */
 static void a_full_unix_listener_is_asked_again(void) {
     int fillers[FILLERS];
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -395,7 +395,7 @@ int main(void) {
     RUN(tcp_connects_and_carries_bytes);
     RUN(unix_connects_and_carries_bytes);
     RUN(what_the_socket_does_not_take_waits);
-    RUN(a_port_where_nobody_listens_is_refused);
+    RUN(a_port_without_a_listener_is_refused);
     RUN(a_path_without_a_server_is_refused);
     RUN(a_path_that_is_too_long_is_a_matter_of_configuration);
     RUN(without_a_descriptor_it_is_told);

@@ -73,7 +73,7 @@ static void an_end_is_a_disconnection(void) {
     begin();
     CHECK(write(peer, "x", 1) == 1);
     hang_up();
-    CHECK_STATUS(read_one(), PLOCK_OK); /* what was sent before it still arrives */
+    CHECK_STATUS(read_one(), PLOCK_OK); /* bytes that were sent before it still arrive */
     CHECK_STATUS(read_one(), PLOCK_DISCONNECTED);
     CHECK_TEXT(error.message, "the server closed the connection");
     end();
@@ -88,7 +88,7 @@ static void a_reset_is_a_disconnection(void) {
 }
 
 /* The signal that this raises by default would end the host program. */
-static void writing_to_nobody_is_no_signal(void) {
+static void writing_to_a_closed_peer_raises_no_signal(void) {
     size_t sent;
     begin();
     reset();
@@ -109,7 +109,7 @@ static void an_idle_connection_looks_alive(void) {
     end();
 }
 
-static void one_with_bytes_that_nobody_asked_for_does_not(void) {
+static void one_with_unexpected_bytes_does_not(void) {
     begin();
     CHECK(write(peer, "-ERR max number of clients reached\r\n", 36) == 36);
     CHECK(loopback_readable(plock__socket_descriptor(transport)));
@@ -167,9 +167,9 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(an_end_is_a_disconnection);
     RUN(a_reset_is_a_disconnection);
-    RUN(writing_to_nobody_is_no_signal);
+    RUN(writing_to_a_closed_peer_raises_no_signal);
     RUN(an_idle_connection_looks_alive);
-    RUN(one_with_bytes_that_nobody_asked_for_does_not);
+    RUN(one_with_unexpected_bytes_does_not);
     RUN(one_that_was_closed_does_not);
     RUN(letting_go_closes_and_sends_nothing);
     RUN(a_child_that_lets_go_does_not_end_its_parents_connection);

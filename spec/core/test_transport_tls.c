@@ -1,5 +1,5 @@
-/* Whom TLS talks to: chains, names and addresses, times, client certificates, versions; and what
- * verify=none gives up. */
+/* Which servers TLS accepts: chains, names and addresses, times, client certificates, versions.
+ * Also the effect of verify=none. */
 #include "certificates.h"
 #include "test.h"
 #include "thread_state.h"
@@ -91,7 +91,8 @@ static void nothing_is_verified_only_where_that_is_written_out(void) {
     const char *const IDENTITIES[] = {files.named, files.addressed, files.expired, files.unborn};
     for (unsigned i = 0; i < 4; i++) {
         tls_pair_start(&pair, IDENTITIES[i], NULL, "127.0.0.1", "verify=none");
-        CHECK(plock_config_unverified(pair.config)); /* so that whoever opens the store can warn */
+        CHECK(plock_config_unverified(
+            pair.config)); /* so that the caller that opens the store can warn */
         CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
         tls_pair_stop(&pair);
     }

@@ -114,7 +114,7 @@ static void a_connection_takes_all_of_a_record_before_it_waits(void) {
     plock_connection *connection = greeted();
     for (int i = 0; i < REPLIES; i++) memcpy(record + 4 * i, ":1\r\n", 4);
     tls_server_write(&pair.server, record, sizeof record);
-    /* what is still in the socket is alive()'s to find */
+    /* alive() finds the bytes that are still in the socket */
     CHECK(plock__connection_at_rest(connection));
     CHECK(plock__connection_expects(connection, &pair.interest));
     (void)plock_wait_poll(NULL, &pair.interest);
@@ -129,7 +129,7 @@ static void a_connection_takes_all_of_a_record_before_it_waits(void) {
     end();
 }
 
-/* An answer that nobody asked for would be taken for the answer to the next command. */
+/* An unexpected answer would be taken for the answer to the next command. */
 static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     static char record[8192];
     const plock_value *value;
@@ -152,8 +152,8 @@ static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     end();
 }
 
-/* What the socket did not take is written again from elsewhere in memory: the buffer may have moved
- * meanwhile. */
+/* Bytes that the socket did not take are written again from another address, because the buffer may
+ * have moved. */
 static void a_full_socket_takes_the_rest_later(void) {
     static char bytes[2][60000], received[60000];
     size_t written = 0, arrived = 0, sent = 0;
@@ -206,7 +206,7 @@ static void one_that_the_server_has_closed_does_not(void) {
     }
 }
 
-static void one_that_says_what_nobody_asked_for_does_not(void) {
+static void one_that_sends_unexpected_bytes_does_not(void) {
     connected();
     tls_server_write(&pair.server, "+PONG\r\n", 7);
     for (unsigned rounds = 0;
@@ -235,7 +235,7 @@ static void every_kind_of_end_is_a_disconnection(void) {
     end();
 }
 
-static void writing_to_nobody_is_no_signal(void) {
+static void writing_to_a_closed_peer_raises_no_signal(void) {
     plock_status status = PLOCK_OK;
     connected();
     loopback_reset(pair.server.fd);
@@ -302,13 +302,13 @@ static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
     end();
 }
 
-/* Nobody shakes our hand: the lease is told so at its deadline. */
+/* There is no handshake, so the lease fails at its deadline. */
 static void a_handshake_that_never_ends_is_silence(void) {
     char url[256], port[LOOPBACK_PORT_ROOM];
     plock_config *config;
     plock_store *store;
     plock_error error;
-    /* the system accepts, nobody answers */
+    /* the system accepts, but no server answers */
     const int listener = loopback_listen("127.0.0.1", 8, port);
     (void)snprintf(url, sizeof url, "rediss://127.0.0.1:%s?connect_timeout=0.15&%s", port, trusted);
     CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
@@ -341,7 +341,7 @@ static void a_file_that_is_of_no_use_is_named(void) {
         {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
         {"cert", files.garbage, "&verify=none", "cert: "},
         {"cert", files.ca, "&verify=none", "key: "}, /* a certificate without its key */
-        /* one behind a passphrase: nobody is asked for it on the terminal */
+        /* the key has a passphrase, and the terminal does not ask for it */
         {"cert", files.locked, "&verify=none", "key: "},
         {"key", files.stranger, "&verify=none&cert=", "key: "}, /* a key of another certificate */
     };
@@ -402,9 +402,9 @@ int main(void) {
     RUN(a_full_socket_takes_the_rest_later);
     RUN(an_idle_connection_looks_alive_also_with_tickets_unread);
     RUN(one_that_the_server_has_closed_does_not);
-    RUN(one_that_says_what_nobody_asked_for_does_not);
+    RUN(one_that_sends_unexpected_bytes_does_not);
     RUN(every_kind_of_end_is_a_disconnection);
-    RUN(writing_to_nobody_is_no_signal);
+    RUN(writing_to_a_closed_peer_raises_no_signal);
     RUN(letting_go_sends_nothing);
     RUN(a_server_without_tls_is_told_from_one_that_goes_away);
     RUN(a_handshake_that_never_ends_is_silence);

@@ -135,7 +135,7 @@ static void they_are_served_in_order(void) {
     end();
 }
 
-static void who_gives_up_is_in_nobodys_way(void) {
+static void a_caller_that_gives_up_delays_no_other(void) {
     one first, second;
     begin(&PLAIN);
     begin_silent_extension();
@@ -293,7 +293,7 @@ int main(void) {
     RUN(what_is_free_begins_at_once);
     RUN(a_release_waits_for_the_extension);
     RUN(they_are_served_in_order);
-    RUN(who_gives_up_is_in_nobodys_way);
+    RUN(a_caller_that_gives_up_delays_no_other);
     RUN(a_release_that_does_not_get_its_turn_goes_on_in_the_background);
     RUN(an_extension_that_does_not_get_its_turn_leaves_the_lease);
     RUN(a_group_waits_for_all_of_its_leases);

@@ -1,4 +1,4 @@
-/* The line of those who wait in a process for one lock: their order, who looks next, and when. */
+/* The waiters of a process for one lock: their order, which one looks next, and when. */
 #include "fake.h"
 #include "test.h"
 
@@ -51,7 +51,7 @@ static void check_order(const char *expected) {
 
 /* --- order --- */
 
-static void who_has_no_ticket_goes_last_and_who_has_one_to_his_place(void) {
+static void a_waiter_without_a_ticket_goes_last_and_one_with_a_ticket_to_its_place(void) {
     begin();
     insert(0, 100);
     insert(1, 0);
@@ -73,7 +73,7 @@ static void of_equals_the_first_comer_is_first(void) {
     end();
 }
 
-static void anybody_can_go(void) {
+static void any_waiter_can_leave(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 0);
     plock__wait_queue_remove(&waiters[1]);
@@ -113,7 +113,7 @@ static plock_waiter *next(bool open) {
     return plock__wait_queue_next(queue, open, plock_now(), &at);
 }
 
-static void before_it_is_time_nobody_looks(void) {
+static void no_waiter_looks_too_early(void) {
     begin();
     insert(0, 1);
     insert(1, 2);
@@ -123,12 +123,12 @@ static void before_it_is_time_nobody_looks(void) {
     fake_clock_pass(1);
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
-    CHECK(next(true) == NULL); /* somebody is at it */
+    CHECK(next(true) == NULL); /* a waiter is looking */
     CHECK_INT(at, PLOCK_NEVER);
     end();
 }
 
-static void what_the_server_says_stands_beside_what_an_answer_said(void) {
+static void a_message_counts_beside_an_answer(void) {
     const plock_place place = {.free_in = 5 * PLOCK_SECOND, .notified = true};
     begin();
     insert(0, 1);
@@ -142,12 +142,12 @@ static void what_the_server_says_stands_beside_what_an_answer_said(void) {
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
     CHECK(next(true) == NULL);
-    CHECK_INT(at, PLOCK_NEVER); /* he is looking; what he sees says when to look again */
+    CHECK_INT(at, PLOCK_NEVER); /* it is looking; the answer says when to look again */
     CHECK_INT(queue->look_at, PLOCK_NEVER);
     end();
 }
 
-static void who_is_asking_already_is_passed_by(void) {
+static void a_waiter_that_is_already_asking_is_skipped(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
     queue->look_at = plock_now();
@@ -161,7 +161,7 @@ static void who_is_asking_already_is_passed_by(void) {
 }
 
 /* One after another, so that they get their places in the order in which they came. */
-static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
+static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) insert(i, 0);
     waiters[1].due = waiters[2].due = true;
@@ -181,7 +181,7 @@ static void whose_place_is_due_asks_as_soon_as_he_can_queue(void) {
 
 /* --- when --- */
 
-static void a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later(void) {
+static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later(void) {
     begin();
     for (int64_t rank = 0; rank < 5; rank++) {
         const plock_place place = {.free_in = PLOCK_SECOND / 2, .rank = rank, .notified = true};
@@ -215,8 +215,9 @@ static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
     end();
 }
 
-/* The queue is lost: whoever rests asks for his place, and who is asking asks once more. */
-static void all_but_who_was_seen_there_can_be_made_to_ask(void) {
+/* The queue is lost. Each resting waiter asks for its place, and a waiter that is asking asks once
+ * more. */
+static void all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
     waiters[2].state = PLOCK__WAITER_ASKED;
@@ -251,7 +252,7 @@ static void a_call_while_a_request_is_under_way_is_remembered(void) {
 
 /* Spread out, so that many do not come at the same moments, and not so often as to load the server.
  */
-static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(void) {
+static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_intervals(void) {
     plock_ns last = 0;
     bool alike = true;
     begin();
@@ -273,7 +274,7 @@ static void one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals(voi
     end();
 }
 
-static void whose_time_is_nearly_over_is_looked_at_then(void) {
+static void a_lease_that_ends_soon_is_looked_at_then(void) {
     begin();
     const plock_place place = {.free_in = 2 * PLOCK_MILLISECOND};
     for (unsigned i = 0; i < 16; i++) plock__wait_queue_schedule(queue, &place, plock_now());
@@ -290,21 +291,20 @@ static void those_behind_look_more_rarely(void) {
 }
 
 int main(void) {
-    RUN(who_has_no_ticket_goes_last_and_who_has_one_to_his_place);
+    RUN(a_waiter_without_a_ticket_goes_last_and_one_with_a_ticket_to_its_place);
     RUN(of_equals_the_first_comer_is_first);
-    RUN(anybody_can_go);
+    RUN(any_waiter_can_leave);
     RUN(queues_are_found_by_key_and_waiters_by_value);
-    RUN(before_it_is_time_nobody_looks);
-    RUN(what_the_server_says_stands_beside_what_an_answer_said);
-    RUN(who_is_asking_already_is_passed_by);
-    RUN(whose_place_is_due_asks_as_soon_as_he_can_queue);
-    RUN(a_holder_who_tells_is_looked_at_when_his_time_is_over_each_rank_a_little_later);
+    RUN(no_waiter_looks_too_early);
+    RUN(a_message_counts_beside_an_answer);
+    RUN(a_waiter_that_is_already_asking_is_skipped);
+    RUN(a_waiter_without_a_place_asks_as_soon_as_it_can_queue);
+    RUN(a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later);
     RUN(there_is_a_look_in_each_second);
     RUN(what_the_server_has_not_finished_is_asked_for_at_once);
-    RUN(all_but_who_was_seen_there_can_be_made_to_ask);
-    RUN(a_call_while_a_request_is_under_way_is_remembered);
-    RUN(one_who_will_not_tell_is_looked_at_in_jittered_growing_intervals);
-    RUN(whose_time_is_nearly_over_is_looked_at_then);
+    RUN(all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask);
+    RUN(a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_intervals);
+    RUN(a_lease_that_ends_soon_is_looked_at_then);
     RUN(those_behind_look_more_rarely);
     return test_end("wait queue");
 }

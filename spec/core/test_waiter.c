@@ -1,5 +1,5 @@
-/* One who waits, from his place in line to the lock, or to where he gives up: what he asks, and
- * what becomes of it. */
+/* A waiter, from its place in the queue to the lock, or until it gives up: its requests, and their
+ * effects. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -44,7 +44,7 @@ static void begin(const char *(*says)(const char *command, unsigned nth)) {
 static void end(void) { fake_end(lease, store); }
 
 /* In line, with a place in the queue: two acquires have been made. */
-static void get_in_line(void) {
+static void join_the_queue(void) {
     fake_await_turn(lease, 10 * PLOCK_SECOND);
     fake_await("EVALSHA acquire", 2);
 }
@@ -73,15 +73,15 @@ static void answer_last_acquire(const char *answer) {
 
 /* --- in line --- */
 
-static void who_is_refused_subscribes_and_then_queues(void) {
+static void a_refused_waiter_subscribes_and_then_queues(void) {
     char first[FAKE_COMMAND_ROOM], subscribe[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM],
         word[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line();
+    join_the_queue();
     (void)fake_command("EVALSHA acquire", 0, first);
     (void)fake_command("SUBSCRIBE", 0, subscribe);
     (void)fake_command("EVALSHA acquire", 1, second);
-    CHECK(!fake_queues(first)); /* nobody could tell him yet */
+    CHECK(!fake_queues(first)); /* no message could reach the waiter yet */
     CHECK_TEXT(fake_word(first, 11, word), "-");
     CHECK_HAS(subscribe, "SUBSCRIBE plock:1:wake:");
     const char *channel = subscribe + strlen("SUBSCRIBE plock:1:wake:");
@@ -89,7 +89,7 @@ static void who_is_refused_subscribes_and_then_queues(void) {
     CHECK_INT(strspn(channel, "0123456789abcdef"), 16);
     CHECK_TEXT(fake_word(second, 11, word), channel);
     CHECK_TEXT(fake_word(second, 15, word), "0"); /* no ticket yet */
-    /* he shares with no one of the older implementation */
+    /* it shares with no process of the older implementation */
     CHECK_TEXT(fake_word(second, 16, word), "0");
     (void)fake_value(0, value);
     /* refused for certain, so it can be asked with again */
@@ -98,10 +98,10 @@ static void who_is_refused_subscribes_and_then_queues(void) {
     end();
 }
 
-static void while_the_channel_is_open_he_queues_at_once(void) {
+static void while_the_channel_is_open_it_queues_at_once(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line();
+    join_the_queue();
     plock_lease *other = fake_lease(store);
     fake_await_turn(other, PLOCK_SECOND);
     fake_await("EVALSHA acquire", 3);
@@ -114,16 +114,16 @@ static void while_the_channel_is_open_he_queues_at_once(void) {
 static void one_attempt_is_made_without_queueing(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
-    get_in_line();
+    join_the_queue();
     plock_lease *other = fake_lease(store);
     CHECK_STATUS(fake_acquire(other, 0), PLOCK_REFUSED);
     CHECK_TEXT(fake_ticket(2, word), "");
     plock_lease_free(other);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA leave"), 1); /* only his who waits */
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 1); /* only the waiter's own connection */
 }
 
-static void the_record_has_his_label(void) {
+static void the_record_has_its_label(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
@@ -138,13 +138,13 @@ static void the_record_has_his_label(void) {
     end();
 }
 
-/* --- his turn --- */
+/* --- the turn --- */
 
-static void whose_turn_it_is_asks_with_his_ticket_and_holds(void) {
+static void at_its_turn_it_asks_with_its_ticket_and_holds(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(grant);
     granted_from = 2;
-    get_in_line();
+    join_the_queue();
     fake_clock_pass(PLOCK_SECOND); /* it counts from the last request */
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -164,9 +164,9 @@ static void whose_turn_it_is_asks_with_his_ticket_and_holds(void) {
 static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     begin(grant);
     granted_from = 3;
-    get_in_line();
+    join_the_queue();
     fake_call("=", 1);
-    fake_await("EVALSHA acquire", 3); /* refused: somebody was quicker */
+    fake_await("EVALSHA acquire", 3); /* refused: another client was faster */
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -174,7 +174,8 @@ static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     end();
 }
 
-/* The server has queued him, another released, and the message was quicker than the refusal. */
+/* The server has queued the waiter, another owner has released, and the message arrives before the
+ * refusal. */
 static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
@@ -193,10 +194,10 @@ static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     end();
 }
 
-static void so_it_is_where_his_own_thread_asks(void) {
+static void so_it_is_if_its_own_thread_asks(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
-    get_in_line(); /* somebody else, so that the channel is open */
+    join_the_queue(); /* another waiter, so that the channel is open */
     plock_lease *other = fake_lease(store);
     silent_at = 2;
     granted_from = 3;
@@ -212,11 +213,11 @@ static void so_it_is_where_his_own_thread_asks(void) {
     end();
 }
 
-/* What he was granted may be over when his own thread comes to see it. */
+/* The lease may have expired when the waiter's own thread sees it. */
 static void what_was_granted_and_is_over_is_not_held(void) {
     begin(grant);
     granted_from = 2;
-    get_in_line();
+    join_the_queue();
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 3);
     fake_clock_pass(3 * PLOCK_SECOND);
@@ -230,12 +231,12 @@ static void what_was_granted_and_is_over_is_not_held(void) {
 
 /* --- an answer that never came --- */
 
-static void after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket(void) {
+static void after_a_lost_answer_it_goes_on_with_another_token_and_its_ticket(void) {
     char old[FAKE_COMMAND_ROOM], new[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
     silent_at = 2;
     granted_from = 3;
-    get_in_line();
+    join_the_queue();
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 3);
     fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
@@ -251,34 +252,34 @@ static void after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket(voi
 
 /* --- giving up --- */
 
-static void who_gives_up_leaves_with_his_record(void) {
+static void a_waiter_that_gives_up_leaves_with_its_record(void) {
     enum { CANCEL, FREE, TIME_OVER, WAYS };
     for (int way = 0; way < WAYS; way++) {
         begin(fake_refuses);
-        get_in_line();
+        join_the_queue();
         if (way == CANCEL) plock_lease_cancel(lease);
         if (way == FREE) plock_lease_free(lease), lease = NULL;
         if (way == TIME_OVER) {
             CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-            /* his patience, and a moment to leave in */
+            /* the patience, and a moment to leave */
             CHECK(plock_now() <= began + 10 * PLOCK_SECOND + 20 * PLOCK_MILLISECOND);
         }
         fake_await("EVALSHA leave", 1);
-        check_leave("EVALSHA", 1, "0"); /* he was refused: the lock itself cannot be his */
+        check_leave("EVALSHA", 1, "0"); /* it was refused, so it cannot hold the lock */
         end();
     }
 }
 
-static const char *leave_in_vain(const char *command, unsigned nth) {
+static const char *leave_without_success(const char *command, unsigned nth) {
     return !strncmp(command, "EVALSHA leave", 13) && nth < 4 ? FAKE_SILENCE
                                                              : fake_refuses(command, nth);
 }
 
-/* For longer than a release may take: nobody waits for it, and who stays in the queue counts among
- * those who wait. */
-static void who_gives_up_leaves_as_soon_as_the_server_answers(void) {
-    begin(leave_in_vain);
-    get_in_line();
+/* It may take longer than a release, because no caller waits for it. A waiter that stays in the
+ * queue is counted by readers. */
+static void a_waiter_that_gives_up_leaves_as_soon_as_the_server_answers(void) {
+    begin(leave_without_success);
+    join_the_queue();
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     for (unsigned i = 0; i < 100 && fake_commands_like("EVALSHA leave") < 5; i++)
@@ -289,13 +290,13 @@ static void who_gives_up_leaves_as_soon_as_the_server_answers(void) {
 }
 
 /* The request under way is waited for: it costs less than a connection. */
-static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(void) {
+static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void) {
     static const char *const ANSWERS[] = {FAKE_QUEUED, FAKE_HELD, "-LOADING x\r\n", "-ERR x\r\n"};
     static const char *const DOUBTS[] = {"0", "1", "0", "1"};
     for (unsigned i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         begin(fall_silent);
         silent_at = 2;
-        get_in_line();
+        join_the_queue();
         fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
         plock_lease_cancel(lease);
@@ -308,9 +309,9 @@ static void who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there(v
     }
 }
 
-/* Without a channel nobody queues, but it is looked at from time to time: what is got like that is
- * given back all the same. */
-static void who_gives_up_what_he_got_without_having_queued_gives_it_back(void) {
+/* Without a channel, waiters do not queue, but look from time to time. A lease that they get in
+ * this way is released, too. */
+static void a_lease_got_without_queueing_is_released_after_giving_up(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);
     fake_redis.subscriptions[0] = FAKE_SILENCE;
@@ -327,7 +328,7 @@ static void who_gives_up_what_he_got_without_having_queued_gives_it_back(void) {
 static void an_answer_that_does_not_come_is_not_waited_for_for_ever(void) {
     begin(fall_silent);
     silent_at = 2;
-    get_in_line();
+    join_the_queue();
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 3);
     plock_lease_cancel(lease);
@@ -337,9 +338,9 @@ static void an_answer_that_does_not_come_is_not_waited_for_for_ever(void) {
     end();
 }
 
-static void who_gives_up_his_own_request_leaves_behind_it_and_once_more(void) {
+static void a_waiter_that_gives_up_its_own_request_leaves_behind_it_and_once_more(void) {
     begin(fall_silent);
-    get_in_line();
+    join_the_queue();
     plock_lease *other = fake_lease(store);
     silent_at = 2;
     fake_await_turn(other, PLOCK_SECOND);
@@ -354,7 +355,7 @@ static void the_lease_can_be_used_again(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant);
     granted_from = 2;
-    get_in_line();
+    join_the_queue();
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
@@ -365,7 +366,7 @@ static void the_lease_can_be_used_again(void) {
 
 /* --- those who poll --- */
 
-static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell(void) {
+static void a_sharing_waiter_leaves_a_window_and_a_longer_one_if_a_holder_does_not_notify(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses_untold);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND,
@@ -382,23 +383,23 @@ static void who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_
 }
 
 int main(void) {
-    RUN(who_is_refused_subscribes_and_then_queues);
-    RUN(while_the_channel_is_open_he_queues_at_once);
+    RUN(a_refused_waiter_subscribes_and_then_queues);
+    RUN(while_the_channel_is_open_it_queues_at_once);
     RUN(one_attempt_is_made_without_queueing);
-    RUN(the_record_has_his_label);
-    RUN(whose_turn_it_is_asks_with_his_ticket_and_holds);
+    RUN(the_record_has_its_label);
+    RUN(at_its_turn_it_asks_with_its_ticket_and_holds);
     RUN(a_turn_that_came_to_nothing_is_waited_for_again);
     RUN(a_turn_that_comes_before_the_refusal_is_remembered);
-    RUN(so_it_is_where_his_own_thread_asks);
+    RUN(so_it_is_if_its_own_thread_asks);
     RUN(what_was_granted_and_is_over_is_not_held);
-    RUN(after_a_lost_answer_he_goes_on_with_another_token_and_his_ticket);
-    RUN(who_gives_up_leaves_with_his_record);
-    RUN(who_gives_up_leaves_as_soon_as_the_server_answers);
-    RUN(who_gives_up_while_he_is_asked_for_leaves_when_the_answer_is_there);
-    RUN(who_gives_up_what_he_got_without_having_queued_gives_it_back);
+    RUN(after_a_lost_answer_it_goes_on_with_another_token_and_its_ticket);
+    RUN(a_waiter_that_gives_up_leaves_with_its_record);
+    RUN(a_waiter_that_gives_up_leaves_as_soon_as_the_server_answers);
+    RUN(a_waiter_that_gives_up_during_a_request_leaves_after_the_answer);
+    RUN(a_lease_got_without_queueing_is_released_after_giving_up);
     RUN(an_answer_that_does_not_come_is_not_waited_for_for_ever);
-    RUN(who_gives_up_his_own_request_leaves_behind_it_and_once_more);
+    RUN(a_waiter_that_gives_up_its_own_request_leaves_behind_it_and_once_more);
     RUN(the_lease_can_be_used_again);
-    RUN(who_shares_leaves_a_window_and_a_longer_one_where_a_holder_does_not_tell);
+    RUN(a_sharing_waiter_leaves_a_window_and_a_longer_one_if_a_holder_does_not_notify);
     return test_end("waiter");
 }

@@ -1,5 +1,5 @@
-/* Threads that wait for one lock, with a server that keeps it and its queue as the scripts do: each
- * lock is held by one at a time, everybody comes to it, and whatever gives up leaves nothing
+/* Threads that wait for one lock. The server keeps the lock and its queue as the scripts do. There
+ * is one holder at a time, every thread gets the lock, and threads that give up leave nothing
  * behind. */
 #include "fake_native.h"
 #include "test.h"
@@ -37,7 +37,7 @@ static void put_in(const char *value) {
         (void)snprintf(lock.queue[lock.queued++], VALUE, "%.39s", value);
 }
 
-/* To the first who hears of it. */
+/* Passes the turn to the first waiter that is reached. */
 static void pass(void) {
     *lock.holder = *lock.reserved = 0;
     for (bool heard = false; lock.queued > 0 && !heard;) {
@@ -143,15 +143,14 @@ static void each_has_the_lock_in_turn(void) {
     CHECK_TEXT(lock.reserved, "");
 }
 
-/* A turn may come to one who has just given up: he is gone, so it is passed on. */
-static void those_who_give_up_swallow_no_turn(void) {
+/* A turn may reach a waiter that has just given up. It has left, so the turn is passed on. */
+static void waiters_that_give_up_lose_no_turn(void) {
     run_threads(true, 0);
     CHECK_TEXT(lock.reserved, "");
 }
 
-/* Whom a message could not reach, or did not because it was on its way, asks again when the channel
- * is back. */
-static void a_channel_that_breaks_costs_nobody_his_turn(void) {
+/* A waiter that a message did not reach asks again when the channel is back. */
+static void a_broken_channel_loses_no_turn(void) {
     enum { CUTS = 8 };
     run_threads(false, CUTS);
     CHECK_TEXT(lock.reserved, "");
@@ -159,7 +158,7 @@ static void a_channel_that_breaks_costs_nobody_his_turn(void) {
 
 int main(void) {
     RUN(each_has_the_lock_in_turn);
-    RUN(those_who_give_up_swallow_no_turn);
-    RUN(a_channel_that_breaks_costs_nobody_his_turn);
+    RUN(waiters_that_give_up_lose_no_turn);
+    RUN(a_broken_channel_loses_no_turn);
     return test_end("waiting threads");
 }

@@ -53,7 +53,8 @@ static void waking_twice_is_waking_once(void) {
     plock_waker_give(waker);
 }
 
-/* Whoever clears looks around afterwards, so this wake may be swallowed; but not the next one. */
+/* A thread that clears the waker looks around afterwards. So this wake may be lost, but not the
+ * next one. */
 static void a_wake_in_the_middle_of_a_clear_does_not_silence_the_next(void) {
     plock_waker *waker = plock__waker_take_open();
     plock_waker_wake(waker);
@@ -190,7 +191,7 @@ static void *sleep_in_line(void *argument) {
     const plock_interest interest = {.fd = -1, .waker = s->waker, .deadline = plock_now() + LONG};
     atomic_store(&s->asleep, true);
     do s->status = plock_await(&interest, s->interrupt);
-    while (!s->status && !plock__waker_woken(s->waker)); /* it may wake in vain */
+    while (!s->status && !plock__waker_woken(s->waker)); /* a wake without a reason is allowed */
     return NULL;
 }
 
@@ -245,7 +246,7 @@ static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void)
     }
 }
 
-static void who_sleeps_wakes_when_its_time_is_over(void) {
+static void a_sleeping_thread_wakes_at_its_deadline(void) {
     static const plock_ns BRIEF = 20 * PLOCK_MILLISECOND;
     plock_waker *waker = plock_waker_take(), *interrupt = plock_waker_take();
     plock_waker *pairs[][2] = {{waker, NULL}, {NULL, interrupt}, {waker, interrupt}};
@@ -372,7 +373,7 @@ static void a_forked_child_shares_none_with_its_parent(void) {
     const int before = test_open_descriptors();
     test_in_child(use_in_child, wakers);
     CHECK_INT(test_open_descriptors(), before);
-    CHECK(!audible(wakers[0], 0)); /* what the child rang is not heard here */
+    CHECK(!audible(wakers[0], 0)); /* the child's wake has no effect here */
     plock_waker_wake(wakers[0]);
     CHECK(audible(wakers[0], 0));
     plock_waker_give(wakers[0]);
@@ -394,7 +395,7 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-/* Where there is no futex a mutex would be in the way: the handler may interrupt whoever has just
+/* Without a futex, a mutex would be in the way: the handler may interrupt the thread that has just
  * taken it. */
 enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
@@ -441,7 +442,7 @@ int main(void) {
     RUN(descriptors_are_given_back);
     RUN(threads_that_wait_need_no_descriptor);
     RUN(an_interrupt_is_heard_beside_a_descriptor_and_without_one_left);
-    RUN(who_sleeps_wakes_when_its_time_is_over);
+    RUN(a_sleeping_thread_wakes_at_its_deadline);
     RUN(no_wake_is_lost_between_a_look_and_the_sleep);
     RUN(a_signal_handler_may_wake_in_the_thread_that_sleeps);
     RUN(a_late_wake_writes_to_no_closed_descriptor);

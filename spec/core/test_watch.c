@@ -1,4 +1,4 @@
-/* The renewal of a lease by the native thread: when, for how long, and what ends it. */
+/* The renewal of a lease by the worker thread: when, for how long, and what ends it. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -95,7 +95,7 @@ static void its_time_counts_from_when_the_renewal_left(void) {
 }
 
 /* The answer to the acquire took most of the lease's time. */
-static void what_was_granted_late_is_renewed_in_time(void) {
+static void a_lease_granted_late_is_renewed_in_time(void) {
     enum { LATE_MS = 280 };
     plock_interest interest;
     begin();
@@ -117,7 +117,7 @@ static void what_was_granted_late_is_renewed_in_time(void) {
     end();
 }
 
-static void what_is_only_watched_is_not_renewed(void) {
+static void a_lease_that_is_only_watched_is_not_renewed(void) {
     begin();
     fake_watch(lease, &(plock_acquire_options){.ttl = TTL, .watched = true});
     pass(fake_reliable(0, TTL) - 1, fake_reliable(0, TTL) - 1);
@@ -130,7 +130,7 @@ static void what_is_only_watched_is_not_renewed(void) {
     end();
 }
 
-static void what_is_not_watched_costs_nothing(void) {
+static void an_unwatched_lease_costs_nothing(void) {
     begin();
     CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK);
     fake_native_pass(2 * TTL);
@@ -163,7 +163,7 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     end();
 }
 
-/* More than the native thread has room for in poll(2). */
+/* More than the worker thread has room for in poll(2). */
 static void so_are_any_number_of_them(void) {
     enum { LEASES = 300 };
     static plock_lease *leases[LEASES];
@@ -187,11 +187,11 @@ static void so_are_any_number_of_them(void) {
 
 /* --- one that waited --- */
 
-/* His own thread may come to it late: it is renewed from when it was granted. */
-static void what_was_granted_to_one_who_waits_is_renewed_before_he_sees_it(void) {
+/* The waiter's own thread may be late, so the lease is renewed from the grant on. */
+static void a_lease_granted_to_a_waiter_is_renewed_before_it_sees_it(void) {
     plock_lease *first;
     begin();
-    /* so that the channel is open, and he queues */
+    /* so that the channel is open, and the waiter queues */
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
     fake_watch(first, &(plock_acquire_options){.ttl = TTL, .watched = true});
     const plock_acquire_options patience = {.ttl = TTL, .wait = 100 * PLOCK_SECOND, .renews = true};
@@ -303,12 +303,12 @@ int main(void) {
     RUN(a_renewal_shortens_nothing);
     RUN(a_share_is_renewed_and_looked_at_as_such);
     RUN(its_time_counts_from_when_the_renewal_left);
-    RUN(what_was_granted_late_is_renewed_in_time);
-    RUN(what_is_only_watched_is_not_renewed);
-    RUN(what_is_not_watched_costs_nothing);
+    RUN(a_lease_granted_late_is_renewed_in_time);
+    RUN(a_lease_that_is_only_watched_is_not_renewed);
+    RUN(an_unwatched_lease_costs_nothing);
     RUN(each_lease_is_renewed_at_its_own_time);
     RUN(so_are_any_number_of_them);
-    RUN(what_was_granted_to_one_who_waits_is_renewed_before_he_sees_it);
+    RUN(a_lease_granted_to_a_waiter_is_renewed_before_it_sees_it);
     RUN(a_release_ends_it);
     RUN(so_does_one_that_is_begun_while_a_renewal_is_under_way);
     RUN(freeing_or_leaving_it_ends_it);

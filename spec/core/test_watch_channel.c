@@ -1,5 +1,5 @@
-/* What the channel says about leases that are held: what is told, what may have been missed, and
- * for how long it is listened to. */
+/* Messages about held leases: messages that arrive, messages that may be lost, and how long the
+ * channel stays open. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -16,7 +16,7 @@ static const plock_acquire_options *const PATIENCES[] = {&RENEWED, &WATCHED};
 
 static void checks(unsigned count) { fake_await("EVALSHA check", count); }
 
-/* From now on the server says that it is somebody else's. */
+/* From now on, the server answers that another owner has the lock. */
 static void break_it(void) {
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     atomic_store(&fake_to_check, FAKE_NOT_OURS);
@@ -41,7 +41,7 @@ static void check_kept(void) {
 
 /* --- told --- */
 
-static void what_the_channel_calls_broken_is_looked_at_at_once(void) {
+static void a_break_message_starts_a_check_at_once(void) {
     for (unsigned i = 0; i < 2; i++) {
         begin();
         fake_watch(lease, PATIENCES[i]);
@@ -56,7 +56,7 @@ static void what_the_channel_calls_broken_is_looked_at_at_once(void) {
 }
 
 /* The server may have come to it after what is being answered. */
-static void what_is_told_while_it_is_being_looked_at_is_looked_at_again(void) {
+static void a_message_during_a_check_starts_another(void) {
     for (unsigned i = 0; i < 2; i++) {
         const char *const looks = i == 0 ? "EVALSHA extend" : "EVALSHA check";
         begin();
@@ -75,7 +75,7 @@ static void what_is_told_while_it_is_being_looked_at_is_looked_at_again(void) {
     }
 }
 
-/* Anybody may publish. */
+/* Any client may publish. */
 static void it_is_not_believed_without_looking(void) {
     begin();
     fake_watch(lease, &WATCHED);
@@ -87,7 +87,7 @@ static void it_is_not_believed_without_looking(void) {
     end();
 }
 
-static void what_it_says_of_others_is_passed_over(void) {
+static void messages_about_others_are_skipped(void) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     begin();
     fake_watch(lease, &WATCHED);
@@ -120,8 +120,8 @@ static void a_check_that_fails_is_made_again_while_there_is_time(void) {
     end();
 }
 
-/* What does not pass by itself, too: what may be lost is not taken for held because it could not be
- * looked at. */
+/* The same for lasting failures: a lease that may be lost is not taken for held because the check
+ * failed. */
 static void so_is_one_that_fails_for_good(void) {
     static const char *const FAILURES[] = {"-NOPERM x\r\n", "-ERR x\r\n", "+OK\r\n"};
     for (unsigned i = 0; i < 3; i++) {
@@ -153,7 +153,7 @@ static void a_check_does_not_make_it_last_longer(void) {
     end();
 }
 
-/* --- told while nobody listened --- */
+/* --- messages while the channel is closed --- */
 
 static void cut_and_wait(unsigned subscriptions) {
     fake_cut_channel();
@@ -220,8 +220,8 @@ static bool coordinator_is_there(void) {
     return there;
 }
 
-/* Nobody listens for what is not held: the channel, and the thread, go when they have not been
- * needed for a while. */
+/* The channel is not needed for leases that are not held. The channel and the thread end when they
+ * have not been needed for a while. */
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
     enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -255,10 +255,10 @@ static void it_is_listened_for_no_longer_than_it_lasts(void) {
 }
 
 int main(void) {
-    RUN(what_the_channel_calls_broken_is_looked_at_at_once);
-    RUN(what_is_told_while_it_is_being_looked_at_is_looked_at_again);
+    RUN(a_break_message_starts_a_check_at_once);
+    RUN(a_message_during_a_check_starts_another);
     RUN(it_is_not_believed_without_looking);
-    RUN(what_it_says_of_others_is_passed_over);
+    RUN(messages_about_others_are_skipped);
     RUN(a_check_that_fails_is_made_again_while_there_is_time);
     RUN(so_is_one_that_fails_for_good);
     RUN(a_check_does_not_make_it_last_longer);

@@ -1,4 +1,4 @@
-/* How the native thread finds out by itself that a lease is lost, and that it says so once. */
+/* How the worker thread finds out by itself that a lease is lost, and that it says so once. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -80,7 +80,7 @@ static void one_that_lasts_ends_in_a_loss_at_the_end_of_its_time(void) {
     }
 }
 
-/* What does not pass by itself may pass by somebody's hand. It is asked less often. */
+/* A lasting failure may be repaired by an operator. The server is asked less often. */
 static void a_failure_that_does_not_pass_is_tried_again_too(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -113,15 +113,15 @@ static void an_answer_that_comes_after_the_end_of_its_time_changes_nothing(void)
     end();
 }
 
-/* --- seen before anybody asked --- */
+/* --- losses that are seen before a request --- */
 
 /* It was granted, and broken before the thread that waits for it came round to see it. */
-static void one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it(void) {
+static void a_waiter_that_lost_it_before_seeing_it_does_not_hold_it(void) {
     plock_lease *first;
     plock_acquire_options patience = RENEWED;
     patience.wait = 100 * PLOCK_SECOND;
     begin();
-    /* so that the channel is open, and he queues */
+    /* so that the channel is open, and the waiter queues */
     CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
     fake_watch(first, &RENEWED);
     grant_unseen(first, &patience);
@@ -140,7 +140,7 @@ static void one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it(void) {
 
 /* --- afterwards --- */
 
-static void what_was_lost_is_released_all_the_same(void) {
+static void a_lost_lease_is_still_released(void) {
     begin();
     fake_watch(lease, &RENEWED);
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
@@ -162,7 +162,7 @@ int main(void) {
     RUN(one_that_lasts_ends_in_a_loss_at_the_end_of_its_time);
     RUN(a_failure_that_does_not_pass_is_tried_again_too);
     RUN(an_answer_that_comes_after_the_end_of_its_time_changes_nothing);
-    RUN(one_who_waits_and_lost_it_before_he_saw_it_does_not_hold_it);
-    RUN(what_was_lost_is_released_all_the_same);
+    RUN(a_waiter_that_lost_it_before_seeing_it_does_not_hold_it);
+    RUN(a_lost_lease_is_still_released);
     return test_end("watch loss");
 }

@@ -1,4 +1,4 @@
-/* A watched lease in the hands of its program: extended while the native thread renews it,
+/* A watched lease in the hands of its program: extended while the worker thread renews it,
  * released, used again, inherited. */
 #include "one_watched.h"
 #include "test.h"
@@ -66,8 +66,8 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
     end();
 }
 
-/* Nobody knows whether the server has done it, or will yet, after renewals that it has answered:
- * whenever it does, the lease lasts that long from then. */
+/* The server may have executed it, or may do so later, after renewals that it has answered.
+ * Whenever it does, the lease lasts that long from then. */
 static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -125,8 +125,8 @@ static void one_that_is_only_watched_lasts_as_long_as_the_program_says(void) {
     end();
 }
 
-/* Which of them the server comes to last is not known: what the program asks for counts, for the
- * renewal shortens nothing. */
+/* The server may execute them in any order. The program's extension counts, because the renewal
+ * shortens nothing. */
 static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     begin();
     begin_renewal();
@@ -139,7 +139,7 @@ static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     CHECK_INT(plock_lease_valid_until(lease), until);
     CHECK(plock_lease_valid(lease));
     pass(120 * PLOCK_SECOND, 10 * PLOCK_SECOND);
-    CHECK(plock_lease_valid(lease)); /* and it is renewed all the same */
+    CHECK(plock_lease_valid(lease)); /* and the lease is still renewed */
     end();
 }
 
@@ -215,7 +215,7 @@ static void nothing_is_renewed_while_the_program_extends_it(void) {
     renewals(2);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    renewals(3); /* what the channel said has not been forgotten */
+    renewals(3); /* the message has not been forgotten */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(asked, TTL));
     fake_answer("EVALSHA extend", 2, FAKE_DONE);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
@@ -249,7 +249,7 @@ static void an_extension_that_fails_or_is_given_up_leaves_it_to_the_renewals(voi
     }
 }
 
-/* Whoever asked has been told, so nobody else is. */
+/* The caller has been told, so there is no notice. */
 static void an_extension_that_finds_another_owner_ends_it(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -287,7 +287,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
             else
                 fake_leave(lease);
         }
-        /* which nobody watches */
+        /* which has no watch */
         CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK);
         CHECK_TEXT(channel_of(1, again), "-");
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
@@ -300,7 +300,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
     }
 }
 
-/* What was said of the first has nothing to do with the second. */
+/* The messages about the first do not concern the second. */
 static void each_use_is_watched_by_itself(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -368,7 +368,7 @@ static void a_child_neither_renews_nor_ends_what_its_parent_holds(void) {
     fake_await("EVALSHA check", 1);
     plock_lease_free(other);
     end();
-    if (!threads) test_skip("a native thread in a child", "the sanitizer does not allow it");
+    if (!threads) test_skip("a worker thread in a child", "the sanitizer does not allow it");
 }
 
 static void a_child_that_does_nothing_leaks_nothing(void) {

@@ -1,6 +1,6 @@
-/* Threads that acquire, extend, release, leave and free watched leases, all at once, while the
- * channel breaks and says things that are not so: nobody is told of a loss where there was none,
- * and nothing is left behind. */
+/* Threads that acquire, extend, release, leave and free watched leases at the same time, while the
+ * channel breaks and sends false messages. No loss is reported without a loss, and nothing is left
+ * behind. */
 #include "fake_watch.h"
 #include "test.h"
 
@@ -15,11 +15,11 @@ enum { THREADS = 4, ROUNDS = 5, LEASES = THREADS * ROUNDS, RUNS = 8 };
 static plock_store *store;
 static atomic_uint working, answered;
 
-/* What the server does beside saying yes: of so many renewals and checks one is told this. */
+/* The server's other answers: one of this many renewals and checks gets this. */
 static const char *_Atomic now_and_then;
 static atomic_uint asked;
 
-/* As if whoever has just got it had been broken, too. */
+/* As if the new holder's lease had been broken, too. */
 static void call_broken(const char *acquire) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     (void)snprintf(message, sizeof message, "! %s k", fake_word(acquire, 6, value));
@@ -44,7 +44,7 @@ static void begin(const char *sometimes) {
     atomic_store(&asked, 0);
     atomic_store(&now_and_then, sometimes);
     plock_notice_renewals(false);
-    /* whoever has to share the machine is not lost */
+    /* a slow machine is no loss */
     store = fake_store("redis://h?attempt_timeout=30&command_timeout=30&connect_timeout=30");
     fake_redis.says = says;
     fake_redis.descriptors = true;
@@ -57,7 +57,7 @@ static plock_status finish(plock_lease *lease) {
     return status;
 }
 
-/* Longer than any test takes: what makes the native thread look is what the channel says. */
+/* Longer than any test takes: what makes the worker thread look is what the channel says. */
 static plock_ns ttl_of(unsigned round) { return (100 + round % 2) * PLOCK_SECOND; }
 
 static void extend(plock_lease *lease, unsigned round) {
@@ -66,7 +66,7 @@ static void extend(plock_lease *lease, unsigned round) {
     CHECK(status == PLOCK_OK || (status == PLOCK_NOT_OWNER && atomic_load(&now_and_then)));
 }
 
-/* What a program may see of it meanwhile. */
+/* The states that a program may see. */
 static void look_at(plock_lease *lease) {
     const plock_ns until = plock_lease_valid_until(lease);
     CHECK(until > 0);
@@ -160,12 +160,12 @@ static void nor_does_a_channel_that_breaks(void) { run_threads(NULL, 0, 3); }
 
 static void nor_do_failures_that_pass(void) { run_threads("-LOADING x\r\n", 0, 2); }
 
-static void what_is_lost_is_lost_by_one_only(void) { run_threads(FAKE_NOT_OURS, LEASES, 2); }
+static void a_loss_concerns_one_lease_only(void) { run_threads(FAKE_NOT_OURS, LEASES, 2); }
 
 int main(void) {
     RUN(they_do_not_get_in_each_others_way);
     RUN(nor_does_a_channel_that_breaks);
     RUN(nor_do_failures_that_pass);
-    RUN(what_is_lost_is_lost_by_one_only);
+    RUN(a_loss_concerns_one_lease_only);
     return test_end("watch threads");
 }

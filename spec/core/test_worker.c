@@ -1,4 +1,4 @@
-/* The native thread: what nobody waits for any more is carried on, and ends in time. */
+/* The worker thread: jobs without a waiting caller continue, and end in time. */
 #include "fake.h"
 #include "test.h"
 
@@ -103,7 +103,7 @@ static void many_jobs_go_on_side_by_side(void) {
 
 /* Leases are watched for as long as they are held, so there may be any number of jobs that do
  * nothing but wait. */
-static void those_who_wait_keep_nobody_from_his_turn(void) {
+static void waiters_keep_no_other_from_its_turn(void) {
     enum { JOBS = 300 };
     int ends[2], own[2];
     begin();
@@ -360,7 +360,7 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_job_is_stepped_by_another_thread_until_it_is_done);
     RUN(many_jobs_go_on_side_by_side);
-    RUN(those_who_wait_keep_nobody_from_his_turn);
+    RUN(waiters_keep_no_other_from_its_turn);
     RUN(a_new_job_is_begun_while_others_wait);
     RUN(it_comes_back_after_it_has_ended);
     RUN(no_thread_means_that_the_job_is_dropped_at_once);
@@ -373,7 +373,7 @@ int main(void) {
     RUN(after_draining_it_works_again);
     RUN(draining_while_others_submit_loses_nothing);
     if (TEST_TSAN)
-        test_skip("a native thread in a child", "the sanitizer does not allow it");
+        test_skip("a worker thread in a child", "the sanitizer does not allow it");
     else
         RUN(the_parents_jobs_are_not_the_childs);
     RUN(a_child_can_drain_what_it_inherited);

@@ -1,4 +1,4 @@
-/* plock's TLS transport and a server for it, stepped in turn by the test. */
+/* plock's TLS transport and a server for it. The test steps them in turn. */
 #ifndef TLS_PAIR_H
 #define TLS_PAIR_H
 
@@ -21,7 +21,7 @@ typedef struct tls_pair {
 void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host,
                     const char *options);
 
-/* The transport anew, for another connection to the same server. */
+/* Makes another transport, for another connection to the same server. */
 plock_status tls_pair_renew(tls_pair *pair);
 
 /* Until the handshake has succeeded or failed on the client's side. */

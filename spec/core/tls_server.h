@@ -1,5 +1,5 @@
-/* A TLS server on this machine that the test steps itself, between the steps of the client: no
- * thread, no order left to chance. */
+/* A TLS server on this machine. The test steps it between the steps of the client, without a
+ * thread, so the order is fixed. */
 #ifndef TLS_SERVER_H
 #define TLS_SERVER_H
 
@@ -23,14 +23,14 @@ typedef struct tls_server {
 void tls_server_start(tls_server *server, const char *identity, const char *client_ca);
 void tls_server_stop(tls_server *server);
 
-/* Accepts if there is someone to accept, shakes hands as far as it goes. */
+/* Accepts a waiting connection, and continues the handshake as far as possible. */
 void tls_server_step(tls_server *server);
 
 /* One read, or nothing; the bytes that came. */
 size_t tls_server_read(tls_server *server, char *bytes, size_t size);
 void tls_server_write(tls_server *server, const char *bytes, size_t length);
 
-/* Drops the connection: with TLS' own farewell, or without. */
+/* Drops the connection, with or without TLS' close_notify. */
 void tls_server_hang_up(tls_server *server, bool politely);
 
 #endif

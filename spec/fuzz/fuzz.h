@@ -1,4 +1,4 @@
-/* What the fuzz targets share. */
+/* Shared parts of the fuzz targets. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

@@ -1,9 +1,9 @@
-/* Arbitrary bytes on the channel, where anybody may publish: it understands what has the form of a
- * message, passes over what else a server may push, ends with what no server says, and hears the
- * same however the bytes are cut.
+/* Arbitrary bytes on the channel, because any client may publish. The channel reads every message,
+ * skips other pushes of a server, fails at bytes that no server sends, and reads the same messages
+ * however the bytes are cut.
  *
- * Input: a byte (the bytes that one read gives, and whether the subscription has been confirmed
- * before), then what comes. */
+ * Input: a byte (the size of one read, and whether the subscription is confirmed already), then the
+ * bytes. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -18,7 +18,7 @@
 
 enum { CONFIRMED = 128, CHUNK = 127, SIZE_MAX_HEARD = 12000 };
 
-/* What was heard: the last status, and a sum over all messages before it. */
+/* The result: the last status, and a sum over all messages before it. */
 typedef struct outcome {
     plock_status status;
     unsigned messages;

@@ -1,6 +1,5 @@
-/* Whole operations against a server that says whatever the input says, whenever the input says it:
- * the lease never believes that it holds what was not granted, ends in time, and leaves nothing
- * behind.
+/* Whole operations against a server that sends the input. The lease never takes itself for held
+ * without a grant, ends in time, and leaves nothing behind.
  *
  * Input: a byte that chooses the operations, then for each connection a length and the bytes that
  * its server sends. */
@@ -34,7 +33,7 @@ static void play(const uint8_t *data, const uint8_t *end, unsigned choice) {
     }
 }
 
-/* Has a server said this? A fence, for one, can have come from nowhere else. */
+/* Returns true if a server has sent this. A fence, for example, cannot come from anywhere else. */
 static bool was_said(const uint8_t *data, size_t size, const char *text) {
     const size_t length = strlen(text);
     for (size_t at = 0; at + length <= size; at++)
@@ -52,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     play(data + 1, data + size, choice);
     if (choice & OWN) REQUIRE(plock_lease_own(lease, "me", 2) == PLOCK_OK);
 
-    /* who brings an owner has one attempt */
+    /* a lease with a brought owner has one attempt */
     const plock_ns began = plock_now(), wait = choice & PATIENT && !(choice & OWN) ? WAIT : 0;
     plock_status status = fake_acquire(lease, wait);
     REQUIRE(plock_now() <= began + (wait > PLOCK_SECOND / 5 ? wait : PLOCK_SECOND / 5) + GRACE);

@@ -1,6 +1,6 @@
-/* Arbitrary bytes in arbitrary pieces to the reader of replies: it never takes more than its caps
- * allow, never hands out anything that does not hold together, and gives the same answer however
- * the bytes are cut.
+/* Arbitrary bytes in arbitrary pieces for the reader of replies. It never takes more than its
+ * limits allow, returns only consistent values, and gives the same answer however the bytes are
+ * cut.
  *
  * Input: one byte that says how to cut, then the stream. */
 #include "fuzz.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What came out of a stream: the last status, and a sum over all values before it. */
+/* The result: the last status, and a sum over all values before it. */
 typedef struct outcome {
     plock_status status;
     unsigned replies;
@@ -25,8 +25,8 @@ static bool is_text(const plock_value *value) {
            value->type == PLOCK__DONE;
 }
 
-/* The values of one reply: as many as the arrays say, texts within the cap, nothing that is not
- * there. */
+/* Checks the values of one reply: as many as the arrays say, texts within the limit, and nothing
+ * that was not sent. */
 static void check_reply(const plock_value *values, outcome *seen) {
     size_t left = 1, count = 0, text = 0;
     for (const plock_value *value = values; left > 0; value++, left--) {
@@ -84,8 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t step = 1 + data[0] % 32, first = 1 + data[0] / 32;
     const outcome whole = read_stream(data + 1, size - 1, size, size),
                   cut = read_stream(data + 1, size - 1, first, step);
-    /* A stream longer than one reply may be is refused sooner if it comes in larger pieces, and
-     * what stands before the byte that is wrong counts in any case. */
+    /* A stream that is longer than the limit of a reply is refused sooner if it comes in larger
+     * pieces. The values before the wrong byte count in any case. */
     if (size - 1 <= PLOCK__REPLY_BYTES_MAX)
         REQUIRE(whole.status == cut.status && whole.replies == cut.replies && whole.sum == cut.sum);
     return 0;
