@@ -46,8 +46,8 @@ extern const char FAKE_CLOSES[];  /* the connection ends */
 #define FAKE_PLACE_AGAIN(left, rank, ticket, told, lost)                                           \
     "*6\r\n:0\r\n:" #left "\r\n:" #rank "\r\n$16\r\n" ticket "\r\n:" #told "\r\n:" #lost "\r\n"
 #define FAKE_QUEUED                                                                                \
-    FAKE_PLACE(5000, 0, FAKE_TICKET,                                                               \
-               1) /* the first in the queue; the holder has 5 s left, and will tell */
+    FAKE_PLACE(5000, 0, FAKE_TICKET, 1) /* rank 0; the holder has 5 s left, and notifies waiters   \
+                                         */
 #define FAKE_HELD       "$16\r\n1700000000000001\r\n"
 #define FAKE_HELD_FENCE 1700000000000001
 #define FAKE_DONE       ":1\r\n"

@@ -200,7 +200,7 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
     status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
     status = plock_lease_step(other, &interest);
-    /* it has the only connection; the one who waits is told when there is room */
+    /* it has the only connection; the waiter is woken when there is room */
     if (status == PLOCK_AGAIN) {
         CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                      PLOCK_OK);

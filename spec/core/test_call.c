@@ -1,5 +1,5 @@
-/* One script called once: on a connection of the pool or a new one, with the script loaded where it
- * is not known. */
+/* Calls: each runs one script once, on a connection of the pool or a new one, and loads the script
+ * if the server does not know it. */
 #include "fake.h"
 #include "test.h"
 

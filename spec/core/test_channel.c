@@ -1,4 +1,4 @@
-/* The channel: how it is opened, what is heard on it, and what is not. */
+/* The channel: how it opens, which messages it reads, and which it skips. */
 #include "fake.h"
 #include "test.h"
 
@@ -70,7 +70,7 @@ static void it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed(voi
     (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.id);
     CHECK_TEXT(fake_peers[0].commands[1], expected);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(interest.deadline, PLOCK_NEVER); /* it may be silent for ever */
+    CHECK_INT(interest.deadline, PLOCK_NEVER); /* it may be silent forever */
     end();
 }
 
@@ -84,7 +84,7 @@ static void each_has_a_name_of_its_own(void) {
     end();
 }
 
-/* It takes nothing from those who have a lock to ask for. */
+/* It takes no connection from callers that acquire. */
 static void its_connection_is_beside_the_pool(void) {
     open_channel("redis://ali:sesame@h/3?pool_size=1");
     CHECK_TEXT(fake_peers[0].commands[0], "AUTH ali sesame");

@@ -29,7 +29,8 @@ static void end(void) {
     fake_end(leases[0], store);
 }
 
-/* So many in line, each with a place in the queue: one acquire more than that has been made. */
+/* Has this many waiters queue, each with a ticket. The server has then received one more acquire
+ * than that. */
 static void get_in_queue(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         fake_await_turn(leases[i], 100 * PLOCK_SECOND);
@@ -116,12 +117,12 @@ static void two_locks_are_two_queues(void) {
     end();
 }
 
-/* --- one who looks --- */
+/* --- the waiter that looks --- */
 
 static void only_the_first_looks_and_once_a_second(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_queue(LEASES); /* the holder has 5 s left, and will tell */
+    get_in_queue(LEASES); /* the holder has 5 s left, and notifies waiters */
     (void)fake_value(1, first);
     for (unsigned i = 0; i < 3; i++) {
         fake_native_pass(999 * PLOCK_MILLISECOND);

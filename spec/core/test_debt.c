@@ -1,5 +1,5 @@
-/* Debts are settled in the background: until they are done, or the server has let go of them by
- * itself. */
+/* Debts are settled in the background until the release is done, or the lease has expired on the
+ * server. */
 #include "fake_native.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* SHA-256 against the examples of FIPS 180-4, HMAC-SHA256 against RFC 4231, and what no published
- * vector covers. */
+/* SHA-256 against the examples of FIPS 180-4, HMAC-SHA256 against RFC 4231, and cases that no
+ * published vector covers. */
 #include "test.h"
 
 #include <pthread.h>

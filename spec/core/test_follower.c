@@ -1,5 +1,5 @@
-/* Followers: a thread that waits for what the worker thread would do does it itself, and hands it
- * back when it leaves. */
+/* Followers: a thread that waits for the worker thread's work does it itself, and hands it back
+ * when it leaves. */
 #include "test.h"
 
 #include "base/memory.h"

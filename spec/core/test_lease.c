@@ -1,5 +1,4 @@
-/* The life of a lease where nothing goes wrong: acquire, hold, extend, release, and the arithmetic
- * of its time. */
+/* The life of a lease without failures: acquire, hold, extend, release, and its dates. */
 #include "fake.h"
 #include "test.h"
 
@@ -49,7 +48,7 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_TEXT(fake_word(acquire, 7, word), "3000");
     CHECK_HAS(release, "EVALSHA release 2 k plock:1:{k}:queue ");
     check_owner(fake_word(release, 5, word));
-    /* nothing is left to those who poll, nothing kept */
+    /* there is no window for polling, and the key is not kept */
     CHECK_TEXT(fake_word(release, 6, word), "");
     CHECK_INT(fake_connections(), 1);
     end();

@@ -22,7 +22,7 @@ static plock_status adopt(const plock_acquire_options *patience) {
     return status ? status : fake_await_end(lease);
 }
 
-/* --- whose it is --- */
+/* --- the owner --- */
 
 /* The new token of the n-th adoption that was asked for. */
 static const char *heir(unsigned nth, char word[FAKE_COMMAND_ROOM]) {

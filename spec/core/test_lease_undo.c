@@ -1,5 +1,5 @@
-/* What an unanswered request may have left on the server is taken back: behind the request, in the
- * background, or not at all where the server said that it did nothing. */
+/* Undoing an unanswered request: behind it on its connection, in the background, or not at all if
+ * the server said that it did nothing. */
 #include "fake.h"
 #include "test.h"
 

@@ -1,5 +1,4 @@
-/* Patience: waiting for a lock that is held, trying again where the store failed, and when it ends.
- */
+/* Patience: waiting for a held lock, new attempts after a failure, and the end of both. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -103,7 +102,7 @@ static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    CHECK_INT(interest.fd, -1); /* a thread needs no descriptor to wait in line */
+    CHECK_INT(interest.fd, -1); /* a thread waits in the queue without a descriptor */
     CHECK(interest.waker != NULL);
     CHECK_INT(interest.deadline, began + 4 * PLOCK_SECOND);
     for (unsigned i = 0; i < 39; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
@@ -205,7 +204,7 @@ static void it_is_looked_at_again_when_the_holders_time_is_over(void) {
     end();
 }
 
-static const char *time_left; /* in an answer to one who queues */
+static const char *time_left; /* in the answer to a queued waiter */
 
 static const char *say_time_left(const char *command, unsigned nth) {
     const char *answer = grant_the_third(command, nth);

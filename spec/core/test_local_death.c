@@ -1,5 +1,4 @@
-/* The embedded store: processes that die, at every step of whatever they do, and those who wait for
- * what they held. */
+/* The embedded store: processes that die at every step, and the waiters for their keys. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -353,7 +352,7 @@ static void a_child_does_not_keep_its_dead_parent_alive(void) {
     plock_local_close(s->store);
 }
 
-/* --- those in line --- */
+/* --- waiters --- */
 
 typedef struct place {
     scene *s;

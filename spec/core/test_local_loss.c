@@ -1,5 +1,5 @@
-/* The embedded store: its file is not what it was any more. Whatever became of it, every lease in
- * it is lost, and says so. */
+/* The embedded store: its file is lost. In every case, every lease in it is lost, and reports this.
+ */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -431,7 +431,7 @@ static void hold_on(void *told) {
     for (;;) (void)pause();
 }
 
-/* A lease that waits in line behind a holder in another process. */
+/* A lease that waits in the queue behind a holder in another process. */
 struct behind {
     int told[2];
     pid_t holder;

@@ -76,7 +76,7 @@ static bool is_inside_the_section(const scene *s) {
     return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error) == PLOCK_AGAIN;
 }
 
-/* It stands in line, and is stopped while its worker thread changes nothing. */
+/* The process waits in the queue, and is stopped while its worker thread changes nothing. */
 static pid_t stopped_waiter(scene *s) {
     int status;
     atomic_store(&s->stage, WAITS);

@@ -21,7 +21,7 @@ static struct wake {
     plock_ns ends;
     _Atomic int owner[KEYS]; /* the life that is inside, + 1 */
     _Atomic int64_t fence[KEYS + 2];
-    /* inside; those who die there are never counted out again, so … */
+    /* inside; processes that die there are never counted out, so … */
     _Atomic int permits, readers, writer;
     /* … they are known: life by life, what they may have left behind */
     _Atomic int doomed[LIVES_MAX];

@@ -183,54 +183,7 @@ static void and_notices_by_itself(void) {
     plock_local_close(store);
 }
 
-static void take_it_in_a_new_file(void *context) {
-    _Atomic int *holds = context;
-    plock_lease *lease = local_lease(local_open(), "k");
-    if (local_acquire(lease, LONG, LONG)) _exit(1);
-    atomic_store(holds, 1);
-    for (;;) (void)pause();
-}
-
-/* A waiter that goes over to another file has what it needs to wait there, too. */
-static void and_sees_the_death_of_a_holder_in_the_new_file(void) {
-    _Atomic int *holds =
-        mmap(NULL, sizeof *holds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(holds != MAP_FAILED);
-    plock_local *store = local_open();
-    const pid_t first = local_child(take_it, store);
-    unsigned rounds = 0;
-    while (local_holders(store, "k") < 1 && test_patient(&rounds)) continue;
-    plock_lease *lease = local_lease(store, "k");
-    plock_interest interest;
-    CHECK_STATUS(plock_local_lease_acquire(
-                     lease, &(plock_local_acquire_options){.ttl = LONG, .wait = 10 * PLOCK_SECOND}),
-                 PLOCK_OK);
-    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    CHECK(unlink(local_path()) == 0);
-    const pid_t second = local_child(take_it_in_a_new_file, holds);
-    rounds = 0;
-    while (!atomic_load(holds) && test_patient(&rounds)) continue;
-    plock_local *another = local_open();
-    plock_status status;
-    rounds = 0;
-    while ((status = plock_lease_step(lease, &interest)) == PLOCK_AGAIN &&
-           local_waiters(another, "k") < 1 && test_patient(&rounds))
-        continue;
-    CHECK_STATUS(status, PLOCK_AGAIN);
-    CHECK(kill(second, SIGKILL) == 0);
-    (void)local_status_of(second);
-    const plock_ns died = plock_now();
-    CHECK_STATUS(local_finish(lease), PLOCK_OK);
-    CHECK(plock_now() - died < 3 * PLOCK_SECOND);
-    plock_lease_free(lease);
-    CHECK(kill(first, SIGKILL) == 0);
-    (void)local_status_of(first);
-    plock_local_close(another);
-    plock_local_close(store);
-    CHECK(munmap((void *)holds, sizeof *holds) == 0);
-}
-
-/* --- one who is dead, but not yet for others --- */
+/* --- a process that is dead, but not yet for others --- */
 
 static void share_life(void *context) {
     _Atomic int *const fd = context;

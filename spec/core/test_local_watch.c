@@ -441,7 +441,7 @@ static void threads_may_open_and_close_it_at_once(void) {
     plock_local_close(store);
 }
 
-/* Two threads let in two waiters of one other process, whose waker neither has open yet. */
+/* Two threads call two waiters of one other process. Neither has opened its waker yet. */
 typedef struct wakers {
     plock_local *store;
     const char *key;

@@ -1,5 +1,4 @@
-/* Sleeping at a word that processes share: what wakes, and how it is where the system has no such
- * thing. */
+/* Sleeping on a word that processes share: the events that wake, and systems without a futex. */
 #include "local_support.h"
 
 #include "runtime/parking_slot.h"

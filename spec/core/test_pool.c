@@ -1,4 +1,4 @@
-/* The connections of a store: how many, which one next, and which ones no more. */
+/* The connections of a store: how many there are, which one is next, and which ones are closed. */
 #include "fake.h"
 #include "test.h"
 

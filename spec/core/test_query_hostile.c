@@ -1,5 +1,4 @@
-/* Queries where things are not as they should be: answers of a hostile server, calls that make no
- * sense, a fork in between. */
+/* Queries in bad conditions: answers of a hostile server, invalid calls, a fork in between. */
 #include "fake.h"
 #include "test.h"
 

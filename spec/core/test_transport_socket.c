@@ -1,5 +1,5 @@
-/* TCP and Unix sockets, for real: connecting, every address in turn, bytes in both directions, and
- * how a connection ends. */
+/* Real TCP and Unix sockets: connecting, every address in turn, bytes in both directions, and the
+ * end of a connection. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"

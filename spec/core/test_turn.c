@@ -1,4 +1,4 @@
-/* One lease, several who use it: one operation at a time, in the order in which they ask. */
+/* Several callers of one lease: one operation at a time, in the order of the calls. */
 #include "fake_watch.h"
 #include "local_support.h"
 #include "test.h"

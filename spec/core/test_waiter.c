@@ -71,7 +71,7 @@ static void answer_last_acquire(const char *answer) {
     }
 }
 
-/* --- in line --- */
+/* --- in the queue --- */
 
 static void a_refused_waiter_subscribes_and_then_queues(void) {
     char first[FAKE_COMMAND_ROOM], subscribe[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM],
@@ -364,7 +364,7 @@ static void the_lease_can_be_used_again(void) {
     end();
 }
 
-/* --- those who poll --- */
+/* --- processes that poll --- */
 
 static void a_sharing_waiter_leaves_a_window_and_a_longer_one_if_a_holder_does_not_notify(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];

@@ -1,4 +1,4 @@
-/* Wakers: woken by one thread, heard by another, and quiet afterwards. */
+/* Wakers: one thread wakes, another notices it and clears the waker. */
 #include "test.h"
 
 #include "base/memory.h"

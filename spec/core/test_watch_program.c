@@ -361,7 +361,7 @@ static void a_child_neither_renews_nor_ends_what_its_parent_holds(void) {
     CHECK_STATUS(fake_hold(other, &WATCHED), PLOCK_OK);
     test_in_child(use_in_child, &threads);
     fake_native_pass(TTL / 3);
-    renewals(2); /* and the parent goes on, and hears what it is told */
+    renewals(2); /* and the parent goes on, and receives its messages */
     fake_call("!", 0);
     renewals(3);
     fake_call("!", 1);

@@ -189,7 +189,7 @@ static void awaiting_ends_nothing(void) {
 }
 
 static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
-    /* a loaded machine may be slow, but this is not for ever */
+    /* a loaded machine may be slow, but not this slow */
     static const plock_ns GRACE = 5 * PLOCK_SECOND;
     int ends[2];
     begin();
