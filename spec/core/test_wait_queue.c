@@ -299,6 +299,7 @@ int main(void) {
     RUN(a_message_counts_beside_an_answer);
     RUN(a_waiter_that_is_already_asking_is_skipped);
     RUN(a_waiter_without_a_place_asks_as_soon_as_it_can_queue);
+    RUN(a_call_while_a_request_is_under_way_is_remembered);
     RUN(a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later);
     RUN(there_is_a_look_in_each_second);
     RUN(what_the_server_has_not_finished_is_asked_for_at_once);

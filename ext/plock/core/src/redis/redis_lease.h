@@ -1,6 +1,4 @@
-/* The fields of a lease on Redis, for the files that use them: redis_lease.c, acquire.c and
- * group.c.
- */
+/* The struct of a lease on Redis, for redis_lease*.c, acquire.c and group.c. */
 #ifndef PLOCK__REDIS_LEASE_H
 #define PLOCK__REDIS_LEASE_H
 
@@ -15,18 +13,20 @@ struct plock_redis_lease {
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_subject subject;
-    /* the release undoes one acquire of a brought owner, and no other lease of that owner */
+    /* its release takes back one acquire by an owner that was brought, not other leases of the
+     * owner */
     bool undoes;
 
     bool lost; /* the server said so */
-    /* the program does not know of the background release, so a failure posts a notice */
+    /* its program does not know that the release goes on in the background: a notice reports a
+     * failure */
     bool tells;
-    plock_watch *watch; /* NULL: the lease is not renewed, and its loss posts no notice */
+    plock_watch *watch; /* NULL: the lease is not renewed, and its loss is not reported */
     bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
     plock_ns max_hold;
     plock_ns valid_until;
-    plock_ns gone_by;     /* the lease has expired on the server by then */
-    plock_ns taken_until; /* the key stays taken until then, even after a release */
+    plock_ns gone_by;     /* it has expired on the server by then */
+    plock_ns taken_until; /* the key stays taken until then, even if it is released before */
 
     enum plock__operation {
         NOTHING,
@@ -38,29 +38,29 @@ struct plock_redis_lease {
         LEAVING
     } doing;
     plock_ns new_ttl;
-    /* an extension lets a renewal under way end first, but waits no longer than this */
+    /* until then an extension lets a renewal under way go first */
     plock_ns yields_until;
-    plock_retry retry; /* of a release, an extension or an adoption */
+    plock_retry retry; /* a release's, an extension's, an adoption's */
     plock_text left;   /* the value of the lease that is adopted */
     char *left_copy;
 
-    /* Acquiring: attempts, until the lock is held or the patience ends. */
-    /* RESTING: in the wait queue, until called. PARTING: the patience is over, and it leaves */
+    /* Of an acquire: attempts, until the lease holds or patience ends. It rests in the wait queue
+     * until it is called; it parts when patience is over, until it is out of the queue. */
     enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase;
-    bool waits;           /* the step cannot continue before an event */
-    plock_waiter *waiter; /* NULL: not in the wait queue */
-    int64_t ticket;       /* of an earlier attempt, in the queue */
+    bool waits;           /* the step can only wait now */
+    plock_waiter *waiter; /* its place in the wait queue; NULL: none */
+    int64_t ticket;       /* the place in the queue that an earlier attempt had */
     plock_call call;
-    /* the store's slot that notes this request for the key, or NULL */
+    /* the mark that this key has been asked for; NULL: the lease has set none */
     _Atomic uint64_t *looking;
     bool reconnected; /* a connection found closed has been replaced, once */
-    /* the server may have executed an earlier request of a brought owner whose reply was lost */
+    /* an earlier request of a brought owner may have been carried out, and its reply was lost */
     bool doubt;
     bool patient, insists, endures, shares;
     unsigned pauses;
-    /* why the last attempt did not reach the server; PLOCK_OK: it did */
+    /* Why the last attempt could not reach the server; PLOCK_OK: it could. */
     plock_status outage;
-    plock_ns unanswered_since; /* the server owes an answer since then; 0: it owes none */
+    plock_ns unanswered_since; /* the server owes it an answer since then; 0: it does not */
     plock_ns tried_at;         /* when the last attempt began */
     plock_ns began_at, patience_ends, deadline, resume_at;
     char names[];
@@ -74,7 +74,7 @@ static inline const plock_redis_lease *plock__known_redis_lease(const plock_leas
     return (const plock_redis_lease *)(const void *)lease;
 }
 
-/* Ends the operation under way. */
+/* The operation under way is over. */
 static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_status status) {
     lease->doing = NOTHING;
     return status;
@@ -82,24 +82,23 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* --- redis_lease.c --- */
 
-/* Returns the request that undoes an acquire which the server may have executed. Only that acquire
- * has a fresh token, so a plain release undoes it. */
-plock_request plock__lease_undo_request(plock_redis_lease *lease);
+/* NULL: there is no memory. */
+plock_redis_lease *plock__lease_make(plock_store *store, plock_text key);
+void plock__lease_destroy(plock_redis_lease *lease);
 
-/* Releases in the background with a copy of the lease, until the lease has expired on the server. A
- * named owner gives up after release_timeout, because a late release would free a lock that the
- * same owner has acquired since. tells: a failure posts a notice. Returns false if there is no
- * memory for the copy; the lease then expires. */
-bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
+/* An operation begins: the error of an earlier one is forgotten. */
+void plock__lease_begin(plock_redis_lease *lease, enum plock__operation doing);
 
-/* Returns true if a release with this failure may continue in the background. */
-bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status);
+/* The same for an operation that may make this lease the holder. */
+void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
+                               const plock_acquire_options *patience);
 
-/* Sets the dates of a lease that a request granted or extended. asked_at: when that request left.
- */
+bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought);
+
+/* A request that left at `asked_at` has granted or extended it. */
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
 
-/* Returns how long the acquire may take: as long as the patience, and at least one attempt. */
+/* The time to ask for the lock: the patience, but one attempt at least. */
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience);
 
 PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_redis_lease *lease);
@@ -149,19 +148,19 @@ void plock__lease_give_up_adopting(plock_redis_lease *lease);
 
 PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_interest *interest);
 
-/* Prepares an attempt: renews the owner, and makes a watch if the lease has one. */
+/* A new attempt: with another owner, and with a watch if the lease needs one. */
 PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);
 
-/* Takes over a lease that the server has granted. Returns PLOCK_SILENT if it has expired since. */
+/* The server has granted it. PLOCK_SILENT: it has already expired. */
 PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
                                                    const plock_grant *grant);
 
-/* Ends the attempt without the lock. An undo is sent behind the request on the same connection. If
- * the lock may be held, a release on another connection follows. again: the same owner asks again
- * at once, with the argument 'again', so there is no release. */
+/* The attempt ends without the lock. If the server may have granted it, an undo follows on the same
+ * connection, and another one on another connection. `again`: the same owner asks again at once,
+ * and its request says so. */
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
-/* Returns true if the attempt's own request has left. */
+/* Has the attempt's own request left for the server? */
 bool plock__acquire_asked(const plock_redis_lease *lease);
 
 #endif
