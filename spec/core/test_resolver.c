@@ -22,11 +22,15 @@
 
 static int gate[2]; /* a pipe: a thread that reads a byte from it may continue */
 static atomic_int asked, failure;
+static char asked_in[16]; /* the name of the thread */
 
 static int slow_service(const char *host, const char *port, const struct addrinfo *hints,
                         struct addrinfo **list) {
     char byte;
     (void)host;
+#ifdef __linux__
+    CHECK(pthread_getname_np(pthread_self(), asked_in, sizeof asked_in) == 0);
+#endif
     atomic_fetch_add(&asked, 1);
     if (read(gate[0], &byte, 1) != 1) return EAI_FAIL;
     const int failed = atomic_load(&failure);
@@ -121,6 +125,17 @@ static void a_name_is_looked_up_by_another_thread(void) {
     CHECK_INT(atomic_load(&asked), 2);
     end();
 }
+
+#ifdef __linux__
+static void the_thread_has_a_name(void) {
+    plock_lookup *lookup = NULL;
+    begin("store.example");
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    CHECK_TEXT(asked_in, "plock-resolver");
+    end();
+}
+#endif
 
 static void a_name_that_is_not_found_is_named(void) {
     static const int FAILURES[] = {EAI_NONAME, EAI_AGAIN, EAI_FAIL, EAI_MEMORY};
@@ -323,6 +338,9 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(an_address_needs_no_name_service);
     RUN(a_name_is_looked_up_by_another_thread);
+#ifdef __linux__
+    RUN(the_thread_has_a_name);
+#endif
     RUN(a_name_that_is_not_found_is_named);
     RUN(a_later_request_joins);
     RUN(many_that_ask_at_once_start_one_thread);

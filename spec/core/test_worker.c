@@ -28,10 +28,14 @@ static bool readable(int fd) {
 static atomic_int stepped, destroyed;
 static atomic_bool in_step;
 static pthread_t stepped_by;
+static char stepped_in[16]; /* the name of that thread */
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     counted_job *counted = (counted_job *)(void *)job;
     stepped_by = pthread_self();
+#ifdef __linux__
+    CHECK(pthread_getname_np(stepped_by, stepped_in, sizeof stepped_in) == 0);
+#endif
     atomic_fetch_add(&stepped, 1);
     if (counted->fd >= 0 ? readable(counted->fd) : --counted->steps_left == 0) return PLOCK_OK;
     interest->fd = counted->fd;
@@ -84,6 +88,16 @@ static void a_job_is_stepped_by_another_thread_until_it_is_done(void) {
     CHECK(!pthread_equal(stepped_by, pthread_self()));
     end();
 }
+
+#ifdef __linux__
+static void the_thread_has_a_name(void) {
+    begin();
+    plock__worker_submit(steps(1));
+    check_destroyed(1);
+    CHECK_TEXT(stepped_in, "plock-worker");
+    end();
+}
+#endif
 
 static void many_jobs_go_on_side_by_side(void) {
     enum { JOBS = 300 }; /* more than are stepped at a time */
@@ -359,6 +373,9 @@ static void a_fork_never_comes_in_the_middle_of_a_step(void) {
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(a_job_is_stepped_by_another_thread_until_it_is_done);
+#ifdef __linux__
+    RUN(the_thread_has_a_name);
+#endif
     RUN(many_jobs_go_on_side_by_side);
     RUN(waiters_keep_no_other_from_its_turn);
     RUN(a_new_job_is_begun_while_others_wait);

@@ -136,6 +136,16 @@ const char *plock__identity(size_t *length) {
 
 /* --- native threads --- */
 
+void plock__name_thread(const char *name) {
+#if defined(__APPLE__)
+    (void)pthread_setname_np(name);
+#elif defined(__linux__)
+    (void)pthread_setname_np(pthread_self(), name);
+#else
+    (void)name;
+#endif
+}
+
 int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
     sigset_t all, before;
     (void)sigfillset(&all);

@@ -42,4 +42,7 @@ const char *plock__identity(size_t *length);
 /* A thread that takes no signals (they belong to the host program's threads). 0 or an errno. */
 int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 
+/* Names the calling thread, as ps -L and gdb show it. At most 15 characters. */
+void plock__name_thread(const char *name);
+
 #endif

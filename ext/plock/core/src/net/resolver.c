@@ -91,6 +91,7 @@ static void finish(plock_lookup *lookup, int failure, int error_number,
 static void *run(void *argument) {
     plock_lookup *lookup = argument;
     plock_addresses found = {0};
+    plock__name_thread("plock-resolver");
     const int failure = look_up(lookup->host, lookup->port, &found);
     finish(lookup, failure, errno, &found);
     return NULL;

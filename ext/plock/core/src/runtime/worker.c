@@ -128,6 +128,7 @@ static bool park(plock_ns deadline, bool *visited) {
 
 static void *work(void *argument) {
     (void)argument;
+    plock__name_thread("plock-worker");
     leads = true;
     plock__round round = {.count = 0};
     /* after a second without a follower, it listens itself until something happens */
