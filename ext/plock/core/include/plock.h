@@ -2,33 +2,34 @@
  *
  * The life of a lease:
  *
- *   plock_config *config;                                  // 1. where the store is, and how
- * patient we are plock_config_new(&config, "redis://127.0.0.1:6379", &error); plock_store *store;
- *   plock_store_open(&store, config, &error);              // 2. no I/O yet; the store takes the
- * config over plock_lease *lease; plock_lease_new(&lease, store, "plock:v1:abc", 12);    // 3. a
- * wish for one key; nothing is held plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 *
- * PLOCK_SECOND, .wait = 2 * PLOCK_SECOND}); status = plock_drive(lease, plock_wait_poll, NULL);
- * // 4. the only loop that waits; PLOCK_OK: held
+ *   plock_config *config;                // 1. the address of the store, and its timeouts
+ *   plock_config_new(&config, "redis://127.0.0.1:6379", &error);
+ *   plock_store *store;                  // 2. takes the config over; no I/O yet
+ *   plock_store_open(&store, config, &error);
+ *   plock_lease *lease;                  // 3. a lease of one key; nothing is held
+ *   plock_lease_new(&lease, store, "plock:v1:abc", 12);
+ *   plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
+ *   status = plock_drive(lease, plock_wait_poll, NULL);  // 4. the loop that waits
  *   ... plock_lease_fence(lease), plock_lease_valid_until(lease) ...
- *   plock_lease_release(lease);                            // 5. give it back: compare-and-delete,
- * never somebody else's status = plock_drive(lease, plock_wait_poll, NULL);
- *   plock_lease_free(lease);                               // 6. a lease that is still held is
- * released in the background plock_store_close(store);
+ *   plock_lease_release(lease);          // 5. compare-and-delete: only the holder's own lock
+ *   status = plock_drive(lease, plock_wait_poll, NULL);
+ *   plock_lease_free(lease);             // 6. a held lease is released in the background
+ *   plock_store_close(store);
  *
- * Nothing in here waits by itself. plock_lease_step() advances an operation as far as it goes and
- * answers PLOCK_AGAIN with a plock_interest: call again when this descriptor is ready, or this
- * moment has come. Whoever embeds the engine decides how to wait (plock_drive takes a function for
- * it), so the same engine serves a thread, a fiber or a test.
+ * The engine never waits. plock_lease_step() advances an operation as far as it can, and returns
+ * PLOCK_AGAIN with a plock_interest: the caller calls again when that descriptor is ready or that
+ * moment has come. The embedding program decides how to wait (plock_drive takes a function for it),
+ * so the same engine serves a thread, a fiber or a test.
  *
- * Who is refused and has patience gets in line: a place in a queue on the server, by order of
- * arrival. One native thread in the process listens for all who wait, claims for whoever is called,
- * renews leases and notices their loss; where a waiting thread uses plock_await it does that work
- * itself meanwhile. What happened to leases while nobody asked is told by notices (plock/notice.h).
+ * An acquire that is refused and may wait enters a queue on the server, in order of arrival. The
+ * worker thread, one in the process, listens for all waiters and claims their turns. It also renews
+ * leases and notices their loss. A waiting thread in plock_await does that work itself. Notices
+ * report events of leases that no call is waiting for (plock/notice.h).
  *
- * A store may be shared by all threads. A lease does one operation at a time, and is used under one
- * lock of the program's; where several threads use one, plock/turn.h has them take turns. After
- * fork() the child's copies hold nothing: their connections are closed without a word on the wire
- * and a lease of the parent's is never released by the child. */
+ * All threads may share a store. A lease does one operation at a time, and the program's lock
+ * protects it; plock/turn.h makes the threads that share one take turns. After fork() the child's
+ * copies hold nothing: the child closes their connections without sending a byte, and never
+ * releases a lease of its parent. */
 #ifndef PLOCK_H
 #define PLOCK_H
 

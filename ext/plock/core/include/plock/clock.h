@@ -1,4 +1,4 @@
-/* Time. All deadlines are absolute, in nanoseconds of a clock that goes on while the machine is
+/* Time. All deadlines are absolute, in nanoseconds of a clock that runs while the machine is
  * suspended. */
 #ifndef PLOCK_CLOCK_H
 #define PLOCK_CLOCK_H
@@ -11,17 +11,17 @@ typedef int64_t plock_ns;
 #define PLOCK_SECOND      ((plock_ns)1000000000)
 #define PLOCK_NEVER       INT64_MAX
 
-/* CLOCK_BOOTTIME where the system has it, else CLOCK_MONOTONIC. */
+/* CLOCK_BOOTTIME if the system has it, else CLOCK_MONOTONIC. */
 plock_ns plock_now(void);
 
-/* For tests: all of the engine reads its time here. NULL puts the real clock back. */
+/* For tests: replaces the clock of the whole engine. NULL restores the real clock. */
 void plock_clock_replace(plock_ns (*clock)(void));
 
-/* moment + span, without running over the end of time. */
+/* moment + span, or PLOCK_NEVER on overflow. */
 plock_ns plock_after(plock_ns moment, plock_ns span);
 
-/* Milliseconds to hand to poll(2) until the deadline, rounded up; 0 when it has passed, -1 for
- * PLOCK_NEVER. */
+/* The timeout for poll(2) until the deadline, in milliseconds, rounded up; 0 if it has passed, -1
+ * for PLOCK_NEVER. */
 int plock_poll_timeout(plock_ns deadline);
 
 #endif

@@ -10,7 +10,7 @@
 #define PLOCK_TOKEN_LENGTH 36 /* characters of a UUID */
 
 /* Writes 64 lower-case hexadecimal digits and no terminator: HMAC-SHA256 (RFC 2104, FIPS 180-4)
- * under the secret, or plain SHA-256 where secret is NULL. No copy of the secret remains. Returns
+ * with the secret, or plain SHA-256 if secret is NULL. No copy of the secret remains. Returns
  * PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock_digest(const void *message, size_t length, const void *secret,
                                          size_t secret_length, char hex[PLOCK_DIGEST_HEX]);

@@ -1,4 +1,4 @@
-/* What an operation that is not finished waits for. */
+/* The event that an unfinished operation waits for. */
 #ifndef PLOCK_INTEREST_H
 #define PLOCK_INTEREST_H
 
@@ -14,23 +14,24 @@ typedef struct plock_interest {
     int fd;       /* -1: no descriptor */
     short events; /* POLLIN or POLLOUT */
     plock_ns deadline;
-    /* Until it is woken: only with fd -1. An event loop polls its descriptor, and then clears
-     * it. */
+    /* Until it is woken; only with fd -1. An event loop polls its descriptor and then clears it. */
     plock_waker *waker;
-    /* it waits for what the native thread does, and may do that itself meanwhile: plock_await */
+    /* the worker thread does the awaited work, and plock_await may do it instead */
     bool helps;
-    /* Where plock_await may sleep besides, with the waker; NULL: nowhere. */
+    /* A second place where plock_await may sleep, with the waker; NULL: none. */
     const plock__parking_slot *parking_slot;
 } plock_interest;
 
-/* Waits for it: PLOCK_OK when it is ready or its time has come, PLOCK_INTERRUPTED on a signal
- * or when the waker `interrupt` is woken (NULL: there is none). Only an interest with a descriptor
- * is waited for in poll(2), and needs one for the interrupt. A thread that waits in line listens to
- * the server itself meanwhile, so that its turn costs no change of threads; it must hold no lock
- * that another one might need to go on, such as an interpreter's. */
+/* Waits for the interest. Returns PLOCK_OK when it is ready or its deadline has come, or
+ * PLOCK_INTERRUPTED on a signal or when the waker `interrupt` is woken (NULL: none). Only an
+ * interest with a descriptor is waited for in poll(2), and needs a descriptor for the interrupt.
+ *
+ * A thread in the wait queue listens to the server itself, so that its turn costs no change of
+ * threads. It must hold no lock that another thread might need to proceed, such as an
+ * interpreter's. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt);
 
-/* For who waits for an interest that helps in another way. */
+/* For a thread that waits for an interest that helps, but not in plock_await. */
 void plock_have_led(void);
 
 #endif

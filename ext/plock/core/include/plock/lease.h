@@ -1,8 +1,8 @@
-/* A lease: a time-bounded hold of one key, in a store of any kind, and the operation that is under
- * way on it.
+/* A lease: a time-bounded hold of one key, in a store of any kind, and the operation under way on
+ * it.
  *
  * Each kind of store makes its leases, and begins to acquire or adopt them: plock/redis.h,
- * plock/local.h. What follows is the same for all of them. */
+ * plock/local.h. All other functions are the same for all kinds. */
 #ifndef PLOCK_LEASE_H
 #define PLOCK_LEASE_H
 
@@ -14,21 +14,21 @@
 
 typedef struct plock_lease plock_lease;
 
-#define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND) /* a shorter lease ends before it is of use */
+#define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND) /* a shorter lease would end before its first use */
 #define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a longer one is a mistake */
 
 #define PLOCK_SHARE_MAX 6 /* bytes: "s65535" */
 
-#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* for as long as the acquire's at_least says */
+#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* as long as the at_least of the acquire says */
 
 /* Each begins an operation and does no I/O; plock_lease_step carries it out. They return PLOCK_OK;
  * PLOCK_MISUSE if the lease is not held or a span is out of range; PLOCK_IN_USE if another
  * operation is under way (plock/turn.h waits for it).
  *
- * After a release the key stays taken for `keep`, or PLOCK_KEEP_AT_LEAST.
- * An extension lasts for `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on.
- * A downgrade makes the share "w" an "r", and admits no other "w" in between.
- * Leaving leaves the lease to whoever knows its owner: it is neither renewed nor released. */
+ * After a release the key stays taken for `keep`, or PLOCK_KEEP_AT_LEAST. An extension lasts for
+ * `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on. A downgrade changes the share "w" to "r", and
+ * admits no other "w" in between. After a leave, this process neither renews nor releases the
+ * lease: any process that knows its owner can. */
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease, plock_ns keep);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
@@ -36,63 +36,64 @@ PLOCK_MUST_USE plock_status plock_lease_leave(plock_lease *lease);
 
 /* Advances the operation. Returns
  *   PLOCK_AGAIN        not done: call again as *interest says
- *   PLOCK_TRY_FAILED   acquire only: an attempt failed (plock_lease_error tells how), another will
- * follow: call again PLOCK_OK           done PLOCK_REFUSED      acquire with wait 0: another holder
- * has it PLOCK_TIMED_OUT    acquire with patience: it ended, after a refusal or after a failure
- * (that plock_lease_error still tells) PLOCK_NOT_OWNER    release, extend, downgrade: it was not
- * ours any more any other          the store's failure; plock_lease_error has the words. */
+ *   PLOCK_TRY_FAILED   acquire: an attempt failed (see plock_lease_error); call again to retry
+ *   PLOCK_OK           done
+ *   PLOCK_REFUSED      acquire with wait 0: another holder has it
+ *   PLOCK_TIMED_OUT    acquire with wait: refused or failed until the end (see plock_lease_error)
+ *   PLOCK_NOT_OWNER    release, extend, downgrade: it was not ours any more
+ *   any other          the store's failure; plock_lease_error has the message */
 PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_interest *interest);
 
-/* The operation under way ends by the deadline. */
+/* Ends the operation under way by the deadline. */
 void plock_lease_hurry(plock_lease *lease, plock_ns deadline);
 
-/* Gives up the operation under way. What an acquire or a release may have left in the store is
- * released in the background. Harmless if nothing is under way. */
+/* Gives up the operation under way. The worker thread releases any lock that an acquire or a
+ * release may have left in the store. Does nothing if no operation is under way. */
 void plock_lease_cancel(plock_lease *lease);
 
-/* Releases what is held in the background, whatever is under way on it. The key stays taken for
- * `keep`. */
+/* Releases a held lease in the background, even if an operation is under way on it. The key stays
+ * taken for `keep`. */
 void plock_lease_let_go(plock_lease *lease, plock_ns keep);
 
-/* How long an operation may take, a release or another. */
+/* The time that an operation may take, a release or another. */
 plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
 
-/* Frees the lease, without I/O: one that is still held, or that an unfinished operation may hold,
- * is released in the background; not so in a forked child. NULL is allowed. */
+/* Frees the lease without I/O. If it is held, or an unfinished operation may hold it, the worker
+ * thread releases it, except in a forked child. NULL is allowed. */
 void plock_lease_free(plock_lease *lease);
 
-/* The same for a lease that its program forgot: if it is still held, that is told (plock/notice.h).
- */
+/* The same for a lease that its program forgot: if it is still held, a notice says so
+ * (plock/notice.h). */
 void plock_lease_abandon(plock_lease *lease);
 
-/* Held as far as this process can tell without asking: acquired, not released, its time not over,
- * not inherited by fork. */
+/* Held as far as this process can tell without I/O: acquired, not released, not expired, not
+ * inherited by fork. */
 bool plock_lease_valid(const plock_lease *lease);
-/* acquired here, and not released, left or found to be lost: its time may be over */
+/* acquired here, and not released, left or found to be lost; it may have expired */
 bool plock_lease_held(const plock_lease *lease);
-/* it was held, and its time is over, or it was taken away */
+/* it was held, and has expired or was taken away */
 bool plock_lease_lost(const plock_lease *lease);
 /* another holder had it at first, or others waited before us */
 bool plock_lease_contended(const plock_lease *lease);
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
-/* one in a process; by it notices name a lease */
+/* unique in this process; notices refer to a lease by it */
 uint64_t plock_lease_id(const plock_lease *lease);
-/* strictly growing for a key; 0: none was acquired */
+/* grows strictly for each key; 0: none was acquired */
 int64_t plock_lease_fence(const plock_lease *lease);
 plock_ns plock_lease_ttl(const plock_lease *lease);
-plock_ns plock_lease_waited(const plock_lease *lease);      /* from the call to the lock */
+plock_ns plock_lease_waited(const plock_lease *lease);      /* from the call to the acquisition */
 plock_ns plock_lease_acquired_at(const plock_lease *lease); /* before the request left */
 plock_ns plock_lease_valid_until(const plock_lease *lease);
 const char *plock_lease_key(const plock_lease *lease, size_t *length);
 const char *plock_lease_owner(const plock_lease *lease, size_t *length); /* its token */
-/* the token as the store has it */
+/* the token in the store's encoding */
 const char *plock_lease_value(const plock_lease *lease, size_t *length);
-char plock_lease_mode(const plock_lease *lease); /* 'r', 'w', 's'; 0: it has the key for itself */
+char plock_lease_mode(const plock_lease *lease); /* 'r', 'w', 's'; 0: it holds the key alone */
 const plock_error *plock_lease_error(const plock_lease *lease);
 
 plock_operation plock_lease_operation(plock_lease *lease);
 
-/* Carries the operation on until it is done, or the wait is interrupted (plock/operation.h). */
+/* Steps the operation until it is done or the wait is interrupted (plock/operation.h). */
 PLOCK_MUST_USE plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context);
 
 /* For threads that share the lease (plock/turn.h). */

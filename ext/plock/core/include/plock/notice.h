@@ -1,4 +1,4 @@
-/* Notices: what happened to leases while nobody asked, for whoever the program lets listen. */
+/* Notices: events of leases that no call is waiting for, for a thread that listens. */
 #ifndef PLOCK_NOTICE_H
 #define PLOCK_NOTICE_H
 
@@ -9,11 +9,10 @@
 #include "plock/clock.h"
 
 typedef enum plock_notice_kind {
-    PLOCK_LOST,      /* a watched lease is not ours any more */
-    PLOCK_RENEWED,   /* and how long that took */
-    PLOCK_ABANDONED, /* one that was held has been freed, and is released */
-    PLOCK_UNRELEASED /* one whose release went on in the background could not be released: it ends
-                        with its time */
+    PLOCK_LOST,      /* a watched lease is lost */
+    PLOCK_RENEWED,   /* a lease was renewed; `took` says how long that took */
+    PLOCK_ABANDONED, /* a held lease was freed, and is released */
+    PLOCK_UNRELEASED /* a background release failed: the lock stays until its lease expires */
 } plock_notice_kind;
 
 typedef struct plock_notice {
@@ -26,19 +25,19 @@ typedef struct plock_notice {
     char key[];
 } plock_notice;
 
-/* The oldest, which now is the caller's; NULL where there is none. */
+/* Returns the oldest notice, which the caller frees; NULL: none. */
 plock_notice *plock_notice_next(void);
 void plock_notice_free(plock_notice *notice);
 
-/* A descriptor that is readable when there may be a notice, until plock_notice_clear; -1 with
+/* A descriptor that becomes readable when there may be a notice, until plock_notice_clear. -1 with
  * errno. */
 int plock_notice_descriptor(void);
 void plock_notice_clear(void);
 
-/* Makes it readable all the same. */
+/* Makes the descriptor readable even without a notice. */
 void plock_notice_wake(void);
 
-/* Are renewals told? At first they are not. */
+/* Are renewals reported? Initially they are not. */
 void plock_notice_renewals(bool wanted);
 
 #endif

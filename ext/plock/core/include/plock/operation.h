@@ -1,4 +1,4 @@
-/* What is under way on an object of the engine, for whoever carries it on. */
+/* An operation under way on an object of the engine, as its driver sees it. */
 #ifndef PLOCK_OPERATION_H
 #define PLOCK_OPERATION_H
 
@@ -6,23 +6,23 @@
 
 typedef struct plock_operation {
     void *of;
-    /* PLOCK_AGAIN with interest, or how it ended */
+    /* PLOCK_AGAIN with interest, or the result */
     plock_status (*step)(void *of, plock_interest *interest);
     void (*cancel)(void *of);                   /* gives it up */
-    void (*hurry)(void *of, plock_ns deadline); /* it ends by the deadline */
+    void (*hurry)(void *of, plock_ns deadline); /* ends it by the deadline */
 } plock_operation;
 
-/* Waits as interest says. Returns PLOCK_OK when it is ready or the deadline has come,
+/* Waits for the interest. Returns PLOCK_OK when it is ready or the deadline has come, or
  * PLOCK_INTERRUPTED to stop. */
 typedef plock_status (*plock_wait)(void *context, const plock_interest *interest);
 
-/* The one loop that waits: steps and waits until the operation is done or the wait is interrupted;
- * then the caller may call it again (nothing is lost) or cancel it. Returns what the step or the
- * wait returned. */
+/* The loop that waits: steps and waits until the operation is done or the wait is interrupted.
+ * After an interrupt the caller may call it again (nothing is lost) or cancel the operation.
+ * Returns the result of the step or of the wait. */
 PLOCK_MUST_USE plock_status plock_carry_on(const plock_operation *operation, plock_wait wait,
                                            void *context);
 
-/* A plain poll(2), for programs without an event loop. context is not used. */
+/* A plain poll(2), for programs without an event loop. It ignores the context. */
 plock_status plock_wait_poll(void *context, const plock_interest *interest);
 
 #endif

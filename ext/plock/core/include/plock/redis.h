@@ -1,4 +1,4 @@
-/* Leases of a store on Redis: how they begin. */
+/* Leases of a store on Redis: how to begin them. */
 #ifndef PLOCK_REDIS_H
 #define PLOCK_REDIS_H
 
@@ -8,45 +8,42 @@
 #define PLOCK_LABEL_MAX 300 /* bytes: a hundred, percent-encoded */
 
 typedef struct plock_acquire_options {
-    plock_ns ttl; /* how long the lease is to last: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
-    /* how long to try; 0: one attempt, by an owner that was brought only that */
+    plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
+    /* how long to try; 0: one attempt, and nothing else with a named owner */
     plock_ns wait;
-    plock_ns asking; /* for so long the caller has been asking, for several keys one after the
-                      * other: the time that an attempt may take in spite of patience
-                      * (attempt_timeout) counts from there */
-    /* how long the key is to stay taken, even if it is released before: up to PLOCK_TTL_MAX; the
-     * lease lasts as long */
+    plock_ns asking; /* the time that the caller has spent so far on several keys in turn.
+                      * attempt_timeout counts from its beginning. */
+    /* how long the key stays taken even after an earlier release, up to PLOCK_TTL_MAX; the lease
+     * lasts at least as long */
     plock_ns at_least;
-    bool renews;       /* the native thread extends the lease as long as it is held … */
-    plock_ns max_hold; /* … and up to this span after it was acquired; 0: without a bound */
-    bool automatic; /* with renews: nobody has asked for that, so nothing is done before the lease
-                     * is older than most become, and its loss is told only where it is watched */
-    bool watched;   /* its loss is told (plock/notice.h); what renews is watched, too */
-    /* also where a failure does not look as if it would pass: a wrong password, a missing
-     * permission */
+    bool renews;       /* the worker thread extends the lease while it is held … */
+    plock_ns max_hold; /* … up to this span after its acquisition; 0: no bound */
+    bool automatic; /* with renews, as the default of a block: nothing happens before the lease is
+                     * older than most become. A loss is reported only if the lease is watched. */
+    bool watched;   /* a loss is reported (plock/notice.h); a lease that renews is watched, too */
+    /* retry even failures that seem permanent: a wrong password, a missing permission */
     bool insists;
-    bool endures; /* also where the server is away for longer than unavailable_timeout; what
-                   * insists endures, too */
-    /* with processes of the older Ruby implementation: they poll, and get a chance to */
+    bool endures; /* go on even if the server is away for longer than unavailable_timeout; insists
+                   * implies it */
+    /* with processes of the older Ruby implementation: they poll, and get a chance to acquire */
     bool shares;
-    const char *label; /* for people who ask who holds or waits: up to PLOCK_LABEL_MAX bytes without
-                        * blanks, which live as long as the operation; NULL: none */
+    const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX
+                        * bytes without blanks, alive until the operation ends; NULL: none */
 } plock_acquire_options;
 
-/* Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). Copies the key and refers to the
- * store. */
+/* Copies the key and refers to the store. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty
+ * key). */
 PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store,
                                             const char *key, size_t length);
 
-/* Uses this owner instead of a fresh random token for each attempt, written to the store as it
- * stands. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty, or an operation is under way).
- */
+/* Uses this owner, unchanged, instead of a fresh random token for each attempt. Returns PLOCK_OK,
+ * PLOCK_NO_MEMORY or PLOCK_MISUSE (empty, or an operation is under way). */
 PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length);
 
-/* Has it ask for a share of a lock that may have several holders: "sN" lets in N, "r" any number,
- * "w" is alone; never two of which one begins otherwise. Who waits is let in in his order. A key is
- * of one kind for ever: this, or with one holder. Returns PLOCK_OK or PLOCK_MISUSE (none of these,
- * an owner was brought, or an operation is under way). */
+/* Makes it acquire a share of a lock with several holders: "sN" admits N, "r" any number, "w" is
+ * alone. Shares with different first letters exclude each other. Waiters are admitted in FIFO
+ * order. A key is always shared or always exclusive. Returns PLOCK_OK or PLOCK_MISUSE (another
+ * share, a lease with its own owner, or an operation is under way). */
 PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *share);
 
 /* Begins an operation and does no I/O; plock_lease_step carries it out. Returns PLOCK_OK, or
@@ -54,25 +51,26 @@ PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *sh
 PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease,
                                                 const plock_acquire_options *patience);
 
-/* A release that fails because the server cannot be reached goes on in the background until the
- * lease would have ended by itself; one of an owner that was named (plock_lease_own) does not.
- * Where it only found no connection of the pool in time, it ends with PLOCK_OK, and a failure in
- * the background is told (PLOCK_UNRELEASED). */
+/* If a release cannot reach the server, the worker thread repeats it until the lease would have
+ * expired. It does not for a named owner (plock_lease_own). A release that only found no free
+ * connection in time ends with PLOCK_OK; if it then fails in the background, a notice says so
+ * (PLOCK_UNRELEASED). */
 
-/* Begins a release by owner (plock_lease_own) of something that this lease object did not acquire.
- * Returns as above. */
+/* Begins a release by owner (plock_lease_own) of a lock that this object did not acquire. Returns
+ * as above. */
 PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
 
-/* Begins to take over a lease that another process left (plock_lease_leave) under this value
- * (plock_lease_value), for ttl from now on. The lease gets another owner, a fresh token or the one
- * of plock_lease_own, and a greater fence: a value can be adopted once. Returns as above, and
- * PLOCK_NO_MEMORY; done, PLOCK_OK or PLOCK_NOT_OWNER. Of the patience ttl, renews, automatic,
- * max_hold and watched count. Where the reply is lost, what a fresh token may have got is released
- * in the background. */
+/* Begins to adopt, for ttl from now on, a lease that another process left (plock_lease_leave) under
+ * this value (plock_lease_value). The lease gets another owner, a fresh token or that of
+ * plock_lease_own, and a greater fence, so a value can be adopted only once.
+ *
+ * Returns as above, or PLOCK_NO_MEMORY. The operation ends with PLOCK_OK or PLOCK_NOT_OWNER. It
+ * uses ttl, renews, automatic, max_hold and watched of the options. If the reply is lost, the
+ * worker thread releases the lock that a fresh token may have acquired. */
 PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length,
                                               const plock_acquire_options *patience);
 
-/* What the lease asks for, as it was given to plock_lease_share, or is by now; "": nothing. */
+/* The share that the lease asks for or, after a downgrade, has; "": none. */
 const char *plock_lease_shares(const plock_lease *lease);
 
 #endif

@@ -1,5 +1,4 @@
-/* What can come out of a call: one list, from which the names, the texts and the four judgements
- * are made. */
+/* The results of calls: one list, which defines the names, the texts and the four judgements. */
 #ifndef PLOCK_STATUS_H
 #define PLOCK_STATUS_H
 
@@ -7,11 +6,13 @@
 
 /* X(name, kind, another try, carried out, connection, text)
  *
- * kind         which family of errors it belongs to (plock_kind): what a caller has to do about it
- * another try  RETRY: may pass by itself, so it is worth another attempt before the deadline;
- * FINAL: it will not carried out  NEVER: the command that ended like this has changed nothing;
- * PERHAPS: it may have, if it had left connection   KEEPS: the connection it was seen on is in a
- * known state and may be used again; DROPS: it is closed */
+ * kind         the family of errors (plock_kind): how the caller should react
+ * another try  RETRY: may pass by itself, so another attempt before the deadline makes sense
+ *              FINAL: does not pass
+ * carried out  NEVER: a command that ended like this has changed nothing
+ *              PERHAPS: it may have changed something, if it had left
+ * connection   KEEPS: the connection is in a known state and may be used again
+ *              DROPS: the connection is closed */
 #define PLOCK_STATUSES(X)                                                                          \
     X(OK, NONE, FINAL, PERHAPS, KEEPS, "done")                                                     \
     X(AGAIN, NONE, FINAL, PERHAPS, KEEPS, "in progress: call again as the want says")              \
@@ -89,7 +90,7 @@ typedef enum plock_kind {
 
 #define PLOCK_MESSAGE_MAX 256
 
-/* The last failure in words. Never holds a secret. */
+/* The message of the last failure. It never holds a secret. */
 typedef struct plock_error {
     plock_status status;
     char message[PLOCK_MESSAGE_MAX];
@@ -106,17 +107,17 @@ const char *plock_status_name(plock_status status);
 const char *plock_status_text(plock_status status);
 plock_kind plock_status_kind(plock_status status);
 
-/* Is this failure worth another attempt before the deadline? The one place that decides it. */
+/* Does this failure justify another attempt before the deadline? Only this function decides it. */
 bool plock_status_retries(plock_status status);
 
-/* Is it a sign that the server cannot be reached at all? The one place that decides it. */
+/* Does it mean that the server cannot be reached at all? Only this function decides it. */
 bool plock_status_unreachable(plock_status status);
 
-/* May a command that had left, and ended like this, have changed something on the server? The one
- * place that decides it. */
+/* May a command that had left, and ended like this, have changed something on the server? Only this
+ * function decides it. */
 bool plock_status_leaves_doubt(plock_status status);
 
-/* May the connection that this status was seen on be used again? The one place that decides it. */
+/* May the connection with this status be used again? Only this function decides it. */
 bool plock_status_keeps_connection(plock_status status);
 
 #endif

@@ -1,5 +1,5 @@
-/* A store: one Redis, its pool of connections and what the process remembers about it. Shared by
- * all threads. */
+/* A store: one Redis, its connection pool and what the process knows about it. All threads may
+ * share it. */
 #ifndef PLOCK_STORE_H
 #define PLOCK_STORE_H
 
@@ -7,26 +7,26 @@
 
 typedef struct plock_store plock_store;
 
-/* Takes the config over, also where it fails. Does no I/O. Returns PLOCK_OK, PLOCK_BAD_CONFIG
- * (options that do not go together) or PLOCK_NO_MEMORY. */
+/* Takes the config over, even if it fails. Does no I/O. Returns PLOCK_OK, PLOCK_BAD_CONFIG (options
+ * that do not fit together) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *config,
                                              plock_error *error);
 
 const plock_config *plock_store_config(const plock_store *store);
 
-/* Closes the idle connections; those in use close when their operation ends, and so do those of
- * what goes on in the background. The next acquire, or release by owner, opens the store again. */
+/* Closes the idle connections. Those in use, also in the background, close when their operation
+ * ends. The next acquire, or release by owner, opens the store again. */
 void plock_store_disconnect(plock_store *store);
 bool plock_store_disconnected(const plock_store *store);
 
 /* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
 void plock_store_close(plock_store *store);
 
-/* Waits until what goes on in the background (releases that nobody waits for) is done, at most
- * until the deadline. For a fork whose parent ends at once. */
+/* Waits until the background releases are done, at most until the deadline. For a fork whose parent
+ * ends at once. */
 void plock_settle(plock_ns deadline);
 
-/* The same, and ends the native thread. For the end of the process. */
+/* The same, and ends the worker thread. For the end of the process. */
 void plock_drain(plock_ns deadline);
 
 #endif

@@ -1,8 +1,8 @@
 /* A turn: how several threads use one lease. A lease does one operation at a time; the next one
- * begins when it is over, in the order in which they were asked for.
+ * begins when it is over, in FIFO order.
  *
- * Leases, and turns on them, are used under one lock of the program's (an interpreter's), which is
- * let go of while plock_wait waits. */
+ * One lock of the program (an interpreter's) protects leases and their turns; the program releases
+ * it while plock_wait waits. */
 #ifndef PLOCK_TURN_H
 #define PLOCK_TURN_H
 
@@ -10,25 +10,27 @@
 
 #include "plock/operation.h"
 
-/* A place in the line for one lease. Its fields are the engine's. */
+/* A place in the queue for one lease. Its fields are the engine's. */
 typedef struct plock_place_in_turn plock_place_in_turn;
 struct plock_place_in_turn {
-    plock_place_in_turn *next, **line; /* no line: the lease is a parent's */
+    plock_place_in_turn *next, **line; /* NULL: the lease is the parent's */
     const void *lease;
     bool (*busy)(const void *lease);
 };
 
-/* An operation that begins when all of its leases are free. What the caller sets comes first. */
+/* An operation that begins when all of its leases are free. The caller sets the fields up to
+ * patience. */
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
-    /* begins the operation; what it returns but PLOCK_OK is how this ends */
+    /* begins the operation; a status other than PLOCK_OK ends the turn with it */
     plock_status (*begin)(void *context);
-    /* it is given up before it has begun; NULL: nothing is to be done then */
+    /* called if it is given up before it has begun; NULL: no call */
     void (*give_up)(void *context);
     void *context;
-    plock_operation operation; /* what has begun */
-    /* within which it has begun, else PLOCK_IN_USE; where it has to wait, it ends within it, too */
+    plock_operation operation; /* after it has begun */
+    /* the wait for the turn ends with PLOCK_IN_USE after this span; an operation that had to wait
+     * ends within it, too */
     plock_ns patience;
 
     plock_ns deadline, hurried, pause;
@@ -36,11 +38,11 @@ typedef struct plock_lease_use {
     bool queued, begun;
 } plock_lease_use;
 
-/* Gets in line, so that nobody who asks later comes first. The turn stays where it is until its
+/* Enters the queue, ahead of all later callers. The turn must not move in memory until its
  * operation is over or cancelled. */
 void plock_lease_use_take(plock_lease_use *turn);
 
-/* Its step waits for the turn, begins the operation, and then is the operation's own. */
+/* Its step waits for the turn, begins the operation, and then steps it. */
 plock_operation plock_lease_use_operation(plock_lease_use *turn);
 
 #endif

@@ -1,10 +1,10 @@
-/* Making a file descriptor behave: closed in programs that are started, never blocking. */
+/* Descriptors that never block and that exec(2) closes. */
 #ifndef PLOCK__DESCRIPTOR_H
 #define PLOCK__DESCRIPTOR_H
 
 #include <fcntl.h>
 
-/* 0, or -1 with errno. */
+/* Returns 0, or -1 with errno. */
 static inline int plock__prepare_descriptor(int fd) {
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return -1;

@@ -18,8 +18,8 @@ static void to_hex(const unsigned char *bytes, size_t length, char *hex) {
     }
 }
 
-/* Looking an algorithm up costs several times what it costs to use it: once per process. A context
- * is kept by each thread for the same reason. */
+/* A lookup of the algorithm costs several times more than its use, so each process does it once.
+ * Each thread keeps a context for the same reason. */
 static const EVP_MD *sha256;
 static pthread_key_t context_key;
 static bool usable;
@@ -48,7 +48,7 @@ static EVP_MD_CTX *context_of_thread(void) {
     return NULL;
 }
 
-/* SHA-256 of what stands before the message, and the message. */
+/* Writes the SHA-256 of `before` followed by the message. */
 static bool hash(EVP_MD_CTX *context, const unsigned char *before, size_t before_length,
                  const void *message, size_t length, unsigned char *digest) {
     return EVP_DigestInit_ex(context, sha256, NULL) == 1 &&
@@ -57,8 +57,8 @@ static bool hash(EVP_MD_CTX *context, const unsigned char *before, size_t before
            EVP_DigestFinal_ex(context, digest, NULL) == 1;
 }
 
-/* RFC 2104: H(K ^ opad, H(K ^ ipad, message)). Written out, because OpenSSL's own contexts for it
- * keep a copy of the key and look the digest up at every use. */
+/* HMAC (RFC 2104): H(K ^ opad, H(K ^ ipad, message)). OpenSSL's own HMAC contexts keep a copy of
+ * the key, and look up the digest at every use. */
 static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const void *secret,
                   size_t secret_length, unsigned char *digest) {
     enum { IPAD = 0x36, OPAD = 0x5c };

@@ -1,5 +1,5 @@
-/* Putting a failure into words. Each returns the status, so that a function can end with it. error
- * may be NULL. */
+/* Messages of failures. Each function returns the status, so that a function can end with it.
+ * `error` may be NULL. */
 #ifndef PLOCK__FAILURE_H
 #define PLOCK__FAILURE_H
 
@@ -11,10 +11,11 @@ __attribute__((format(printf, 3, 4)))
 plock_status
 plock__fail(plock_error *error, plock_status status, const char *format, ...);
 
-/* With the text that the list of statuses has. */
+/* Uses the text of the status. */
 plock_status plock__fail_plainly(plock_error *error, plock_status status);
 
-/* "doing: what the system says". Running out of descriptors becomes the status of that name. */
+/* Writes "doing: text of the errno". If the process has no descriptors left, the status is
+ * PLOCK_DESCRIPTORS. */
 plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing,
                                int code);
 

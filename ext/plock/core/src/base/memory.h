@@ -1,12 +1,12 @@
-/* All memory of the engine comes from here, so that a test can let the n-th allocation fail. */
+/* All memory of the engine comes from here, so that a test can make the n-th allocation fail. */
 #ifndef PLOCK__MEMORY_H
 #define PLOCK__MEMORY_H
 
 #include <stddef.h>
 
-void *plock__allocate(size_t size); /* zeroed; NULL when there is none */
+void *plock__allocate(size_t size); /* zeroed; NULL: no memory */
 void plock__free(void *memory);
-char *plock__copy(const char *text, size_t length); /* terminated; NULL when there is no memory */
+char *plock__copy(const char *text, size_t length); /* terminated; NULL: no memory */
 
 /* Overwrites in a way that the compiler does not remove. */
 void plock__wipe(void *memory, size_t size);
@@ -15,10 +15,10 @@ void plock__wipe(void *memory, size_t size);
 void plock__free_secret(char *text);
 
 #ifdef PLOCK_TESTING
-/* The n-th allocation from now fails (1: the next one), once; 0: none does. Returns how many there
- * were since the last call. */
+/* Makes the n-th allocation from now fail (1: the next one), once; 0: none. Returns the number of
+ * allocations since the last call. */
 unsigned long plock__fail_allocation(unsigned long n);
-/* Blocks that are allocated and not freed. */
+/* Returns the number of blocks that are allocated and not freed. */
 long plock__live_allocations(void);
 #endif
 

@@ -1,17 +1,18 @@
-/* How long to wait before looking again at a lock whose holder will not tell when it is free, or
- * trying again where the store failed. */
+/* Pauses between two looks at a lock whose holder publishes no release, and between two attempts at
+ * a store that failed. */
 #ifndef PLOCK__PAUSE_H
 #define PLOCK__PAUSE_H
 
 #include "plock/clock.h"
 
-/* Both take how many pauses there have been, and are jittered so that waiters do not march in step.
- * free_in: until the lock can be free, PLOCK_NEVER where that is not known; left: of the patience.
- */
+/* Both take the number of pauses so far, and add jitter so that waiters do not act at the same
+ * time. free_in: the time until the lock can be free, or PLOCK_NEVER if it is unknown. left: the
+ * remaining patience. */
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left);
 plock_ns plock__pause_before_trying(unsigned pauses);
 
-/* The same for what goes on as long as the server is away, for hours where need be. */
+/* The pause between two attempts in the background, which go on until the server is back, for hours
+ * if need be. */
 plock_ns plock__pause_in_background(unsigned pauses);
 
 #endif

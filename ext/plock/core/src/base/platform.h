@@ -1,5 +1,5 @@
-/* What the system has. PLOCK_PORTABLE switches the Linux calls off, so that the fallbacks are
- * compiled and tested here. */
+/* The calls of the operating system. PLOCK_PORTABLE switches the Linux calls off, so that Linux can
+ * compile and test the fallbacks. */
 #ifndef PLOCK__PLATFORM_H
 #define PLOCK__PLATFORM_H
 
@@ -22,10 +22,10 @@
 #if defined(CLOCK_BOOTTIME) && !defined(PLOCK_PORTABLE)
 #define PLOCK__CLOCK CLOCK_BOOTTIME
 #else
-#define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this one goes on during sleep */
+#define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this clock runs during sleep */
 #endif
 
-/* Stands still while the machine sleeps. */
+/* A clock that stands still while the machine sleeps. */
 #if defined(__APPLE__)
 #define PLOCK__AWAKE_CLOCK CLOCK_UPTIME_RAW
 #else
@@ -47,7 +47,7 @@
 #if defined(MSG_NOSIGNAL)
 #define PLOCK__SEND_FLAGS MSG_NOSIGNAL
 #else
-#define PLOCK__SEND_FLAGS 0 /* there SO_NOSIGPIPE is set on the socket */
+#define PLOCK__SEND_FLAGS 0 /* macOS: SO_NOSIGPIPE is set on the socket */
 #endif
 
 #endif

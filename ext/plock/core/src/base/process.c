@@ -17,9 +17,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Steps that are under way, and whether a thread waits for their end to fork. Each side first says
- * what it does and then looks at the other, so that not both overlook one another; who has to wait
- * does so with the lock, for `changed`. */
+/* The number of steps under way, and whether a thread waits for their end to fork. Each side first
+ * sets its own mark and then reads the other's, so that at least one of them sees the other. The
+ * side that must wait holds the lock and waits for `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -54,7 +54,7 @@ void plock__end_step(void) {
 
 /* --- fork --- */
 
-static plock__child_handler handlers[12]; /* more than there are modules that forget something */
+static plock__child_handler handlers[12]; /* more than there are modules with a handler */
 static unsigned handler_count;
 
 void plock__on_fork(plock__child_handler handler) {
@@ -79,10 +79,11 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    /* one that was about to find out that it has to wait, in the parent */
+    /* a thread of the parent was about to find out that it must wait */
     atomic_store(&steps, 0);
     atomic_store(&forking, false);
-    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* whoever waited for it is not here */
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for it are the
+                                                         * parent's */
     plock__leave();
 }
 

@@ -9,11 +9,11 @@
 #include <sys/random.h>
 #endif
 
-/* the most that getentropy gives at once, for what three tokens would cost one by one */
+/* the most that getentropy returns at once; the price is that of three tokens drawn one by one */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {
-    unsigned generation; /* a child must not hand out what its parent drew */
+    unsigned generation; /* a child must not hand out bytes that its parent drew */
     size_t left;
     unsigned char bytes[DRAWN];
 } drawn;

@@ -1,4 +1,4 @@
-/* Bytes that stand somewhere else, and how many. */
+/* A view of bytes that another object owns. */
 #ifndef PLOCK__TEXT_H
 #define PLOCK__TEXT_H
 

@@ -11,7 +11,7 @@
 
 enum { TEXT_MAX = 4096, POOL_MAX = 1024 };
 
-/* --- what may be printed --- */
+/* --- the URL that may be printed --- */
 
 static plock_status make_display(plock_config *config) {
     const char *parts[8] = {0};
@@ -34,9 +34,10 @@ static plock_status make_display(plock_config *config) {
     for (size_t i = 0; i < n; i++) length += strlen(parts[i]);
     char *display = plock__allocate(length + 1);
     if (!display) return PLOCK_NO_MEMORY;
-    for (size_t i = 0; i < n; i++) strcat(display, parts[i]); /* all of it was measured above */
+    for (size_t i = 0; i < n; i++)
+        strcat(display, parts[i]); /* the loop above measured all parts */
     for (char *c = display; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold anything, a line feed too */
+        if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold any byte, even a line feed */
     plock__free(config->display);
     config->display = display;
     return PLOCK_OK;
@@ -65,11 +66,10 @@ static plock_status set_database(void *field, const char *name, const char *valu
     return set_text(field, name, value, error);
 }
 
-/* False: it is not a decimal number of seconds, or one that is out of all proportion. */
+/* Returns false if the value is not a decimal number of seconds or is far too large. */
 static bool read_seconds(const char *value, plock_ns *seconds) {
     enum { WHOLE_MAX = 100000000 };
-    /* strtod knows more than a decimal number, and its point depends on the locale: so the digits
-     * are read here. */
+    /* strtod accepts more than decimal numbers, and its decimal point depends on the locale */
     const char *c = value;
     plock_ns whole = 0, part = 0, unit = PLOCK_SECOND;
     for (; *c >= '0' && *c <= '9' && whole < WHOLE_MAX; c++) whole = whole * 10 + (*c - '0');
@@ -179,7 +179,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* Decodes in place. An encoded NUL is refused: it would cut the text short in silence. */
+/* Decodes in place. Refuses an encoded NUL, which would silently cut the text short. */
 static bool percent_decode(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
@@ -321,7 +321,7 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
     if (query) *query++ = 0;
     plock_status status = query ? parse_query(config, query, error) : PLOCK_OK;
     if (status) return status;
-    /* User and password end at an @ that comes before the first slash. */
+    /* User and password end at an @ before the first slash. */
     char *at = rest + strcspn(rest, "@/");
     if (*at == '@') {
         *at++ = 0;
@@ -339,7 +339,7 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
 plock_status plock_config_new(plock_config **out, const char *url, plock_error *error) {
     *out = NULL;
     plock_config *config = plock__allocate(sizeof *config);
-    /* taken apart in place, and wiped: it has the password */
+    /* parsed in place, then wiped: it has the password */
     char *scratch = config ? plock__copy(url, strlen(url)) : NULL;
     if (!scratch) {
         plock__free(config);

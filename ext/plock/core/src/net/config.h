@@ -1,4 +1,4 @@
-/* What plock_config holds; read by those who connect. */
+/* The fields of plock_config, for the code that connects. */
 #ifndef PLOCK__CONFIG_H
 #define PLOCK__CONFIG_H
 
@@ -10,7 +10,7 @@ typedef enum plock_encoding { PLOCK_PLAIN, PLOCK_MARSHAL } plock_encoding;
 struct plock_config {
     plock_scheme scheme;
     char *host;                           /* TCP; an IPv6 literal without its brackets */
-    char port[6];                         /* as text, as getaddrinfo wants it */
+    char port[6];                         /* as text, for getaddrinfo */
     char *path;                           /* Unix socket */
     char *username, *password, *database; /* NULL: not given */
     char *ca_file, *ca_path, *cert, *key, *server_name;
@@ -22,7 +22,7 @@ struct plock_config {
     char *display;
 };
 
-/* When all is set: do the options go together? Returns PLOCK_OK or PLOCK_BAD_CONFIG. */
+/* Checks whether the options fit together. Returns PLOCK_OK or PLOCK_BAD_CONFIG. */
 PLOCK_MUST_USE plock_status plock__config_check(const plock_config *config, plock_error *error);
 
 #endif

@@ -27,7 +27,7 @@ void plock__connection_free(plock_connection *connection) {
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
     plock__commands_clear(&connection->commands);
-    /* AUTH went through here */
+    /* it held the password of AUTH */
     if (connection->out) plock__wipe(connection->out, connection->out_room);
     plock__free(connection->out);
     plock__free(connection);
@@ -70,7 +70,7 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
                           plock_error *error) {
     if (connection->out_length + length > connection->out_room) {
         const size_t room = connection->out_length + length + 512;
-        /* not a realloc: the old block may hold a password, and is wiped */
+        /* not a realloc: the old block may hold a password and must be wiped */
         char *grown = plock__allocate(room);
         if (!grown) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
         if (connection->out) {
@@ -86,7 +86,7 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
     return PLOCK_OK;
 }
 
-/* Leaves with what is sent or received next. */
+/* The next send or receive writes it to the socket. */
 static plock_status queue_command(plock_connection *connection, unsigned count,
                                   const plock_text *words, plock_error *error) {
     plock_status status = check_usable(connection, error);
@@ -113,7 +113,7 @@ bool plock__connection_flushed(const plock_connection *connection) {
     return connection->out_length == 0;
 }
 
-/* Does the transport hold bytes that the descriptor does not tell of? */
+/* Does the transport hold bytes that poll(2) on the descriptor does not report? */
 static bool holds_bytes(const plock_connection *connection) {
     const plock_transport *transport = connection->transport;
     return transport->does->pending && transport->does->pending(transport) > 0;
@@ -136,7 +136,7 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads,
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
-    connection->awaited = 1; /* it comes unasked */
+    connection->awaited = 1; /* a push has no request */
     return plock__connection_receive(connection, value, interest, error);
 }
 
@@ -165,7 +165,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    /* no reply comes before the command is out */
+    /* no reply arrives before the command has left */
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) {
         interest->fd = for_writing.fd;
         interest->events = for_writing.events;
@@ -178,8 +178,11 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
     return PLOCK_OK;
 }
 
-/* --- the greeting: AUTH, HELLO, SELECT, CLIENT SETNAME, sent in one go: a server that turns us
- * away may have closed the connection by the second write, which would hide its words --- */
+/* --- the greeting ---
+ *
+ * AUTH, HELLO, SELECT and CLIENT SETNAME leave together. A server that refuses us may have closed
+ * the connection before a second write, and that write's failure would hide the server's message.
+ */
 
 enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8 };
 
@@ -198,7 +201,7 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         connection->greeting |= AUTH;
     }
     if (!status) {
-        /* Stays with RESP2, and says whether this is a server that can keep locks. */
+        /* Keeps RESP2, and asks whether this kind of server can keep locks. */
         status = queue_command(connection, 2, (plock_text[]){word("HELLO"), word("2")}, error);
         connection->greeting |= HELLO;
     }
@@ -222,8 +225,7 @@ static bool says(const plock_value *value, const char *text) {
            !memcmp(value->text, text, value->length);
 }
 
-/* The answer to HELLO is a list of names and what they stand for. A server that does not say
- * its mode is taken as it is. */
+/* HELLO answers with a list of names and values. A server without a mode is accepted. */
 static plock_status judge_server(const plock_value *answer, plock_error *error) {
     for (size_t i = 0; answer->type == PLOCK__ARRAY && i + 1 < answer->length; i += 2) {
         const plock_value *name = plock__element(answer, i, PLOCK__STRING);
@@ -235,14 +237,14 @@ static plock_status judge_server(const plock_value *answer, plock_error *error) 
     return PLOCK_OK;
 }
 
-/* Nothing of what these do is needed: the name is for CLIENT LIST only, and not every proxy
- * knows HELLO. */
+/* The client works without these: the name is only for CLIENT LIST, and not every proxy knows
+ * HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
     return (command == SETNAME || command == HELLO) &&
            (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
-/* A Sentinel refuses a password, too: so HELLO has its say first. */
+/* A Sentinel refuses a password, too, so the answer to HELLO takes precedence. */
 static plock_status take_refusal(plock_connection *connection, plock_error *error) {
     if (!connection->refusal.status) return PLOCK_OK;
     *error = connection->refusal;
@@ -257,7 +259,7 @@ static bool has(const plock_value *value, const char *words) {
     return strstr(text, words);
 }
 
-/* Redis before 6, and since. */
+/* The message of Redis before 6, and since. */
 static bool has_no_password(const plock_value *value) {
     return has(value, "Client sent AUTH, but no password is set") ||
            has(value, "called without any password configured");
@@ -265,7 +267,7 @@ static bool has_no_password(const plock_value *value) {
 
 static plock_status judge_greeting(plock_connection *connection, const plock_value *value,
                                    plock_error *error) {
-    /* the lowest bit: they come in order */
+    /* the lowest bit: replies come in order */
     const unsigned answered = connection->greeting & -connection->greeting;
     connection->greeting &= ~answered;
     if (value->type != PLOCK__ERROR) {
@@ -274,8 +276,7 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
-        /* Some servers repeat the command that they do not understand, and here that holds the
-         * password. */
+        /* Some servers repeat an unknown command, and AUTH holds the password. */
         const char *why =
             has_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
@@ -309,8 +310,8 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
     return die(connection, status);
 }
 
-/* A Redis without TLS waits for the end of a line when it is sent a handshake. The transport
- * says by itself when it could not connect. */
+/* A Redis without TLS waits for a line end when it receives a handshake. The transport itself
+ * reports that it could not connect. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
     const bool handshakes =
         connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;

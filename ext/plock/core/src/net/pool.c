@@ -2,12 +2,11 @@
 
 #include "base/process.h"
 
-/* An idle connection that has rested this long is looked at before it is used again: the server may
- * have closed it. */
+/* The server may have closed a connection that has been idle for this long, so it is checked before
+ * its next use. */
 static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
 
-/* Without memory for a waker, a caller looks this often whether a connection has been handed over
- * to it. */
+/* Without memory for a waker, a caller checks this often whether it has received a connection. */
 static const plock_ns WITHOUT_A_WAKER = 2 * PLOCK_MILLISECOND;
 
 static plock_pool *pools;
@@ -29,7 +28,7 @@ void plock__pool_clear(plock_pool *pool) {
     plock__leave();
 }
 
-/* --- the list of all; with the lock held --- */
+/* --- the list of all connections; with the lock held --- */
 
 static void link_connection(plock_pool *pool, plock_connection *connection) {
     connection->next = pool->all;
@@ -67,9 +66,8 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
     pool->waiting--;
 }
 
-/* Hands a connection that has come back, or the room of one that was closed (NULL), to the first
- * caller in the queue. It wakes that caller with the lock held, because the turn may be gone right
- * after. */
+/* Hands a returned connection, or the room of a closed one (NULL), to the first caller in the
+ * queue. It wakes that caller with the lock held, because the turn may be gone right after. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
@@ -83,7 +81,6 @@ static bool hand_over(plock_pool *pool, plock_connection *connection) {
     return true;
 }
 
-/* One fewer is open. */
 static void give_room(plock_pool *pool) {
     if (!hand_over(pool, NULL)) pool->open--;
 }
@@ -122,7 +119,7 @@ static bool take_room(plock_pool *pool) {
     return room;
 }
 
-/* What tells that the turn has come. */
+/* Prepares the wake that reports the turn. */
 static void prepare(plock_turn *turn) {
     turn->job = plock__worker_stepping();
     if (!turn->job) turn->waker = plock_waker_take();
@@ -134,7 +131,7 @@ static void put_waker_away(plock_turn *turn) {
     turn->job = NULL;
 }
 
-/* False: meanwhile there is something to have. */
+/* Returns false if a connection or room has become free in the meantime. */
 static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     plock__enter();
     const bool queues = !pool->idle && pool->open >= pool->limit;
@@ -195,7 +192,7 @@ void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
 void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
     if (!turn->waits) return;
     plock__enter();
-    /* a child of a fork has an empty queue */
+    /* a forked child has an empty queue */
     const bool own = turn->generation == plock__generation();
     plock_connection *unused = turn->connection;
     if (own && !turn->served) remove_turn(pool, turn);
@@ -245,7 +242,7 @@ void plock__pool_use(plock_pool *pool) {
         atomic_store(&pool->closed, false);
 }
 
-/* Those that queue are threads of the parent. */
+/* The callers in the queue are threads of the parent. */
 static void forget(plock_turns *queue) {
     for (plock_turn *turn = queue->first; turn; turn = turn->next) {
         turn->waits = false;
@@ -255,8 +252,8 @@ static void forget(plock_turns *queue) {
     *queue = (plock_turns){0};
 }
 
-/* The child keeps the structures and none of the descriptors: what is idle goes, and what was in
- * use by threads that do not exist here is dead. */
+/* The child keeps the structures and no descriptors. It closes the idle connections. Those in use
+ * are dead, because their threads do not exist in the child. */
 void plock__pools_in_child(void) {
     for (plock_pool *pool = pools; pool; pool = pool->next) {
         for (plock_connection *connection = pool->all; connection; connection = connection->next)

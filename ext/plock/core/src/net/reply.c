@@ -10,20 +10,22 @@
 struct plock_reader {
     redisReader *hiredis;
     size_t fed;            /* bytes since the last whole reply */
-    const char *refused;   /* why a value was not taken; NULL: none was refused */
-    bool no_memory, whole; /* whole: the values are a reply that has been handed out */
+    const char *refused;   /* why a value was refused; NULL: none was */
+    bool no_memory, whole; /* whole: the values are a reply that the reader has returned */
     size_t count, text_used;
     plock_value values[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
 };
 
-/* --- hiredis calls these for each value, parents before children; NULL stops it. The objects are
- * our indexes, from 1. --- */
+/* --- the callbacks of hiredis ---
+ *
+ * hiredis calls one for each value, parents before children; NULL stops it. Our objects are
+ * indexes, counted from 1. */
 
 static const char NOT_RESP2[] = "a type that RESP2 does not have";
 
-/* hiredis numbers what RESP3 added after what was there; those who speak RESP2 are never sent that.
- */
+/* hiredis numbers the types of RESP3 after those of RESP2, and a client on RESP2 never receives
+ * them. */
 static bool beyond_resp2(int type) { return type > REDIS_REPLY_ERROR; }
 
 static plock_value *add(const redisReadTask *task, plock_type type) {
@@ -104,7 +106,7 @@ static void *refuse_bool(const redisReadTask *task, int truth) {
 #endif
 
 static redisReplyObjectFunctions functions = {
-    /* not const: hiredis takes a plain pointer */
+    /* not const: hiredis takes a non-const pointer */
     .createString = add_text,      .createArray = add_array,   .createInteger = add_integer,
     .createNil = add_nil,          .freeObject = free_nothing,
 #if HIREDIS_MAJOR >= 1
@@ -123,7 +125,8 @@ plock_reader *plock__reader_new(void) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    /* it keeps its buffer, which we bound; 0.14 aborts where it cannot get a smaller one */
+    /* the reader keeps its buffer, which we bound; hiredis 0.14 aborts if it cannot get a smaller
+     * one */
     reader->hiredis->maxbuf = 0;
     return reader;
 }
@@ -150,9 +153,9 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #define TASK(hiredis) (&(hiredis)->rstack[(hiredis)->ridx])
 #endif
 
-/* hiredis waits for all of a bulk string before it says anything; one that announces more than we
- * take is refused at once instead of at the deadline. The task's type is known as soon as the '$'
- * has been eaten; then comes the length. */
+/* hiredis reports a bulk string only when it has all of it. So we refuse one that announces too
+ * many bytes at once, not at the deadline. The task's type is known when hiredis has read the '$';
+ * then the length follows. */
 static bool announces_too_much(const redisReader *hiredis) {
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
     size_t announced = 0;
@@ -164,7 +167,7 @@ static bool announces_too_much(const redisReader *hiredis) {
     return false;
 }
 
-/* Neither does it say anything of a type before all of it is there. */
+/* hiredis reports a type, too, only when it has all of the value. */
 static bool awaits_beyond_resp2(const redisReader *hiredis) {
     return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
 }
@@ -204,7 +207,7 @@ bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; 
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++) /* then indexes would not be positions */
+    for (size_t before = 0; before <= i; before++) /* otherwise indexes would not be positions */
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }
@@ -233,16 +236,15 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},
         {"NOREPLICAS", PLOCK_MISCONF},
-        /* Redis says ERR, and means: a password where none is set, or a wrong one (before 6); a
-           script may not do what it does (7); */
+        /* Redis begins these messages with ERR: a password although none is set, a wrong password
+         * (before 6), a script that may not do this (7), … */
         {"ERR AUTH ", PLOCK_WRONGPASS},
         {"ERR Client sent AUTH", PLOCK_WRONGPASS},
         {"ERR invalid password", PLOCK_WRONGPASS},
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
         {"ERR ACL failure in script", PLOCK_NOPERM},
         {"ERR The user executing the script can't ", PLOCK_NOPERM},
-        /* this connection is one too many; there is no such database; databases are not for
-           clusters. */
+        /* … a connection over the limit, a missing database, databases on a cluster. */
         {"ERR max number of clients", PLOCK_FULL},
         {"ERR DB index", PLOCK_BAD_CONFIG},
         {"ERR invalid DB index", PLOCK_BAD_CONFIG},
@@ -254,11 +256,11 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     text[length] = 0;
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
-    /* "unknown command 'AUTH', with args beginning with: …": those are not to be shown */
+    /* "unknown command 'AUTH', with args beginning with: …": the arguments are secret */
     char *quoted = strstr(text, ", with args");
     if (quoted) *quoted = 0;
-    /* Redis 6 wraps what went wrong inside a script: "ERR Error running script (…): @user_script:
-     * 3: -READONLY …", and has sentences of its own for what the user may not do there. */
+    /* Redis 6 wraps an error inside a script: "ERR Error running script (…): @user_script: 3:
+     * -READONLY …". It has its own messages for missing permissions inside a script. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
     plock_status status = wrapped && strstr(text, ": The user executing the script can't ")
@@ -266,7 +268,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
                               : PLOCK_SERVER;
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && status == PLOCK_SERVER; i++) {
         const size_t word = strlen(WORDS[i].word);
-        /* what follows a single word must not be more of it */
+        /* a single word must not be the beginning of a longer one */
         const bool phrase = strchr(WORDS[i].word, ' ');
         if (!strncmp(start, WORDS[i].word, word) &&
             (phrase || start[word] == ' ' || start[word] == 0))

@@ -1,4 +1,4 @@
-/* Replies in RESP2, read by hiredis' reader into a flat list of values: no allocation for each
+/* Replies in RESP2. The reader of hiredis fills a flat list of values: no allocation for each
  * value, and none that a hostile server could make large. */
 #ifndef PLOCK__REPLY_H
 #define PLOCK__REPLY_H
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 enum {
-    /* one reply, headers included; our scripts answer with less than 1 KiB */
+    /* of one reply, headers included; our scripts answer with less than 1 KiB */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
-    PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
+    PLOCK__REPLY_VALUES_MAX = 256, /* in one reply */
     PLOCK__REPLY_DEPTH_MAX = 4,    /* arrays in arrays */
 };
 
@@ -34,26 +34,26 @@ typedef struct plock_value {
 
 typedef struct plock_reader plock_reader;
 
-/* NULL when there is no memory. */
+/* Returns NULL if there is no memory. */
 plock_reader *plock__reader_new(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
-/* PLOCK_OK, PLOCK_PROTOCOL (more than one reply may have) or PLOCK_NO_MEMORY. */
+/* Returns PLOCK_OK, PLOCK_PROTOCOL (over the bounds of a reply) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__reader_feed(plock_reader *reader, const char *bytes,
                                                size_t length, plock_error *error);
 
-/* The next whole reply: PLOCK_OK with the values, the outermost first; PLOCK_AGAIN: more bytes are
- * needed; PLOCK_PROTOCOL or PLOCK_NO_MEMORY: the stream is of no more use. */
+/* Returns PLOCK_OK with the values of the next whole reply, the outermost first; PLOCK_AGAIN if
+ * more bytes are needed; PLOCK_PROTOCOL or PLOCK_NO_MEMORY if the stream is unusable. */
 PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock_value **values,
                                                plock_error *error);
 
-/* Has every byte that was fed been part of a reply that was handed out? */
+/* Has the reader returned a reply for every byte that it was fed? */
 bool plock__reader_empty(const plock_reader *reader);
 
-/* The i-th element of an array of plain values; NULL where there is none. */
+/* Returns the i-th element of an array of plain values; NULL if there is none. */
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type);
 
-/* What an error reply means; the server's words go into error. */
+/* Returns the status that an error reply means, and copies the server's words into error. */
 plock_status plock__server_error(const plock_value *value, plock_error *error);
 
 #endif

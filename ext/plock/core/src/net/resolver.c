@@ -16,14 +16,15 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* Shared by the thread that looks up and all who wait for it; counted, under the lock. */
+/* Shared by the resolver thread and all callers that wait for it; counted, under the lock. */
 struct plock_lookup {
     unsigned references, generation;
     bool done;
-    int failure, error_number; /* of getaddrinfo; the number where that is EAI_SYSTEM */
+    int failure,
+        error_number; /* of getaddrinfo; error_number is the errno if failure is EAI_SYSTEM */
     plock_addresses found;
-    plock_waker *waker;       /* woken when done, and never cleared: all waiters see it */
-    plock_resolver *resolver; /* for the thread: who to tell; NULL when the store is gone */
+    plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
+    plock_resolver *resolver; /* the resolver to update, for the thread; NULL: the store is gone */
     char *host, *port;
 };
 
@@ -38,7 +39,6 @@ static void release(plock_lookup *lookup) {
     plock__free(lookup);
 }
 
-/* An address literal needs no name service. */
 static bool read_literal(const char *host, const char *port, plock_addresses *found) {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
@@ -97,7 +97,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* With one reference, the caller's; NULL with error. */
+/* Returns a lookup with one reference, the caller's; NULL with error. */
 static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     plock_lookup *lookup = plock__allocate(sizeof *lookup);
     if (lookup) {
@@ -123,7 +123,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 
 static plock_lookup *join(plock_resolver *resolver) {
     plock_lookup *lookup = resolver->running;
-    /* its thread stayed in the parent: its reference is left behind */
+    /* its thread exists only in the parent, so that thread's reference is abandoned */
     if (lookup && lookup->generation != plock__generation()) {
         resolver->running = NULL;
         lookup = NULL;
@@ -132,7 +132,8 @@ static plock_lookup *join(plock_resolver *resolver) {
     return lookup;
 }
 
-/* The lookup that runs for this endpoint, or `made`, which then runs; *joins says which. */
+/* Returns the lookup that runs for this endpoint, or publishes and returns `made`; *joins says
+ * which. */
 static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *made, bool *joins) {
     plock__enter();
     plock_lookup *lookup = join(resolver);
@@ -145,7 +146,7 @@ static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *mad
     return lookup;
 }
 
-/* Joins the lookup that runs for this endpoint, or starts one; NULL with error. */
+/* Joins the lookup that runs for this endpoint, or starts one. Returns NULL with error. */
 static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     bool joins;
     plock_lookup *lookup = join_or_publish(resolver, NULL, &joins);
@@ -153,7 +154,7 @@ static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     plock_lookup *made = new_lookup(resolver, error);
     if (!made) return NULL;
     lookup = join_or_publish(resolver, made, &joins);
-    if (joins) { /* another thread was quicker */
+    if (joins) { /* another thread published first */
         release(made);
         return lookup;
     }

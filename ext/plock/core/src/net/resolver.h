@@ -1,6 +1,5 @@
-/* Host names. getaddrinfo(3) knows no deadline, so it runs on a thread of its own that is abandoned
- * when time is up; while it runs, every caller that asks for the same endpoint joins it: there is
- * never more than one. */
+/* Host names. getaddrinfo(3) has no deadline, so it runs on a thread of its own, which is abandoned
+ * at the caller's deadline. All callers that ask for the same endpoint share one such thread. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -23,15 +22,15 @@ typedef struct plock_addresses {
 
 typedef struct plock_lookup plock_lookup;
 
-/* One endpoint's name; lives as long as its store. Both texts must outlive it. */
+/* The name of one endpoint. It lives as long as its store. Both texts must outlive it. */
 typedef struct plock_resolver {
     const char *host, *port;
     plock_lookup *running;
 } plock_resolver;
 
-/* Call with *lookup NULL first, and again as interest says. An address literal is answered at once.
- * Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after any but
- * PLOCK_AGAIN *lookup is NULL. */
+/* Call it with *lookup NULL first, and again as interest says. An address literal is answered at
+ * once. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after
+ * any but PLOCK_AGAIN *lookup is NULL. */
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
@@ -43,8 +42,7 @@ void plock__resolver_clear(plock_resolver *resolver);
 
 #ifdef PLOCK_TESTING
 struct addrinfo;
-/* Takes the place of getaddrinfo; NULL puts it back. The lists it gives are freed by freeaddrinfo.
- */
+/* Replaces getaddrinfo; NULL restores it. freeaddrinfo frees the lists that it returns. */
 void plock__replace_name_service(int (*service)(const char *, const char *, const struct addrinfo *,
                                                 struct addrinfo **));
 #endif

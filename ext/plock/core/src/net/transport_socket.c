@@ -16,8 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A listening Unix socket whose backlog is full refuses with EAGAIN and tells nobody when there is
- * room. */
+/* A listening Unix socket with a full backlog refuses with EAGAIN, and does not report when there
+ * is room. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
 typedef struct socket_transport {
@@ -27,7 +27,7 @@ typedef struct socket_transport {
     plock_lookup *lookup;
     bool resolved;
     plock_addresses addresses;
-    unsigned next; /* address to try */
+    unsigned next; /* the address to try */
     int fd;        /* -1: none */
     plock_ns address_deadline;
 } socket_transport;
@@ -64,7 +64,7 @@ static plock_status find_addresses(socket_transport *s, plock_interest *interest
 
 static void set_options(int fd, int family) {
     const int on = 1;
-    /* None of these is worth failing for: they make a connection quicker or its loss noticed
+    /* No failure of these options matters: they only make a connection faster or its loss noticed
      * sooner. */
     if (family != AF_UNIX) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -93,7 +93,7 @@ static plock_status open_socket(socket_transport *s, int family, plock_error *er
     return PLOCK_OK;
 }
 
-/* Why this address was no good, for the case that no other is. */
+/* Records why this address failed, in case no other one works. */
 static plock_status refused(const socket_transport *s, const plock_address *address,
                             const char *why, int code, plock_error *error) {
     char place[NI_MAXHOST] = "", doing[NI_MAXHOST + 32];
@@ -105,7 +105,7 @@ static plock_status refused(const socket_transport *s, const plock_address *addr
     return plock__fail(error, PLOCK_CONNECT, "%.128s: %s", doing, why);
 }
 
-/* One address after the other; each of those left gets its share of the time left. */
+/* Tries one address after another; each gets an equal share of the time left. */
 static plock_status connect_step(plock_transport *transport, plock_ns deadline,
                                  plock_interest *interest, plock_error *error) {
     socket_transport *s = of(transport);
@@ -124,7 +124,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
         if (s->fd < 0) {
             failure = open_socket(s, address->storage.ss_family, error);
             if (failure == PLOCK_DESCRIPTORS || failure == PLOCK_NO_MEMORY) return failure;
-            if (failure) { /* a family that this host does not have, say */
+            if (failure) { /* for example a family that this host lacks */
                 s->next++;
                 continue;
             }
@@ -151,7 +151,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
     return failure;
 }
 
-/* What a failed send or recv means. */
+/* Judges a failed send or recv. */
 static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest,
                            plock_error *error) {
     if (code == EAGAIN || code == EWOULDBLOCK) {

@@ -1,5 +1,5 @@
-/* TLS over TCP, by OpenSSL: version 1.2 or later, the certificate's chain and name verified unless
- * verify=none is written out. */
+/* TLS over TCP, by OpenSSL: version 1.2 or later. It verifies the certificate's chain and name
+ * unless verify=none is given. */
 #include "net/transport.h"
 
 #include "base/failure.h"
@@ -29,16 +29,17 @@ typedef struct tls_transport {
 
 static tls_transport *of(plock_transport *transport) { return (tls_transport *)(void *)transport; }
 
-/* OpenSSL keeps state for every thread that calls it, and frees it twice where such a thread (Ruby
- * keeps them for seconds) ends while exit() runs (https://github.com/openssl/openssl/issues/6214).
- * So no step leaves any behind. What frees does not come here: it makes none, and may run in a
- * collection of garbage amid somebody else's use of OpenSSL. */
+/* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
+ * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps
+ * threads for seconds, so no step leaves any state behind. Functions that free do not come here:
+ * they create no state. They may also run in a garbage collection in the middle of another
+ * library's use of OpenSSL. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;
 }
 
-/* The first error of OpenSSL's queue in words; the queue is empty afterwards. */
+/* Returns the first error of OpenSSL's queue in words, and empties the queue. */
 static const char *reason(char *text, size_t size) {
     const unsigned long code = ERR_get_error();
     ERR_clear_error();
@@ -48,7 +49,7 @@ static const char *reason(char *text, size_t size) {
     return code ? text : "no reason given";
 }
 
-/* --- a BIO of our own: OpenSSL's socket BIO uses write(2), which raises SIGPIPE --- */
+/* --- our own BIO: OpenSSL's socket BIO uses write(2), which raises SIGPIPE --- */
 
 static int bio_write(BIO *bio, const char *bytes, int size) {
     BIO_clear_retry_flags(bio);
@@ -102,7 +103,7 @@ static plock_status bad_file(plock_error *error, const char *option) {
     return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s", option, reason(text, sizeof text));
 }
 
-/* OpenSSL does not say which file it was, and not always that it is not there. */
+/* OpenSSL does not name the file, and does not always say that it is missing. */
 static plock_status bad_path(plock_error *error, const char *option, const char *path, int mode) {
     char named[160], text[80];
     (void)snprintf(named, sizeof named, "%s: %.120s", option, path);
@@ -129,7 +130,7 @@ static plock_status load_trust(SSL_CTX *context, const plock_config *config, plo
     return PLOCK_OK;
 }
 
-/* OpenSSL would ask for the passphrase of a key on the terminal, and wait. */
+/* OpenSSL would ask for a key's passphrase on the terminal, and block. */
 static int no_passphrase(char *buffer, int size, int writing, void *context) {
     (void)buffer, (void)size, (void)writing, (void)context;
     return 0;
@@ -155,7 +156,7 @@ plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock
     if (!context) return leave(plock__fail_plainly(error, PLOCK_NO_MEMORY));
     (void)SSL_CTX_set_mode(context,
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    /* a handshake in the middle of a command would need states of its own */
+    /* a handshake in the middle of a command would need its own states */
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_verify(context, config->unverified ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     plock_status status = PLOCK_OK;
@@ -174,8 +175,8 @@ void plock__tls_context_free(SSL_CTX *context) { SSL_CTX_free(context); }
 
 /* --- a connection --- */
 
-/* The name that the certificate must have; an IP address is looked for among its addresses, and not
- * sent as SNI (RFC 6066). */
+/* Sets the name that the certificate must have. An IP address is compared with the certificate's
+ * addresses, and not sent as SNI (RFC 6066). */
 static bool set_name(SSL *ssl, const plock_config *config) {
     const char *name = config->server_name ? config->server_name : config->host;
     unsigned char address[sizeof(struct in6_addr)];
@@ -190,7 +191,7 @@ static plock_status start(tls_transport *t, plock_error *error) {
     t->ssl = SSL_new(t->context);
     BIO *bio = t->ssl ? socket_bio(t->socket) : NULL;
     if (!bio) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    SSL_set_bio(t->ssl, bio, bio); /* now owns it */
+    SSL_set_bio(t->ssl, bio, bio); /* SSL now owns it */
     SSL_set_connect_state(t->ssl);
     if (!set_name(t->ssl, t->config))
         return plock__fail(error, PLOCK_BAD_CONFIG,
@@ -198,11 +199,11 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* What answers is no TLS: most often the plain port of a Redis. */
+/* The answer is not TLS: most often it comes from the plain port of a Redis. */
 static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
                                    "(use redis://, or the port that tls-port names)";
 
-/* What an unsuccessful call of OpenSSL means. */
+/* Judges an unsuccessful call of OpenSSL. */
 static plock_status judge(tls_transport *t, int result, plock_interest *interest,
                           plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
@@ -271,8 +272,8 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     if (result == 1) return leave(PLOCK_OK);
     const plock_status status = judge(t, result, interest, error);
     if (status != PLOCK_DISCONNECTED) return leave(status);
-    /* Before it hung up the server may have sent an alert that says why: in TLS 1.3 a missing
-     * client certificate is noticed only after our handshake is done. */
+    /* The server may have sent an alert with the reason before it closed the connection. In TLS 1.3
+     * it notices a missing client certificate only after our handshake is done. */
     char byte;
     size_t got;
     plock_error alert;
@@ -287,15 +288,14 @@ static int descriptor(const plock_transport *transport) {
     return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
 }
 
-/* The rest of a record: OpenSSL takes records off the socket one by one (there is no read-ahead),
- * each as a whole. */
+/* The rest of a record: OpenSSL reads whole records from the socket, and never ahead. */
 static size_t pending(const plock_transport *transport) {
     const int bytes = SSL_pending(((const tls_transport *)(const void *)transport)->ssl);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* What waits may be a session ticket, or the alert with which a server says that it hangs up.
- * OpenSSL tells them apart, and takes tickets off the socket. */
+/* The waiting bytes may be a session ticket, or an alert that the server closes the connection.
+ * OpenSSL distinguishes them, and takes tickets off the socket. */
 static bool alive(plock_transport *transport) {
     tls_transport *t = of(transport);
     char byte;
@@ -318,7 +318,7 @@ static void abandon(plock_transport *transport) {
 
 static void destroy(plock_transport *transport) {
     tls_transport *t = of(transport);
-    SSL_free(t->ssl); /* sends nothing: only SSL_shutdown would */
+    SSL_free(t->ssl); /* sends nothing: only SSL_shutdown does */
     t->socket->does->destroy(t->socket);
     SSL_CTX_free(t->context);
     plock__free(t);

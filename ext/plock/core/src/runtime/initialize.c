@@ -1,4 +1,4 @@
-/* Starts the runtime, and names what it forgets in a forked child. */
+/* Starts the runtime, and registers its fork handlers. */
 #include "base/process.h"
 #include "plock/process.h"
 #include "runtime/later.h"

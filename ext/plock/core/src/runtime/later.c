@@ -5,20 +5,20 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease is left alone for so long; one that is broken by then is known to be lost within half a
- * second all the same. */
+/* A lease younger than this is not watched. If it is broken by then, its loss is noticed within
+ * half a second anyway. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
-/* Others may come soon again; until then a thread that sleeps is all that it costs. */
+/* New leases may come soon, and until then the job costs no more than a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 /* Under the lock. */
 static plock_job *at_work;
 static plock_later *first;
-static plock_ns looks_at;   /* the thread looks by then; it may find that it need not have */
-static plock_ns last_span;  /* how long the last one was put off … */
-static bool used;           /* … since the thread looked */
-static plock_ns idle_since; /* PLOCK_NEVER: it is not */
+static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
+static plock_ns last_span;  /* the delay of the last one … */
+static bool used;           /* … since the last look */
+static plock_ns idle_since; /* PLOCK_NEVER: it is not idle */
 
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
     const plock_ns halfway = now + (renew_at - now) / 2, latest = plock_after(now, LEFT_ALONE);
@@ -62,8 +62,8 @@ static plock_later *next_due(plock_ns now, plock_ns *at) {
     return NULL;
 }
 
-/* When to look again. While leases come and go it looks now and then, for those that come then need
- * not wake it. */
+/* Returns the time of the next look. While leases come and go, the job looks now and then, so that
+ * a new lease need not wake it. */
 static plock_ns next_look(plock_ns now, plock_ns at) {
     const plock_ns soon =
         used ? plock_after(now, last_span > 0 ? last_span : LEFT_ALONE) : PLOCK_NEVER;
@@ -71,9 +71,9 @@ static plock_ns next_look(plock_ns now, plock_ns at) {
     return soon < at ? soon : at;
 }
 
-/* --- the thread's job --- */
+/* --- the job of the worker thread --- */
 
-/* Nothing is entered, and has not been for a while. */
+/* True if the list has been empty for a while. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (first || used)
         idle_since = PLOCK_NEVER;
@@ -110,7 +110,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* A follower steps it as well as the native thread. */
+/* A follower can step it as well as the worker thread. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;
@@ -125,7 +125,7 @@ static void destroy(plock_job *job) {
 
 /* --- entering --- */
 
-/* PLOCK_OK: somebody is at work, or was to be. */
+/* Makes sure that the job exists. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_DESCRIPTORS. */
 static plock_status appoint(void) {
     plock_job *made = plock__allocate(sizeof *made);
     if (!made) return PLOCK_NO_MEMORY;
@@ -141,7 +141,7 @@ static plock_status appoint(void) {
     if (first_one)
         plock__worker_submit(made);
     else
-        plock__free(made); /* another thread was quicker */
+        plock__free(made); /* another thread published first */
     return PLOCK_OK;
 }
 
@@ -162,7 +162,7 @@ plock_status plock__later_enter(plock_later *later, plock_error *error) {
                        "no thread or file descriptor is left to renew the lease with");
 }
 
-/* The thread is the parent's; so is what was to begin. */
+/* The thread and the entries are the parent's. */
 void plock__later_in_child(void) {
     at_work = NULL;
     first = NULL;

@@ -1,12 +1,12 @@
-/* What the leases of all stores have in common, and the functions by which they differ. */
+/* The common part of the leases of all stores, and the functions in which they differ. */
 #ifndef PLOCK__LEASE_H
 #define PLOCK__LEASE_H
 
 #include "base/text.h"
 #include "plock/lease.h"
 
-/* A kind of store fills this in for its leases. Each function does what plock_lease_… of the same
- * name promises. */
+/* Each kind of store fills this in for its leases. Each function keeps the contract of the
+ * plock_lease_… function with the same name. */
 typedef struct plock_lease_kind {
     plock_status (*release)(plock_lease *lease, plock_ns keep);
     plock_status (*extend)(plock_lease *lease, plock_ns ttl);
@@ -18,7 +18,7 @@ typedef struct plock_lease_kind {
     void (*let_go)(plock_lease *lease, plock_ns keep);
     plock_ns (*budget)(const plock_lease *lease, bool releases);
     void (*free)(plock_lease *lease);
-    bool (*busy)(const plock_lease *lease); /* is an operation on what it holds under way? */
+    bool (*busy)(const plock_lease *lease); /* is an operation on the held lease under way? */
     bool (*valid)(const plock_lease *lease);
     bool (*lost)(const plock_lease *lease);
     plock_ns (*valid_until)(const plock_lease *lease);
@@ -36,17 +36,17 @@ struct plock_lease {
     bool held, contended;
     int64_t fence;
     plock_ns ttl, acquired_at, waited;
-    plock_place_in_turn *turns; /* the threads that are to use it next, in order (plock/turn.h) */
+    plock_place_in_turn *turns; /* the threads that use it next, in order (plock/turn.h) */
     plock_error error;
 };
 
-/* A number that no other lease of this process has. */
+/* Returns a number that no other lease of this process has. */
 uint64_t plock__lease_number(void);
 
-/* An operation begins: what went wrong in an earlier one is forgotten. */
+/* Forgets the failure of an earlier operation, when a new one begins. */
 void plock__lease_forget_error(plock_lease *lease);
 
-/* May an operation on what is held begin? PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE. */
+/* May an operation on the held lease begin? Returns PLOCK_OK, PLOCK_MISUSE or PLOCK_IN_USE. */
 PLOCK_MUST_USE plock_status plock__lease_free_to_begin(const plock_lease *lease);
 
 bool plock__is_ttl(plock_ns ttl);

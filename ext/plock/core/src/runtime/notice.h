@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plock/notice.h"
 
-/* Not with the lock held. Where there is no memory it is lost: nothing depends on it. */
+/* Not with the lock held. Without memory the notice is lost: nothing depends on it. */
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
                         plock_ns took);
 

@@ -1,5 +1,5 @@
-/* One call instead of a pipe, a thread that listens to it, and a descriptor: what a hand-off
- * between processes costs is mostly what has to be fetched into the caches to get there. */
+/* One system call replaces a pipe, its descriptor and a thread that reads it. A hand-off between
+ * processes spends most of its time on cache misses, so the shorter path counts. */
 #include "runtime/parking_slot.h"
 
 #include "base/platform.h"
@@ -19,7 +19,7 @@
 
 enum { WORD, NAP, WORDS };
 
-static atomic_bool missing; /* an older system, or one that forbids it */
+static atomic_bool missing; /* an older kernel, or one that forbids the call */
 
 static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
     const uint32_t one = 1;
@@ -31,7 +31,7 @@ static struct futex_waitv until_changed(const void *word, uint32_t value, uint32
         .val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
 }
 
-/* The same moment on the clock that the system sleeps by. */
+/* Converts the deadline to the clock of the system call. */
 static struct timespec wake_by(plock_ns deadline) {
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);
@@ -53,7 +53,7 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                                plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
-    plock_have_led(); /* the native thread has an eye on everything but the word */
+    plock_have_led(); /* the worker thread watches everything but the word */
     plock__nap nap;
     struct futex_waitv words[WORDS];
     plock__nap_begin(&nap, parking_slot->waker, interrupt);
@@ -66,8 +66,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
         woken = syscall(SYS_futex_waitv, words, WORDS, 0,
                         interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
-    /* Whoever changed the word has just written there; after any other sleep the file may have
-     * been truncated. EFAULT: it was before this thread slept. */
+    /* If the word has changed, its writer has just written to the page. After any other sleep the
+     * file may have been truncated. EFAULT: it was truncated before this thread slept. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);
