@@ -1,5 +1,5 @@
-/* What the files of the binding know of one another. It turns Ruby values into calls of the engine
- * and statuses into exceptions, and decides how to wait; it holds no policy. */
+/* The functions that the files of the binding share. The binding turns Ruby values into calls of
+ * the engine and statuses into exceptions, and decides how to wait; it holds no policy. */
 #ifndef PLOCK_BINDING_H
 #define PLOCK_BINDING_H
 
@@ -23,20 +23,20 @@ void binding_init_local(void);
 
 /* --- binding_errors.c --- */
 
-/* A new exception of the class that the status belongs to, with the status as its code. */
+/* Returns a new exception of the status's class, with the status as its code. */
 VALUE binding_exception(plock_status status, const char *message);
 NORETURN(void binding_raise(plock_status status, const plock_error *error));
 
 /* --- binding_waiting.c --- */
 
-/* Drives the operation under way, without the GVL, or through the Fiber scheduler. Where an
- * interrupt raises, the operation is given up (the engine sees to what it left on the server) and
- * the exception goes on its way. */
+/* Drives the operation under way, without the GVL, or through the Fiber scheduler. If an interrupt
+ * raises, the operation is cancelled, the engine cleans up on the server, and the exception
+ * propagates. */
 plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
 
-/* The same for a release: interrupts are deferred until it is done and its end has been told (NULL:
- * to nobody), then raised. */
+/* The same for a release: interrupts are deferred until it is done and `told` has its result (NULL:
+ * no callback), then raised. */
 typedef void binding_told(void *context, plock_status status);
 plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told,
                                         void *context);
@@ -45,60 +45,59 @@ plock_status binding_drive_deferring(plock_lease *lease);
 /* The cancel of an operation that leaves nothing behind between two steps. */
 void binding_nothing_to_cancel(void *of);
 
-/* Waits until the descriptor is readable, as for an operation; raises what interrupts. */
+/* Waits until the descriptor is readable, as for an operation. Raises a pending interrupt. */
 void binding_wait_readable(int descriptor);
 
 /* --- plock.c --- */
 
-/* The moment by which a release has to be done because the process ends, and Ruby its threads;
- * PLOCK_NEVER: it does not. Calls no Ruby method: that would raise what is pending. */
+/* Returns the deadline of a release while the process ends, and Ruby ends its threads; else
+ * PLOCK_NEVER. Calls no Ruby method, which would raise a pending interrupt. */
 plock_ns binding_farewell(void);
 
 /* --- binding_arguments.c --- */
 
-/* A span from a number of seconds, not negative; raises ArgumentError. */
+/* Converts a number of seconds, not negative, to a span; else raises ArgumentError. */
 plock_ns binding_span(VALUE seconds);
 VALUE binding_seconds(plock_ns span);
 
-/* A time to live from a number of units, within the engine's bounds; raises ArgumentError outside
- * them. */
+/* Converts a number of units to a TTL; raises ArgumentError outside the engine's bounds. */
 plock_ns binding_ttl(VALUE number, plock_ns unit);
 
-/* A label as one word, written into the room; NULL: none. */
+/* Writes a label as one word into `encoded`; NULL: none. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
-/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises where it cannot. */
+/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises if it fails. */
 void binding_digest(VALUE message, VALUE secret, char *hex);
 
 /* --- binding_store.c, binding_local.c --- */
 
 plock_store *binding_store(VALUE object);
 
-/* What each kind of store does in its own way. */
+/* The functions in which the kinds of stores differ. */
 typedef struct binding_store_kind {
     bool is_local;
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
-    /* Begins to acquire for hold or hold_digest. reports: a callback hears of failed attempts. */
+    /* Begins to acquire for hold or hold_digest. reports: a callback receives failed attempts. */
     plock_status (*acquire)(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested,
                             bool reports);
 } binding_store_kind;
 
 /* --- binding_lease.c --- */
 
-/* A Plock::Hold, or a Plock::LocalHold, for the key, with nothing held. */
+/* Returns a Plock::Hold, or a Plock::LocalHold, for the key, with nothing held. */
 VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key);
 plock_lease *binding_lease(VALUE object);
 
-/* Gives the block, where there is one, what has been granted, and returns it: Ruby may raise what
- * interrupts as a method in C returns, and then what it returned is nobody's. */
+/* Passes the granted hold to the block, if there is one, and returns it. Ruby may raise an
+ * interrupt as a method in C returns, and then no variable has the returned hold. */
 VALUE binding_hand_out(VALUE granted);
 
-/* True: done; false: it was lost; nil: it was not held any more when it was asked for. Anything
- * else raises. */
+/* Returns true: done; false: the lease was lost; nil: it was not held when the call began. Any
+ * other status raises. */
 VALUE binding_answer(plock_lease *lease, plock_status status);
 
-/* Releases it when it is its turn, interrupts deferred. In the background if that does not come in
- * time: PLOCK_IN_USE. */
+/* Releases it in its turn, with interrupts deferred. If the turn does not come in time, the worker
+ * thread releases it: PLOCK_IN_USE. */
 plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context);
 
 /* --- binding_hold.c --- */

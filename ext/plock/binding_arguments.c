@@ -1,4 +1,4 @@
-/* Ruby's arguments as the engine takes them. */
+/* Ruby's arguments in the engine's types. */
 #include "binding.h"
 
 #include <math.h>
@@ -22,8 +22,7 @@ plock_ns binding_ttl(VALUE number, plock_ns unit) {
     return (plock_ns)span;
 }
 
-/* Blanks and what cannot be shown are percent-encoded: a label is one word of the owner's record.
- */
+/* Blanks and unprintable bytes are percent-encoded: a label is one word of the owner's record. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     static const char DIGITS[] = "0123456789ABCDEF";
     if (NIL_P(label)) return NULL;
@@ -56,7 +55,7 @@ void binding_digest(VALUE message, VALUE secret, char *hex) {
 }
 
 /* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
- * of SHA-256(message) where secret is nil. Raw bytes count, not encodings. */
+ * of SHA-256(message) if secret is nil. Hashes raw bytes, whatever their encoding. */
 static VALUE digest(int argc, VALUE *argv, VALUE self) {
     (void)self;
     VALUE message, secret;

@@ -2,7 +2,7 @@
 
 static ID id_code;
 
-/* By plock_kind; lib/plock/errors.rb says what each means. */
+/* By plock_kind; lib/plock/errors.rb documents each class. */
 static VALUE classes[PLOCK_KIND_MISUSE + 1];
 
 VALUE binding_exception(plock_status status, const char *message) {

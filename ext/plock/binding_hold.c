@@ -1,4 +1,4 @@
-/* Store#hold and Store#hold_digest: acquire, yield, release on every way out of the block. */
+/* Store#hold and Store#hold_digest: acquire, yield, and release on every way out of the block. */
 #include "binding.h"
 
 static ID id_call;
@@ -12,7 +12,7 @@ typedef struct holding {
     plock_ns ttl, patience, ended_at;
 } holding;
 
-/* --- telling what went wrong --- */
+/* --- reports of failures --- */
 
 typedef struct telling {
     VALUE to, exception;
@@ -23,7 +23,7 @@ static VALUE tell_attempt(VALUE argument) {
     return rb_funcall(t->to, id_call, 2, event_acquire, t->exception);
 }
 
-/* One failed attempt, told to whoever wants to hear it. */
+/* Reports one failed attempt to the callback. */
 static void report_attempt(const holding *h, plock_status status) {
     if (NIL_P(h->report)) return;
     telling t = {h->report, binding_exception(status, plock_lease_error(h->lease)->message)};
@@ -45,8 +45,8 @@ static void raise_timeout(const holding *h, VALUE cause) {
     rb_exc_raise(timeout);
 }
 
-/* Who hears of failures gets a TimeoutError in the end, whatever went wrong; who does not gets what
- * went wrong. */
+/* A caller with a callback always gets a TimeoutError in the end; a caller without one gets the
+ * error of the failure. */
 static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const plock_error error = *plock_lease_error(h->lease);
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
@@ -89,7 +89,7 @@ static void report_release(void *context, plock_status status) {
                    binding_seconds(ttl));
 }
 
-/* In the child of a fork inside the block this does nothing: the lease is the parent's. */
+/* Does nothing in a child that was forked inside the block: the lease is the parent's. */
 static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
     if (!plock_lease_held(h->lease)) return Qnil;
@@ -133,8 +133,8 @@ static VALUE free_lease(VALUE argument) {
     return Qnil;
 }
 
-/* Without a String for the store's key and an object for the lease: of what a pair costs in Ruby,
- * most is what the garbage collector does later. */
+/* Creates no String for the store's key and no object for the lease: most of a pair's cost in Ruby
+ * is the garbage collection later. */
 VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key,
                           VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
     StringValue(prefix);
@@ -150,7 +150,7 @@ VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE pre
 }
 
 static VALUE event(const char *name) {
-    return ID2SYM(rb_intern(name)); /* of an ID that the program text has: it is never collected */
+    return ID2SYM(rb_intern(name)); /* the ID is in the program text, so it is never collected */
 }
 
 void binding_init_hold(VALUE store_class) {

@@ -1,11 +1,11 @@
-/* Plock::Hold, and Plock::LocalHold: what a store of the engine hands out for a lease. */
+/* Plock::Hold and Plock::LocalHold: the lease that a store of the engine hands out. */
 #include "binding.h"
 
-/* One that is still held was forgotten by its program. */
+/* A lease that is still held was forgotten by its program. */
 static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
-    return lease ? 1024 : 0; /* about: the engine's struct, key and companion */
+    return lease ? 1024 : 0; /* an estimate: the engine's struct, key and companion */
 }
 
 static const rb_data_type_t LEASE = {
@@ -41,38 +41,38 @@ VALUE binding_hand_out(VALUE granted) {
     return granted;
 }
 
-/* The owner's random id: a UUID, as it stands in the store. */
+/* The owner's random id: a UUID, as in the store. */
 static VALUE lease_token(VALUE self) {
     size_t length;
     const char *owner = plock_lease_owner(binding_lease(self), &length);
     return rb_usascii_str_new(owner, (long)length);
 }
 
-/* The number of this lease: greater than that of every earlier lease of the same key. */
+/* The number of this lease, greater than that of every earlier lease of the same key. */
 static VALUE lease_fence(VALUE self) { return LL2NUM(plock_lease_fence(binding_lease(self))); }
 
-/* The key as it stands in the store. */
+/* The key in the store. */
 static VALUE lease_key(VALUE self) {
     size_t length;
     const char *key = plock_lease_key(binding_lease(self), &length);
     return rb_str_new(key, (long)length);
 }
 
-/* Seconds for which the lease was granted. */
+/* The seconds for which the lease was granted. */
 static VALUE lease_ttl(VALUE self) { return binding_seconds(plock_lease_ttl(binding_lease(self))); }
 
-/* Seconds since it was acquired, on a clock that goes on while the machine is suspended. */
+/* Seconds since it was acquired, on a clock that runs while the machine is suspended. */
 static VALUE lease_held_for(VALUE self) {
     return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
 }
 
-/* Held as far as this process can tell without asking the store: not released, not expired, not
- * inherited by fork. */
+/* Held as far as this process can tell without I/O: not released, not expired, not inherited by
+ * fork. */
 static VALUE lease_valid(VALUE self) {
     return plock_lease_valid(binding_lease(self)) ? Qtrue : Qfalse;
 }
 
-/* It was held, and its time is over, or somebody took it away. Without asking the store. */
+/* It was held, and has expired or was taken away. Does no I/O. */
 static VALUE lease_lost(VALUE self) {
     return plock_lease_lost(binding_lease(self)) ? Qtrue : Qfalse;
 }
@@ -82,12 +82,12 @@ static VALUE lease_inherited(VALUE self) {
     return plock_lease_inherited(binding_lease(self)) ? Qtrue : Qfalse;
 }
 
-/* Did somebody else hold the lock at first, or wait for it? */
+/* Did another holder have the lock at first, or did others wait before us? */
 static VALUE lease_contended(VALUE self) {
     return plock_lease_contended(binding_lease(self)) ? Qtrue : Qfalse;
 }
 
-/* Moments are seconds on CLOCK_BOOTTIME where the system has it, else CLOCK_MONOTONIC. */
+/* Moments are seconds on CLOCK_BOOTTIME if the system has it, else CLOCK_MONOTONIC. */
 static VALUE lease_valid_until(VALUE self) {
     return binding_seconds(plock_lease_valid_until(binding_lease(self)));
 }
@@ -100,17 +100,17 @@ static VALUE lease_waited(VALUE self) {
     return binding_seconds(plock_lease_waited(binding_lease(self)));
 }
 
-/* One number in a process; by it notices name a lease. */
+/* Unique in this process; notices refer to a lease by it. */
 static VALUE lease_id(VALUE self) { return ULL2NUM(plock_lease_id(binding_lease(self))); }
 
-/* The owner as it is written in the store. */
+/* The owner in the store's encoding. */
 static VALUE lease_value(VALUE self) {
     size_t length;
     const char *value = plock_lease_value(binding_lease(self), &length);
     return rb_str_new(value, (long)length);
 }
 
-/* --- what may have to wait for another thread's operation on the same lease --- */
+/* --- operations that may wait for another thread's operation on the same lease --- */
 
 VALUE binding_answer(plock_lease *lease, plock_status status) {
     if (status == PLOCK_OK) return Qtrue;
@@ -177,7 +177,7 @@ plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *to
     return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
 }
 
-/* leave -> as binding_answer. Leaves the lease to whoever knows its owner. */
+/* leave -> as binding_answer. Any process that knows the owner can release the lease. */
 static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
 
 /* extend(ttl) -> as binding_answer. */
@@ -185,7 +185,7 @@ static VALUE lease_extend(VALUE self, VALUE ttl) {
     return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
 }
 
-/* downgrade -> as binding_answer. It only reads now, and no other writer came in between. */
+/* downgrade -> as binding_answer. The lease now only reads, and no other writer came in between. */
 static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
 
 /* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
@@ -202,13 +202,13 @@ static VALUE lease_mode(VALUE self) {
     return mode == 'r' ? mode_read : mode == 'w' ? mode_write : Qnil;
 }
 
-/* Of a lock that may have several holders: "r", "w" or "sN"; else nil. */
+/* "r", "w" or "sN" if the lock may have several holders; else nil. */
 static VALUE lease_share(VALUE self) {
     const char *share = plock_lease_shares(binding_lease(self));
     return *share ? rb_usascii_str_new_cstr(share) : Qnil;
 }
 
-/* Without the token: whoever knows it can release the lock. */
+/* Omits the token: any code that knows it can release the lock. */
 static VALUE lease_inspect(VALUE self) {
     plock_lease *lease = binding_lease(self);
     size_t length;

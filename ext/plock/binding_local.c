@@ -1,4 +1,4 @@
-/* Plock::LocalStore: the embedded store as an object, and what it tells of its locks. */
+/* Plock::LocalStore: the embedded store as an object, and queries about its locks. */
 #include "binding.h"
 
 #include <unistd.h>
@@ -17,8 +17,7 @@ static plock_local *local_store(VALUE self) {
     return store;
 }
 
-/* Plock::LocalStore.attach(path, keys) -> a store, whose file is there. nil: the default place, and
- * number. */
+/* Plock::LocalStore.attach(path, keys) -> a store with its file. nil: the default path, number. */
 static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
     plock_local *store;
@@ -35,14 +34,14 @@ static VALUE store_path(VALUE self) {
     return rb_filesystem_str_new_cstr(plock_local_path(local_store(self)));
 }
 
-/* Why it was made anew when it was opened, or nil. */
+/* Why the file was made again when the store was opened, or nil. */
 static VALUE store_remade(VALUE self) {
     const char *why = plock_local_remade(local_store(self));
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: on this
- * system that cannot be. */
+/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: this
+ * system cannot do that. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
     const int fd = plock_local_liveness(local_store(self), &error);
@@ -85,7 +84,7 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
     return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
 }
 
-/* --- acquired, one or several, and adopted from another process --- */
+/* --- acquire one or several keys, and adopt from another process --- */
 
 /* The share is "r", "w", "s" and a number, or nil. */
 static void read_share(VALUE share, plock_local_acquire_options *terms) {
@@ -100,7 +99,7 @@ static void read_share(VALUE share, plock_local_acquire_options *terms) {
         rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
 }
 
-/* The label's bytes are the String's. */
+/* The options point to the bytes of the label's String. */
 static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
                                             VALUE watch, VALUE at_least) {
     plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -119,7 +118,7 @@ static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_ho
 }
 
 /* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil:
- * others held it until the wait was over. */
+ * others held it until `wait` was over. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE at_least) {
     plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
@@ -152,7 +151,7 @@ static plock_status take_step(void *of, plock_interest *interest) {
 }
 
 /* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the
- * first that is held or waited for. */
+ * first key that is held or has waiters. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
                             VALUE label, VALUE watch, VALUE at_least) {
     party p = {.terms = terms_of(ttl, renew, max_hold, label, watch, at_least)};
@@ -173,9 +172,9 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return binding_hand_out(objects);
 }
 
-/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: it was not that
- * owner's any more. heir: the owner that it is to have from now on; nil: a fresh token. ttl in
- * seconds from now on, or nil: its end stays the same. */
+/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: that owner no
+ * longer held it. heir: the new owner; nil: a fresh token. ttl in seconds from now on; nil: the
+ * expiry stays the same. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
@@ -201,10 +200,10 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
     return status ? Qnil : binding_hand_out(object);
 }
 
-/* --- one attempt, by an owner that the caller names --- */
+/* --- one attempt, with an owner that the caller names --- */
 
-/* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. It is
- * not given back when this process ends before: whoever names the owner can release it. */
+/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. The end of this
+ * process does not release it: any process that names the owner can. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
     const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -219,12 +218,12 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     status = binding_drive(lease);
     if (status == PLOCK_REFUSED) return Qfalse;
     if (status) binding_raise(status, plock_lease_error(lease));
-    plock_local_lease_forget(lease); /* it has done its duty */
+    plock_local_lease_forget(lease); /* the lease object is no longer needed */
     RB_GC_GUARD(object);
     return Qtrue;
 }
 
-/* lock_release(key, owner) -> true, or false where it was not the owner's any more. */
+/* lock_release(key, owner) -> true, or false: that owner no longer held it. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     StringValue(owner);
     VALUE object = binding_lease_new(&KIND, self, key);
@@ -285,7 +284,7 @@ static VALUE describe(const plock_local_person *person) {
                                 LL2NUM(person->thread), label, mode);
 }
 
-/* ask_people(key) -> who is inside, and who waits, in order. */
+/* ask_people(key) -> the holders, and the waiters, in order. */
 static VALUE store_ask_people(VALUE self, VALUE key) {
     enum { AT_FIRST = 16 };
     StringValue(key);
@@ -293,7 +292,8 @@ static VALUE store_ask_people(VALUE self, VALUE key) {
         .store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
     VALUE memory = Qnil;
     for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
-        memory = rb_str_buf_new((long)(room * sizeof *i.people)); /* freed whatever is raised */
+        memory = rb_str_buf_new(
+            (long)(room * sizeof *i.people)); /* freed even if an exception is raised */
         i.people = (plock_local_person *)(void *)RSTRING_PTR(memory);
         i.room = room;
         const plock_status status = ask(&i, examine_step);
@@ -307,7 +307,7 @@ static VALUE store_ask_people(VALUE self, VALUE key) {
     return people;
 }
 
-/* ask_next_key(cursor) -> [cursor to go on from, key], or nil at the end. */
+/* ask_next_key(cursor) -> [cursor to continue from, key], or nil at the end. */
 static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
     query i = {.store = local_store(self), .cursor = NUM2UINT(cursor)};
     const plock_status status = ask(&i, next_step);
@@ -316,7 +316,7 @@ static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
     return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
 }
 
-/* host_name -> this host's */
+/* host_name -> this host's name */
 static VALUE store_host_name(VALUE self) {
     char name[256] = "";
     (void)self;
@@ -324,7 +324,7 @@ static VALUE store_host_name(VALUE self) {
     return rb_locale_str_new_cstr(name);
 }
 
-/* break_hold(key, shared) -> true, or false: nobody held it. */
+/* break_hold(key, shared) -> true, or false: no process held it. */
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     (void)shared;
     StringValue(key);

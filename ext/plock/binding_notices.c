@@ -1,4 +1,4 @@
-/* Notices of the engine for Ruby: what happened to leases while nobody asked. */
+/* Notices of the engine for Ruby: events of leases that no call is waiting for. */
 #include "binding.h"
 
 static VALUE lost, renewed, abandoned, unreleased;

@@ -1,5 +1,5 @@
-/* What the command line needs of the system and Ruby has no method for: who has the terminal, what
- * became of a child that is not to be reaped yet, and the watchdog. */
+/* Calls of the system that the command line needs and Ruby has no method for: the group in front of
+ * the terminal, the state of a child without reaping it, and the watchdog. */
 #include "binding.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@ static VALUE terminal_group(VALUE self, VALUE fd) {
     return group < 0 ? Qnil : PIDT2NUM(group);
 }
 
-/* hand_terminal(fd, group) -> did it work? Who is in the background may do it, too: he is not
- * stopped for it. */
+/* hand_terminal(fd, group) -> did it work? With SIGTTOU blocked, a background process may do it,
+ * too, and is not stopped. */
 static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     (void)self;
     sigset_t stop, before;
@@ -42,8 +42,8 @@ static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
 
 /* --- children --- */
 
-/* ended?(pid) -> has this child ended? It stays a zombie, so that its number is nobody else's until
- * it is reaped. */
+/* ended?(pid) -> has this child ended? It stays a zombie, so that no other process gets its pid
+ * before it is reaped. */
 static VALUE child_ended(VALUE self, VALUE pid) {
     (void)self;
     siginfo_t info = {0};
@@ -52,8 +52,8 @@ static VALUE child_ended(VALUE self, VALUE pid) {
     return info.si_pid ? Qtrue : Qfalse;
 }
 
-/* die_with_parent: the second line, for when the watchdog is killed together with who started it.
- */
+/* die_with_parent: for the case that the watchdog and the process that started it are killed
+ * together. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -63,11 +63,11 @@ static VALUE die_with_parent(VALUE self) {
 #endif
 }
 
-/* --- the watchdog; in a forked child of a process with threads, so nothing but system calls --- */
+/* --- the watchdog: a forked child of a process with threads, so it makes only system calls --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-/* looks, some 2 s, where nobody can say whether a group is dead: who is may find nobody to reap him
- */
+/* the looks (about 2 s) if the system cannot tell whether a group is dead: its zombies may never be
+ * reaped */
 enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
@@ -90,8 +90,7 @@ static void close_all_but(int one, int other) {
 
 #ifdef __linux__
 
-/* Of /proc/N/stat, as much as has room. What stands between the brackets is a name, which may have
- * brackets itself. */
+/* As much of /proc/N/stat as has room. The name in brackets may contain brackets itself. */
 static const char *stat_of(const char *number, char *line, size_t room) {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%.20s/stat", number);
@@ -113,8 +112,8 @@ static bool lives_in(const char *number, pid_t group) {
            its_group == group && state != 'Z' && state != 'X';
 }
 
-/* Is anybody of the group left who is not dead? Without opendir(3), which allocates. 1, 0, or -1:
- * that cannot be seen. */
+/* Is a living process of the group left? Does not use opendir(3), which allocates. Returns 1, 0, or
+ * -1: unknown. */
 static int anybody_left(pid_t group) {
     _Alignas(8) char entries[4096];
     struct entry { /* getdents64(2) */
@@ -139,7 +138,7 @@ static int anybody_left(pid_t group) {
     return found ? 1 : got < 0 || !numbers ? -1 : 0;
 }
 
-/* What ps shows of it, and pkill -f compares: not the words of the one that it guards. */
+/* The name that ps shows, and pkill -f compares, instead of the guarded command line. */
 static void take_name(void) {
     static const char NAME[] = "lease-watchdog";
     char line[1024];
@@ -164,8 +163,8 @@ static void take_name(void) {}
 
 #endif
 
-/* Until nobody of it is left: one that may not be killed, because it has become another user's,
- * ends when it likes. */
+/* Kills until no process of the group is left. A process that may not be killed, because it now
+ * belongs to another user, ends by itself. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {
@@ -179,7 +178,7 @@ static void end_group(pid_t group) {
     }
 }
 
-/* The group that was told last, or else the first one; 0: none is to be killed. */
+/* Returns the last group that was written to the pipe, or else the first one; 0: kill none. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
@@ -202,27 +201,26 @@ static void watch(int from, int kept, pid_t first) {
     _exit(0);
 }
 
-/* start_watchdog(from, kept, group) -> its pid. What is written to the pipe is the number of a
- * process group, as the system has it in memory; when the pipe ends, because whoever wrote to it
- * ended in whatever way, it kills the group that was written last, or `group` where nothing was
- * written, and 0 is none. It keeps what the descriptor `kept` (nil: none) stands for open until
- * nobody of that group is left. */
+/* start_watchdog(from, kept, group) -> its pid. A process writes the number of a process group to
+ * the pipe, as in memory. When the pipe ends, because its writer has ended in any way, the watchdog
+ * kills the last group written. If no group was written it kills `group`; 0 is none. The watchdog
+ * keeps a copy of the descriptor `kept` (nil: none) open until no process of that group is left. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
-    /* Whose it is may close it in each child. Our copy stays open: where locks are the process's
-     * own, to close it would give them up. */
+    /* The owner of the descriptor may close it in each child. Our copy stays open: if the locks are
+     * those of the process, closing it would release them. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;
     (void)sigfillset(&all);
-    /* what comes in between is not for Ruby's handlers in the child */
+    /* signals in between must not run Ruby's handlers in the child */
     int failed = pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = failed ? -1 : fork();
     if (pid == 0) watch(reads, keeps, first);
     if (pid < 0 && !failed) failed = errno;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was right when it was taken away */
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was valid when it was replaced */
     if (pid < 0) rb_syserr_fail(failed, "fork");
     return PIDT2NUM(pid);
 }

@@ -1,4 +1,4 @@
-/* What a store says about its locks, as plain Arrays; Ruby makes something of them. */
+/* Queries about a store's locks, answered with plain Arrays, which Ruby code turns into objects. */
 #include "binding.h"
 
 static void query_free(void *query) { plock_query_free(query); }
@@ -9,7 +9,7 @@ static const rb_data_type_t QUERY = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-/* An object only so that it is freed whatever is raised meanwhile. */
+/* An object frees the query even if an exception is raised. */
 static plock_query *about(VALUE *object, VALUE store, VALUE key, bool shared) {
     plock_query *query = NULL;
     *object = TypedData_Wrap_Struct(0, &QUERY, NULL);
@@ -45,19 +45,19 @@ static VALUE ask_status(VALUE self, VALUE key, bool shared, VALUE first, VALUE b
     return answer(object, query);
 }
 
-/* ask_status(key, first, budget) -> [value, ms left, note, waiters in all, ticket, record, ticket,
- * record …]; within so many seconds, where that is not nil. */
+/* ask_status(key, first, budget) -> [value, ms left, note, number of waiters, ticket, record,
+ * ticket, record …]. budget: in seconds, or nil: the store's timeouts. */
 static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, false, first, budget);
 }
 
-/* ask_shared_status(key, first, budget) -> [holders in all, waiters in all, then of holders, and of
- * waiters, ms left, note … ticket, share and record …] */
+/* ask_shared_status(key, first, budget) -> [number of holders, number of waiters, then of holders
+ * ms left and note …, and of waiters ticket, share and record …] */
 static VALUE store_ask_shared_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, true, first, budget);
 }
 
-/* ask_scan(pattern, cursor) -> [cursor to go on from, key, key …] */
+/* ask_scan(pattern, cursor) -> [cursor to continue from, key, key …] */
 static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
     VALUE object;
     plock_query *query = about(&object, self, pattern, false);
@@ -65,7 +65,7 @@ static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
     return answer(object, query);
 }
 
-/* break_hold(key, shared) -> true, or false: nobody held it. */
+/* break_hold(key, shared) -> true, or false: no process held it. */
 static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     VALUE object;
     plock_query *query = about(&object, self, key, RTEST(shared));
@@ -73,8 +73,7 @@ static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
     return NUM2LL(rb_ary_entry(answer(object, query), 0)) ? Qtrue : Qfalse;
 }
 
-/* ask_note(key, note, replace) -> the note that is kept under the key, "" where there is none; see
- * plock/query.h. */
+/* ask_note(key, note, replace) -> the note under the key, "" if there is none (plock/query.h). */
 static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
     VALUE object;
     StringValue(note);
@@ -96,7 +95,7 @@ static const rb_data_type_t ADMIN_SESSION = {
 
 static VALUE admin_session_class;
 
-/* converse -> a Admin session */
+/* converse -> an admin session */
 static VALUE store_converse(VALUE self) {
     VALUE object = TypedData_Wrap_Struct(admin_session_class, &ADMIN_SESSION, NULL);
     plock_admin_session *admin_session = NULL;
@@ -106,8 +105,8 @@ static VALUE store_converse(VALUE self) {
     return object;
 }
 
-/* The part at *place and what is in it: nil, Integer, String or Array. The engine bounds how deep
- * it goes. */
+/* The part at *place: nil, Integer, String or Array with its elements. The engine bounds the
+ * depth. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     const plock_part read = plock_admin_session_part(admin_session, (*place)++);
     switch (read.kind) {
@@ -121,7 +120,7 @@ static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     return list;
 }
 
-/* ask(words) -> what the server answers; what it calls an error is raised. */
+/* ask(words) -> the server's answer; raises if that is an error. */
 static VALUE admin_session_ask(VALUE self, VALUE texts) {
     plock_admin_session *admin_session = rb_check_typeddata(self, &ADMIN_SESSION);
     Check_Type(texts, T_ARRAY);
@@ -129,7 +128,7 @@ static VALUE admin_session_ask(VALUE self, VALUE texts) {
     if (count < 1 || count > PLOCK_QUESTION_WORDS)
         rb_raise(rb_eArgError, "1 to %d words are a question", PLOCK_QUESTION_WORDS);
     plock_word words[PLOCK_QUESTION_WORDS];
-    VALUE kept = rb_ary_new(); /* whatever happens to texts meanwhile */
+    VALUE kept = rb_ary_new(); /* keeps the Strings alive, whatever other code does to texts */
     for (long i = 0; i < count; i++) {
         VALUE word = rb_str_new_frozen(rb_String(rb_ary_entry(texts, i)));
         rb_ary_push(kept, word);

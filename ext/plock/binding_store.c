@@ -23,8 +23,8 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_lease_new(lease, binding_store(store), key, length);
 }
 
-/* With hold_digest, which is for Parse::Lock, it hears of every failure meanwhile, and others poll
- * for the same key. */
+/* With hold_digest, which Parse::Lock uses, the caller receives every failure, and older processes
+ * poll for the same key. */
 static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait,
                                       bool digested, bool reports) {
     const plock_acquire_options patience = {.ttl = ttl,
@@ -79,7 +79,7 @@ static VALUE set_options(VALUE argument) {
 }
 
 /* Plock::Store.connect(url, options) -> a store; no I/O yet. Options by name, as in the query of a
- * URL; Ruby's Store.open checks and documents them. */
+ * URL; Store.open in Ruby checks and documents them. */
 static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     Check_Type(options, T_HASH);
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
@@ -102,7 +102,7 @@ static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     return self;
 }
 
-/* --- one attempt, by an owner that the caller names --- */
+/* --- one attempt, with an owner that the caller names --- */
 
 static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     VALUE object = binding_lease_new(&KIND, self, key);
@@ -117,7 +117,7 @@ static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     return object;
 }
 
-/* lock_acquire(key, owner, ttl) -> true, or false where somebody holds it; ttl in seconds. */
+/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
@@ -131,7 +131,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     return status ? Qfalse : Qtrue;
 }
 
-/* lock_release(key, owner) -> true, or false where it was not the owner's any more. */
+/* lock_release(key, owner) -> true, or false: that owner no longer held it. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
@@ -142,7 +142,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return status ? Qfalse : Qtrue;
 }
 
-/* --- acquired, and adopted from another process --- */
+/* --- acquire, and adopt from another process --- */
 
 static plock_acquire_options patience_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
     return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -159,9 +159,9 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
     return object;
 }
 
-/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking) -> a hold. Where others held
- * it until the wait was over, the token that it waited with: where the server is slow that may be
- * in the queue still. share: as in plock_lease_share, or nil. */
+/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking) -> a hold. If others held the
+ * lock until `wait` was over: the token that it waited with, which a slow server may still have in
+ * the queue. share: as in plock_lease_share, or nil. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE asking) {
     char encoded[PLOCK_LABEL_MAX + 1];
@@ -177,7 +177,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     while (status == PLOCK_TRY_FAILED);
     if (status == PLOCK_OK) return binding_hand_out(object);
     const plock_error *error = plock_lease_error(lease);
-    /* a refusal, or how the last attempt failed */
+    /* a refusal, or the last attempt's failure */
     if (status == PLOCK_TIMED_OUT) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
     VALUE token = rb_funcall(object, rb_intern("token"), 0);
@@ -185,9 +185,8 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return token;
 }
 
-/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: it was not
- * that owner's any more. heir: the owner that it is to have from now on, as it is written in the
- * store; nil: a fresh token. */
+/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir) -> a hold, or nil: that owner
+ * no longer held it. heir: the new owner in the store's encoding; nil: a fresh token. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE share, VALUE heir) {
     const plock_acquire_options patience = patience_of(ttl, renew, max_hold, watch);
@@ -207,7 +206,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
     return status ? Qnil : binding_hand_out(object);
 }
 
-/* --- several at once --- */
+/* --- several keys in one request --- */
 
 typedef struct several {
     VALUE objects; /* Array of Plock::Hold */
@@ -243,8 +242,8 @@ static VALUE acquire(VALUE argument) {
     return s->objects;
 }
 
-/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left) -> holds; or how many are free
- * before the first that is not; or nil: the keys do not live on one node. */
+/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left) -> holds; or the number of free
+ * keys before the first that is not free; or nil: the keys do not live on one node. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
                             VALUE label, VALUE watch, VALUE asking, VALUE left) {
     char encoded[PLOCK_LABEL_MAX + 1];
@@ -265,7 +264,7 @@ static plock_status begin_release(void *argument) {
     return plock_group_release(s->group, s->keep);
 }
 
-/* It is not the turn of all of them in time. */
+/* The turns of the leases did not all come in time. */
 static void let_all_go(void *argument) {
     const several *s = argument;
     for (long i = 0; i < RARRAY_LEN(s->objects); i++) {
@@ -311,9 +310,9 @@ static VALUE release(VALUE argument) {
     return released;
 }
 
-/* release_all(holds, keep, budget) -> for each true; false: it was not ours any more; nil: it had
- * been released, or left. Within so many seconds, where that is not nil; what has not been heard of
- * by then goes on in the background, and raises nothing. */
+/* release_all(holds, keep, budget) -> for each true; false: it was lost; nil: it had been released,
+ * or left. budget: in seconds, or nil. Releases without an answer by then go on in the background,
+ * and raise nothing. */
 static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     Check_Type(holds, T_ARRAY);
@@ -325,8 +324,7 @@ static VALUE store_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget
     return result;
 }
 
-/* lock_release_with(key, owner, hold) -> the same for a lock of an owner who is named, and for a
- * lease. */
+/* lock_release_with(key, owner, hold) -> the same for a lock with a named owner and a lease. */
 static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
     VALUE named = lease_of_owner(self, key, owner);
     return store_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
@@ -339,7 +337,7 @@ static VALUE store_url(VALUE self) {
     return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(binding_store(self))));
 }
 
-/* Is it TLS whose certificate is not verified? */
+/* Is it TLS without verification of the certificate? */
 static VALUE store_unverified(VALUE self) {
     return plock_config_unverified(plock_store_config(binding_store(self))) ? Qtrue : Qfalse;
 }

@@ -1,6 +1,6 @@
-/* How Ruby waits: under a Fiber scheduler through rb_io_wait, so that other fibers run; else
- * without the GVL in plock_await, with a waker that Thread#kill, Thread#raise, Timeout and
- * signals wake. */
+/* How Ruby waits. Under a Fiber scheduler it waits through rb_io_wait, so that other fibers run.
+ * Else it waits without the GVL in plock_await, with a waker that Thread#kill, Thread#raise,
+ * Timeout and signals wake. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -11,15 +11,16 @@
 
 #include <poll.h>
 
-/* One drive's worth of waiting. */
+/* The state of one wait loop. */
 typedef struct waiting {
-    plock_waker *waker; /* taken at the first wait; NULL where there is no memory for one */
+    plock_waker *waker; /* taken at the first wait; NULL: no memory for one */
     bool deferring;     /* interrupts are left pending */
-    /* the state of rb_protect when Ruby code raised; then no other may run before rb_jump_tag */
+    /* the state of rb_protect after Ruby code raised; then no Ruby code may run before rb_jump_tag
+     */
     int raised;
 } waiting;
 
-/* Calls Ruby; what it raises ends the wait, and goes on in finish. */
+/* Calls Ruby. An exception ends the wait, and finish raises it again. */
 static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument) {
     (void)rb_protect(function, argument, &w->raised);
     return w->raised ? PLOCK_INTERRUPTED : PLOCK_OK;
@@ -46,19 +47,19 @@ static VALUE check_interrupts(VALUE unused) {
     return unused;
 }
 
-/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. An interrupt
- * that is already pending then means that the region does not run at all.
- * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run wake()
- * from. That thread inherits the caller's interrupt mask, so a release that defers interrupts
- * would wait for it without end. With it wake() may run in a signal handler, where this is the
- * only thread. */
+/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. With it, a pending
+ * interrupt means that the region does not run at all.
+ *
+ * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run wake(). That
+ * thread inherits the caller's interrupt mask, so a release that defers interrupts would wait for
+ * it forever. With it wake() may run in a signal handler, even if this is the only thread. */
 static plock_status wait_without_gvl(waiting *w, const plock_interest *interest) {
     const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
     if (!w->waker) w->waker = plock_waker_take();
     if (w->waker && rb_thread_alone()) plock_waker_expect_signals(w->waker);
     region r = {.interest = interest, .waker = w->waker, .interrupted = true};
     if (w->waker) rb_nogvl(await_region, &r, wake, w->waker, flags);
-    /* A signal that Ruby repeats: slower, but no memory. */
+    /* A signal that Ruby repeats: slower, but needs no memory. */
     else
         rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     if (!r.interrupted) return PLOCK_OK;
@@ -73,7 +74,7 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 static VALUE scheduler_of_fiber(void) { return rb_fiber_scheduler_current(); }
 
-/* Where no descriptor is left to be woken at, it is looked at often. */
+/* Without a descriptor for the waker, the waker is polled this often. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
 
 static VALUE seconds_of(const plock_interest *interest, bool looks_soon) {
@@ -117,8 +118,7 @@ static plock_status binding_wait(void *context, const plock_interest *interest) 
 
 /* --- driving --- */
 
-/* What Ruby code raised meanwhile goes on its way; the native thread sees to what the operation
- * left on the server. */
+/* Raises the exception of Ruby code again; the worker thread cleans up on the server. */
 static void finish(const plock_operation *operation, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
@@ -168,7 +168,7 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    /* Ruby may end this thread because the process ends */
+    /* the process ends, and Ruby may end this thread */
     m->operation.hurry(m->operation.of, binding_farewell());
     m->status = plock_carry_on(&m->operation, binding_wait, &w);
     finish(&m->operation, &w);
@@ -181,8 +181,8 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     return Qnil;
 }
 
-/* Thread.handle_interrupt(Object => :never) { … }: asked for only when an interrupt has come, since
- * most releases see none. It raises what was pending as its block ends. */
+/* Thread.handle_interrupt(Object => :never) { … }: called only when an interrupt has come, because
+ * most releases see none. Ruby raises the pending interrupt as its block ends. */
 static VALUE never;
 static ID id_call, id_handle_interrupt;
 
@@ -190,8 +190,7 @@ static VALUE mask_and_drive(VALUE argument) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, drive_masked, argument);
 }
 
-/* Where not even that could be called, or not to its end, the native thread goes on with the
- * release. */
+/* If the call above failed or did not finish, the worker thread goes on with the release. */
 static VALUE give_up(VALUE argument) {
     const masked *m = (const masked *)argument;
     if (m->status == PLOCK_INTERRUPTED) m->operation.cancel(m->operation.of);
@@ -210,14 +209,14 @@ plock_status binding_drive_deferring(plock_lease *lease) {
     return binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
 }
 
-/* --- Interrupts.finally: an ensure that no interrupt can come before --- */
+/* --- Interrupts.finally: an ensure that no interrupt can precede --- */
 
 static VALUE call_cleanup(RB_BLOCK_CALL_FUNC_ARGLIST(unused, cleanup)) {
     (void)unused, (void)argc, (void)argv, (void)blockarg;
     return rb_funcall(cleanup, id_call, 0);
 }
 
-/* Ruby looks for interrupts between two lines of an ensure clause. It does not between the end of
+/* Ruby checks for interrupts between two lines of an ensure clause. It does not between the end of
  * the block and this function, nor before handle_interrupt has set the mask. */
 static VALUE clean_up(VALUE cleanup) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, call_cleanup, cleanup);

@@ -10,23 +10,23 @@
 
 VALUE binding_plock;
 
-/* How long the end of the process may be held up by releases, and how long one of them has when the
- * others have used that up. */
+/* How long releases may delay the end of the process, and the time of one release after the others
+ * have used that up. */
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
-/* the deadline of the releases that the end of the process hurries; 0: there were none */
+/* the deadline of the releases that the process hurries as it ends; 0: there were none */
 static _Atomic plock_ns farewell;
-static VALUE main_thread; /* of the process; rb_thread_main() would be that of the Ractor */
+static VALUE main_thread; /* rb_thread_main() would be that of the Ractor */
 
-/* An at_exit. Minitest's autorun may run all tests after it, so it only says that Ruby will end the
- * other threads at some time from now on, and closes nothing. */
+/* An at_exit. The autorun of Minitest may run all tests after it. So it only notes that Ruby will
+ * end the other threads at some time, and closes nothing. */
 static void at_exit(VALUE unused) {
     (void)unused;
     atomic_store(&ending, true);
 }
 
-/* Releases that were hurried just now have used a part of the time, or all of it. */
+/* The time left after the releases that were hurried before. */
 static plock_ns time_left(plock_ns now, plock_ns least) {
     const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
     if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
@@ -36,13 +36,13 @@ static plock_ns time_left(plock_ns now, plock_ns least) {
 plock_ns binding_farewell(void) {
     if (!atomic_load(&ending) || rb_thread_current() == main_thread) return PLOCK_NEVER;
     const plock_ns now = plock_now(), deadline = time_left(now, MOMENT);
-    /* they all share it */
+    /* all of them share it */
     if (deadline == plock_after(now, FAREWELL)) atomic_store(&farewell, deadline);
     return deadline;
 }
 
-/* Runs after Ruby has freed all objects, leases that were still held among them: what they left to
- * the native thread is finished here. */
+/* Runs after Ruby has freed all objects, even leases that were still held. It waits for the
+ * releases that these left to the worker thread. */
 static void at_vm_exit(ruby_vm_t *vm) {
     (void)vm;
     plock_drain(time_left(plock_now(), 0));
@@ -53,7 +53,7 @@ static void *settle_region(void *unused) {
     return unused;
 }
 
-/* Daemon.settle: what is released in the background has as long as at the end of a process. */
+/* Daemon.settle: gives the background releases as much time as at the end of a process. */
 static VALUE daemon_settle(VALUE self) {
     (void)rb_thread_call_without_gvl(settle_region, NULL, NULL, NULL);
     return self;
