@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 module Model
-  # What must hold in every state.
+  # The properties that must hold in every state.
   module Checks
     private
 
-    # No two hold what excludes one another, each by its own clock.
+    # No two leases that exclude each other are held, each by its own clock.
     def check_exclusion
       holders = clients.select { |client| holds?(client) }
       return check_shares(holders) if scenario.shared
@@ -17,8 +17,8 @@ module Model
       )
     end
 
-    # A writer is alone, all have one mode, and they are no more than the one of them allows who
-    # allows most: he may be the last.
+    # A writer is alone, and all holders have one mode. Their number is within the largest limit of
+    # any of them: that one may have come last.
     def check_shares(holders)
       shares = shares_held
       if shares.size < 2 ||
@@ -29,19 +29,19 @@ module Model
         return
       end
 
-      violate(:exclusion, "#{holders.map { |client| "#{name(client.value)} (#{client.share})" }.join(" and ")} are inside" \
+      names = holders.map { |client| "#{name(client.value)} (#{client.share})" }
+      violate(:exclusion, "#{names.join(" and ")} are inside" \
                           "#{", and a place is kept" if shares.size > holders.size}")
     end
 
-    # Also those that are to stay taken.
+    # Places that stay taken count, too.
     def shares_held
       kept = inside.select { |place| place.kept && place.left.positive? }
       clients.select { |client| holds?(client) }.map(&:share) +
         kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # As time passes: a process of which one has asked since the queue was lost has all its places
-    # again.
+    # When time passes, a process that has asked since the queue was lost has all its places again.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 
@@ -52,7 +52,7 @@ module Model
       end
     end
 
-    # As time passes: all that needs none has been done.
+    # When time passes, all urgent steps are done.
     def measure_time
       check_batons
       @idle = idle? ? @idle + 1 : 0
@@ -66,7 +66,7 @@ module Model
       end
       oldest = [@ghost, *inside.map(&:ghost)].max
       if oldest > limit
-        violate(:ghost, "the lock has been with one who is gone for #{oldest} units")
+        violate(:ghost, "the lock has been with a client that is gone for #{oldest} units")
       end
     end
 
@@ -79,9 +79,9 @@ module Model
     end
 
     def idleness
-      return "for #{@idle} units the first who waits has been kept out by nobody" if scenario.shared
+      return "for #{@idle} units the first waiter has been kept out by no client" if scenario.shared
 
-      "nobody has held the lock for #{@idle} units, though somebody waits"
+      "no client has held the lock for #{@idle} units, although one waits"
     end
 
     WAITS = %i[looking subscribing asking waiting].freeze
@@ -95,8 +95,8 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn is swallowed: a baton does not lie, even for a moment, with a process that runs and
-    # hears, and whose answer to it has not been lost.
+    # No turn is swallowed: no baton stays, even for a moment, with a process that runs, hears, and
+    # has not lost the answer.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?
@@ -109,11 +109,12 @@ module Model
         node = home(owner(place.value))
         next unless node.state == :up && node.link == :on
 
-        violate(:swallowed, "it is the turn of #{name(place.value)}, whose process runs and listens, and nothing happens")
+        violate(:swallowed, "it is the turn of #{name(place.value)}, whose process runs and " \
+                            "listens, and nothing happens")
       end
     end
 
-    # Its value is one that nobody uses any more.
+    # No client uses its value any more.
     def ghost?(place)
       return false if place.kept
 
@@ -121,8 +122,8 @@ module Model
       client.value != place.value || client.phase == :gone
     end
 
-    # Nobody's turn comes before that of one who came earlier, lives, has not given up, and has not
-    # been called. One whom a fault has cut off from its turn may be passed over until it has asked
+    # No waiter is served before an earlier one that lives, has not given up, and has not been
+    # called. A waiter that a fault has cut off from its turn may be passed over until it asks
     # again.
     def check_order(value)
       chosen = client_of(value)
@@ -137,13 +138,13 @@ module Model
 
         violate(
           :order,
-          "it is the turn of #{name(value)} before that of #{name(other.value)}, who came earlier"
+          "it is the turn of #{name(value)} before that of #{name(other.value)}, which came earlier"
         )
       end
       nil
     end
 
-    # Those called together come in as they like.
+    # Waiters that are called together may enter in any order.
     def called?(value) = inside.any? { |place| place.value == value && place.left.positive? }
 
     def check_fence(fence)

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
 module Model
-  # What a client does: the rules that protocol and counterexamples ask of it. `rules` says which of
-  # them are kept.
+  # The behaviour of a client, with the rules that the protocol and its counterexamples require.
+  # `rules` says which of them are on.
   module Rules
-    # From nothing to a first request. Who is subscribed already queues at once; who is not looks
-    # first.
+    # From nothing to a first request. A subscribed client queues at once; another one looks first.
     def start(i)
       client = clients[i]
       client.value = i
@@ -47,7 +46,7 @@ module Model
     def hear(n)
       node = nodes[n]
       kind, value, time = node.inbox.shift
-      # without rule 5 what one read brought waits for the next one
+      # without rule 5 the messages of one read wait for the next one
       node.buffered = rules[:drain] ? 0 : node.inbox.size
       case kind
       when :subscribed then subscribed(n)
@@ -56,7 +55,7 @@ module Model
       end
     end
 
-    # The timer of a process: the first in line there whose answer is not under way asks again.
+    # The timer of a process: the first in line there without a request under way asks again.
     def look_again(i)
       tell { "#{name(clients[i].value)} looks again" }
       node = home(i)
@@ -77,7 +76,7 @@ module Model
       release_lease(i)
     end
 
-    # The block ends, but at_least is not over.
+    # The block ends before at_least is over.
     def finish_early(i)
       spend(:keep)
       tell { "#{name(clients[i].value)} ends its block; the lock shall stay taken" }
@@ -85,20 +84,20 @@ module Model
       vanish(i)
     end
 
-    # An older client polls, by SETNX; request and reply are one here.
+    # An older client polls with SETNX; request and reply are one step here.
     def poll(i)
       client = clients[i]
       if set_if_free(i)
         tell { "#{name(i)} polls and gets the lock" }
         hold(i, scenario.ttl)
       else
-        tell { "#{name(i)} polls in vain" }
+        tell { "#{name(i)} polls, and the lock is held" }
         client.phase = :polling
         client.due = scenario.older_interval
       end
     end
 
-    # Patience is over. A request that is under way comes to its end first (rule 8).
+    # The patience is over. A request under way ends first (rule 8).
     def give_up(i)
       client = clients[i]
       spend(:give_up)
@@ -111,7 +110,7 @@ module Model
       post(under_way ? :undo : :leave, client.value) if queued
     end
 
-    # The reply to an acquire will never come; the request may yet arrive. The value is not used
+    # The reply to an acquire will never come; the request may still arrive. The value is not used
     # again (rule 7).
     def despair(i)
       client = clients[i]
@@ -128,7 +127,7 @@ module Model
       first_look ? send_acquire(client, :looking, nil) : ask(i)
     end
 
-    # Who looks again for a process: the first of its waiters, by ticket.
+    # The waiter that looks again for its process: the first one by ticket.
     def first_in_line(n)
       first = nil
       scenario.tenants[n].each do |i|
@@ -146,8 +145,8 @@ module Model
     LINE = %i[subscribing asking waiting].freeze
     private_constant :LINE
 
-    # With its ticket, if it has one. A claim is nothing else. While it could not hear of its turn
-    # it does not queue.
+    # Sends its ticket, if it has one. A claim is the same request. A client that cannot hear its
+    # turn does not queue.
     def ask(i)
       client = clients[i]
       ticket = rules[:keep_ticket] ? client.ticket : 0
@@ -157,7 +156,10 @@ module Model
     def send_acquire(client, phase, ticket)
       client.phase = phase
       client.age = 0
-      tell { "#{name(client.value)} sends acquire#{", ticket #{ticket.zero? ? "new" : ticket}" if ticket}" }
+      tell do
+        place = ", ticket #{ticket.zero? ? "new" : ticket}" if ticket
+        "#{name(client.value)} sends acquire#{place}"
+      end
       post(:acquire, client.value, ticket)
     end
 
@@ -179,10 +181,10 @@ module Model
       release_lease(i)
     end
 
-    # The others of its process need not look before its time is over, or that of one who shares the
-    # lock with it.
+    # The others of its process need not look before its time is over, or before that of another one
+    # that shares the lock.
     def served(i, changes_in)
-      # it was about the turn that has come to this one, or before
+      # the message was about the turn of this one, or an earlier turn
       home(i).told = nil unless several_hold?
       if rules[:timer_for_next] && rules[:timer]
         look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?)
@@ -193,8 +195,9 @@ module Model
       leave_line(scenario.homes[i])
     end
 
-    # Where several hold a lock, what one was told does not become untrue by what another is.
-    # Nor does an answer to another one put off when the first in line makes sure of its place.
+    # If several hold a lock, a message to one client stays true whatever another one is told. An
+    # answer to another client does not put off the look at which the first in line secures its
+    # place.
     def look_in(i, time, keeps)
       node = home(i)
       time = [time, scenario.baton].min if rules[:look_every]
@@ -203,7 +206,7 @@ module Model
 
     def several_hold? = scenario.shared && rules[:keep_look]
 
-    # It may have been the one who was to look.
+    # This may have been the client that was due to look.
     def leave_line(n)
       node = nodes[n]
       if waiters(n).empty? then node.look = node.told = nil
@@ -220,7 +223,7 @@ module Model
     def refused_at_first(i, left)
       client = clients[i]
       return vanish(i) if client.quits
-      # nobody has refused it yet
+      # no answer has refused it yet
       return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on]
       return vanish(i) if client.kind == :impatient
 
@@ -259,8 +262,8 @@ module Model
       shake(i) if shakes
     end
 
-    # The queue has lost this one. All others of its process ask for their places, too; what they
-    # find is no news.
+    # The queue has lost this client. All others of its process ask for their places, too; their
+    # answers tell nothing new.
     def shake(i)
       tell do
         "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"
@@ -284,7 +287,8 @@ module Model
       post(:subscribe, i)
     end
 
-    # Whoever is in line may have been passed over meanwhile, also one whose request is under way.
+    # All clients in line may have been passed over in the meantime, even one with a request under
+    # way.
     def subscribed(n)
       node = nodes[n]
       node.link = :on
@@ -322,7 +326,7 @@ module Model
       end
     end
 
-    # What the table of waiters says about a value.
+    # The entry for a value in the table of waiters.
     def known_as(client, value)
       return if client.value != value || client.phase == :gone
       return if client.phase == :asking && client.ticket.zero? && !rules[:table_first]
@@ -333,10 +337,10 @@ module Model
 
     def stray_turn(value)
       unless rules[:pass_strays]
-        return tell { "a turn comes for #{name(value)}, which nobody knows, and is ignored" }
+        return tell { "a turn comes for #{name(value)}, which no client knows, and is ignored" }
       end
 
-      tell { "a turn comes for #{name(value)}, which nobody knows: it is passed on" }
+      tell { "a turn comes for #{name(value)}, which no client knows: it is passed on" }
       post(rules[:no_doubt] ? :leave : :undo, value)
     end
 

@@ -3,8 +3,8 @@
 require_relative "world"
 
 module Model
-  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is
-  # found in the fewest steps. A state is known by the digest of its key.
+  # Visits every state that a scenario can reach, breadth first, so that it finds each violation
+  # with the fewest steps. It identifies a state by the digest of its key.
   class Explorer
     Outcome =
       Struct.new(
@@ -22,7 +22,7 @@ module Model
       @seen = { @origin.key => 0 }
       @parents = [nil]
       @steps = @idle = 0
-      @arrivals = [[]] if @scenario.always # by state: those that lead to it
+      @arrivals = [[]] if @scenario.always # for each state, the states that lead to it
       @good = []
       violation, trace, cycle = explore || starvation
       Outcome.new(
@@ -35,7 +35,7 @@ module Model
 
     def cpu_seconds = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
-    # The first violation and how it came to it, or nil.
+    # The first violation with its steps, or nil.
     def explore
       level = [@origin]
       id = -1
@@ -75,8 +75,8 @@ module Model
       fresh
     end
 
-    # Whether there is a state from which one client can never get the lock again: how to get there,
-    # and a circle in which it goes on trying.
+    # Searches a state from which one client can never get the lock again. Returns the way there,
+    # and a circle in which the client goes on trying.
     def starvation
       return unless @arrivals
 
@@ -96,7 +96,7 @@ module Model
       ]
     end
 
-    # A way from a hopeless state that leads back to where it has been, with a try on it.
+    # A way from a hopeless state back to itself, with a try of the client on it.
     def circle_from(lost)
       world = tell(path(lost), world_only: true)
       world.story = []
@@ -108,7 +108,7 @@ module Model
       world.story.drop(been[world.key])
     end
 
-    # Tries rather than waits, and lets time pass rather than do other things.
+    # Prefers tries to waits, and the passing of time to other steps.
     def most_patient_step(world)
       steps = world.steps
       step =
@@ -117,7 +117,7 @@ module Model
       world.step(step)
     end
 
-    # The keys of the states on the way to one.
+    # The keys of the states on the way to a state.
     def path(id)
       keys = @seen.keys
       path = []
@@ -128,8 +128,8 @@ module Model
       path
     end
 
-    # Goes that way again and writes down what happens; with a block, takes one more step that the
-    # block accepts.
+    # Takes the same steps again and writes down the events. With a block, takes one more step that
+    # the block accepts.
     def tell(path, world_only: false, &last)
       world = @origin.dup
       world.story = []

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Model
-  # What can go wrong, each kind as often as the scenario's budget allows, at any moment.
+  # The faults: each kind as often as the scenario's budget allows, at any moment.
   module Faults
     # A process dies. Its requests may still arrive, or not; its subscription ends.
     def crash(n, fault = :crash)
@@ -15,11 +15,11 @@ module Model
       nodes[n].look = nil
     end
 
-    # The same, but only of one that waits for its turn.
+    # The same, only for a process that waits for its turn.
     def crash_in_line(n) = crash(n, :crash_in_line)
 
-    # SIGSTOP, or a machine that does not answer: it does nothing, but the server still counts it as
-    # listening.
+    # SIGSTOP, or a machine that does not answer: the process does nothing, but the server still
+    # counts it as listening.
     def freeze_process(n, fault = :freeze)
       spend(fault)
       tell { "FREEZE of the process of #{names_in(n)}" }
@@ -27,7 +27,7 @@ module Model
       hurt(n)
     end
 
-    # The same, but only to one that waits for its turn.
+    # The same, only for a process that waits for its turn.
     def freeze_in_line(n) = freeze_process(n, :freeze_in_line)
 
     def thaw(n)
@@ -35,7 +35,7 @@ module Model
       nodes[n].state = :up
     end
 
-    # The subscription breaks, and all that was on its way; both sides know.
+    # The subscription breaks, and all messages under way are lost; both sides know.
     def cut(n)
       spend(:cut)
       tell { "CUT of the subscription of #{names_in(n)}" }
@@ -43,7 +43,8 @@ module Model
       nodes[n].heard = false
     end
 
-    # It breaks, and neither side knows: messages are counted as heard and lost.
+    # The subscription breaks, and neither side knows: the server counts messages as heard, but they
+    # are lost.
     def go_deaf(n)
       spend(:deaf)
       tell { "the subscription of #{names_in(n)} goes DEAF" }
@@ -66,7 +67,7 @@ module Model
       despair(i)
     end
 
-    # Any other request is delayed for any time, or for ever.
+    # Any other request is delayed for any time, or forever.
     def lose_request(index)
       spend(:lose)
       tell { "LOST: a #{requests[index].op} of #{name(requests[index].value)}" }
@@ -82,7 +83,7 @@ module Model
       post(:extend, client.value)
     end
 
-    # A writer turns reader. From now on it does not count on being alone.
+    # A writer becomes a reader. From now on it does not rely on being alone.
     def downgrade(i)
       spend(:downgrade)
       client = clients[i]
@@ -106,7 +107,7 @@ module Model
       lose_queue
     end
 
-    # All is lost: FLUSHALL, or a restart without persistence.
+    # All data is lost: FLUSHALL, or a restart without persistence.
     def flush(_)
       spend(:flush)
       tell { "the server FORGETS everything" }
@@ -157,7 +158,8 @@ module Model
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
         in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
-        in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n # its turn would go with it
+        # its turn would be lost with it
+        in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n
         steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
         steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line
         steps << [:cut, n] if left?(:cut) && SUBSCRIBED.include?(node.link)
@@ -215,7 +217,7 @@ module Model
       hurt(n)
     end
 
-    # Nobody can be called until he has asked again.
+    # No waiter can be called until it has asked again.
     def lose_queue
       @queue = []
       nodes.each_index do |n|

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Checks the waiting protocol: that it keeps its promises in every scenario, and that each of its
-# rules is needed.
+# Checks that the waiting protocol keeps its promises in every scenario, and that each rule is
+# necessary.
 #
-#   ruby spec/model/model.rb                    small scenarios, and every rule switched off once
-#   ruby spec/model/model.rb --full             all scenarios as well
-#   ruby spec/model/model.rb --without RULE     tells what happens without that rule (--rules lists them)
+#   ruby spec/model/model.rb                  small scenarios, and each rule switched off once
+#   ruby spec/model/model.rb --full           all scenarios as well
+#   ruby spec/model/model.rb --without RULE   tells what happens without it (--rules: all)
 
 require_relative "explorer"
 require_relative "scenarios"
 require_relative "shared_scenarios"
 
 module Model
-  # Runs scenarios and compares what comes out with what is expected.
+  # Runs scenarios and compares the results with the expected ones.
   class Report
     BROKEN = Scenarios.broken.merge(SharedScenarios.broken).freeze
     BROKEN_AT_LENGTH = SharedScenarios.broken_at_length.freeze
@@ -116,7 +116,7 @@ module Model
       outcome.cycle.each(&print_line)
     end
 
-    # Linux says it; elsewhere 0.
+    # On Linux; elsewhere 0.
     def peak_mb
       status = "/proc/self/status"
       File.exist?(status) ? File.read(status)[/VmHWM:\s+(\d+)/, 1].to_i / 1024 : 0

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
 module Model
-  # The scripts, as the server runs them: each in one piece. Read beside
+  # The scripts, as the server runs them: each in one step. Read beside
   # ext/plock/core/scripts/*.lua.
   module Server
-    # A request arrives, is carried out, and its reply sets out, if there is still somebody to hear
-    # it.
+    # A request arrives and is carried out, and its reply leaves if the client can still receive it.
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
@@ -36,13 +35,13 @@ module Model
         return grant(value)
       elsif lock.nil? && window_open? # left free for the older clients
         left = time_left
-      elsif lock.nil? # the last holder died, or was not plock's
+      elsif lock.nil? # the last holder died, or was not one of plock
         enqueue(value, ticket) if ticket&.positive?
         passed = pass(value)
         return grant(value) unless passed
 
         left = 0 if passed == :unfinished
-      elsif ticket && lock.value == value && !lock.kept # my turn, or an earlier request of mine has got it
+      elsif ticket && lock.value == value && !lock.kept # its turn, or an earlier request got it
         queue.reject! { |_, other| other == value }
         return grant(value)
       end
@@ -68,7 +67,7 @@ module Model
       nil
     end
 
-    # at_least: the lock stays taken for some time, though the lease is over.
+    # at_least: the lock stays taken for some time after the lease.
     def keep(value)
       return tell_nothing(:keep, value) unless theirs?(value)
 
@@ -101,7 +100,7 @@ module Model
       [:extended]
     end
 
-    # What older clients do: SETNX, and a release that compares and deletes.
+    # The calls of older clients: SETNX, and a release that compares and deletes.
     def set_if_free(value) = lock ? false : (@lock = Lock.new(value, false, scenario.ttl))
 
     def delete_if(value)
@@ -119,24 +118,24 @@ module Model
 
     private
 
-    # A lease, and no turn; nor a lock that is kept, whose value nothing knows any more.
+    # A lease, not a turn; nor a kept lock, whose value no client knows any more.
     def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
-    # Hands it over, or deletes it. The caller, if it lives, asks again for what is left unfinished.
+    # Hands it over, or deletes it. If work is left unfinished, the living caller asks again.
     def free_lock(operation, value, &text)
       case pass
       when false
         tell(&text) if text
         @lock = nil
       when :unfinished
-        tell { "server: more who are dead are in line; #{name(value)} is to ask again" }
+        tell { "server: more dead waiters are in line; #{name(value)} must ask again" }
         post(operation, value) if rules[:go_on] && home(owner(value)).state == :up
       end
     end
 
     # Addresses the lock to the first waiter whose process still listens, and tells the next one to
-    # stand by. False: nobody, or it would have been `mine`. :unfinished: as many were dead as one
-    # call passes over; the lock then ends soon.
+    # stand by. Returns false if there is no such waiter, or if it would be `mine`. Returns
+    # :unfinished after as many dead waiters as one call passes over; the lock then ends soon.
     def pass(mine = nil)
       tries = scenario.tries
       until queue.empty?
@@ -158,27 +157,27 @@ module Model
       false
     end
 
-    # A lock that will be free without anybody's passing it on: the first two who listen shall look
-    # then; two, for one may fail.
+    # No client will pass on this lock when it becomes free. So the first two that listen look then;
+    # two, because one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
            .each { |_, value| watchers -= 1 if watchers.positive? && publish(:look, value, delay) }
     end
 
-    # When the lock can be free, if nobody does anything.
+    # The time until the lock can be free if no client acts.
     def time_left
       return lock.left if lock
 
       window_open? ? window_rest : 0
     end
 
-    # PUBLISH says whether anybody listens, as far as the server knows.
+    # PUBLISH tells whether a process listens, as far as the server knows.
     def publish(kind, value, time = nil)
       node = home(owner(value))
       tell do
         message = kind == :turn ? "your turn" : "look again in #{time}"
-        fate = node.heard ? (", which is lost" if node.link == :deaf) : ", and nobody listens"
+        fate = node.heard ? (", which is lost" if node.link == :deaf) : ", and no process listens"
         "server publishes to #{name(value)}: #{message}#{fate}"
       end
       node.inbox << [kind, value, time] if node.heard && node.link != :deaf
@@ -219,8 +218,8 @@ module Model
       @lock = Lock.new(value, baton, left)
     end
 
-    # The server's time, or one more than the last fence. Time moves between two leases; all that
-    # counts is which is larger.
+    # The server's time, or one more than the last fence. Time moves between two leases; only the
+    # order of fences matters.
     def number_lease
       @clock += 1
       fence = [@clock, @companion + 1].max
@@ -228,7 +227,7 @@ module Model
       @companion = fence
     end
 
-    # With its request a client is back in its place, if its process can hear of its turn again.
+    # The request puts a client back in its place, if its process can hear its turn again.
     def take_place(client, ticket)
       lost = client.hurt && client.place
       client.place ||= ticket

@@ -3,9 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # What is checked of locks with several holders. Idle is here how long the first who waits is kept
-  # out by nobody who holds or waits; who is frozen does not count, but those inside before him and
-  # then his second do.
+  # The scenarios of locks with several holders. Idle here means how long the first waiter is kept
+  # out although no holder or earlier waiter stands in its way. Time while that waiter is frozen
+  # does not count, but the holders before it and then its second do.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -30,7 +30,8 @@ module Model
         scenario("a lost request", "w", "r", faults: { lose: 1 }, idle: T),
         scenario("a subscription cut", "2", "2", "2", faults: { cut: 1 }),
         scenario("a freeze", "2", "2", "2", faults: { freeze: 1 }, idle: T),
-        scenario("a reader frozen in line", "iw", "r", "r", faults: { freeze_in_line: 1 }, victims: "r", ttl: 3),
+        scenario("a reader frozen in line", "iw", "r", "r", faults: { freeze_in_line: 1 },
+                 victims: "r", ttl: 3),
         scenario("the queue lost", "w", "w", "r", faults: { evict: 1 }, idle: B, ttl: 3),
         scenario("the fence lost", "2", "2", faults: { forget: 2 }),
         scenario("any delay", "r", "w", delays: true),
@@ -61,7 +62,8 @@ module Model
         scenario("a place kept for longer", "2", "2", "2", "2", faults: { keep: 1 }, ttl: 3),
         scenario("a renewal, giving up", "r", "w", "r", faults: { renew: 1, give_up: 2 }),
         scenario("a renewal", "rw", "r", faults: { renew: 1 }),
-        scenario("a renewal, a place kept for longer", "iw", "rr", faults: { keep: 1, renew: 1 }, ttl: 3)
+        scenario("a renewal, a place kept for longer", "iw", "rr", faults: { keep: 1, renew: 1 },
+                 ttl: 3)
       ]
     end
 
@@ -73,18 +75,27 @@ module Model
         scenario("two crashes", "r", "w", "r", faults: { crash: 2 }, idle: (2 * T) + B),
         scenario("two crashes", "2", "2", "2", faults: { crash: 2 }, idle: T),
         scenario("a crash, a renewal", "r", "w", "r", faults: { crash: 1, renew: 1 }, idle: T + B),
-        scenario("a place kept for longer, a crash", "2", "2", "2", faults: { keep: 1, crash: 1 }, idle: 3, ttl: 3),
-        scenario("a writer turns reader, a crash", "w", "w", "r", faults: { downgrade: 1, crash: 1 }, idle: T + B),
-        scenario("a crash in line, downgrade", "w", "w", "r", faults: { downgrade: 1, crash_in_line: 1 }, idle: 3, ttl: 3),
-        scenario("a crash in line", "ir", "w", "r", "r", faults: { crash_in_line: 1 }, idle: B, ttl: 3),
-        scenario("a crash in line, giving up", "ir", "w", "r", faults: { crash_in_line: 1, give_up: 2 }, idle: B, ttl: 3),
-        scenario("a crash in line, a process with both", "ir", "w", "rw", faults: { crash_in_line: 1 }, idle: B, ttl: 3, victims: "w"),
+        scenario("a place kept for longer, a crash", "2", "2", "2", faults: { keep: 1, crash: 1 },
+                 idle: 3, ttl: 3),
+        scenario("a writer turns reader, a crash", "w", "w", "r",
+                 faults: { downgrade: 1, crash: 1 }, idle: T + B),
+        scenario("a crash in line, downgrade", "w", "w", "r",
+                 faults: { downgrade: 1, crash_in_line: 1 }, idle: 3, ttl: 3),
+        scenario("a crash in line", "ir", "w", "r", "r", faults: { crash_in_line: 1 }, idle: B,
+                 ttl: 3),
+        scenario("a crash in line, giving up", "ir", "w", "r",
+                 faults: { crash_in_line: 1, give_up: 2 }, idle: B, ttl: 3),
+        scenario("a crash in line, a process with both", "ir", "w", "rw",
+                 faults: { crash_in_line: 1 }, idle: B, ttl: 3, victims: "w"),
         scenario("a freeze", "r", "w", "r", faults: { freeze: 1 }, idle: T + B),
         scenario("a freeze", "2", "2", "2", "2", faults: { freeze: 1 }, idle: T),
         scenario("a freeze of both", "rw", "r", faults: { freeze: 1 }, idle: T + B),
-        scenario("a writer frozen in line", "ir", "w", "r", faults: { freeze_in_line: 1 }, victims: "w", idle: 3 + B, ttl: 3),
-        scenario("a freeze, giving up", "r", "w", "r", faults: { freeze: 1, give_up: 1 }, idle: T + B),
-        scenario("a place kept, a freeze in line", "w", "r", "r", faults: { keep: 1, freeze_in_line: 1 }, idle: B, ttl: 4, victims: "r")
+        scenario("a writer frozen in line", "ir", "w", "r", faults: { freeze_in_line: 1 },
+                 victims: "w", idle: 3 + B, ttl: 3),
+        scenario("a freeze, giving up", "r", "w", "r", faults: { freeze: 1, give_up: 1 },
+                 idle: T + B),
+        scenario("a place kept, a freeze in line", "w", "r", "r",
+                 faults: { keep: 1, freeze_in_line: 1 }, idle: B, ttl: 4, victims: "r")
       ]
     end
 
@@ -93,9 +104,11 @@ module Model
         scenario("a lost request", "r", "w", "r", faults: { lose: 1 }, idle: T),
         scenario("a lost request", "2", "2", "2", faults: { lose: 1 }, idle: T),
         scenario("a lost request, a process with both", "rw", "r", faults: { lose: 1 }, idle: T),
-        scenario("a lost request, a downgrade", "w", "r", faults: { lose: 1, downgrade: 1 }, idle: T),
+        scenario("a lost request, a downgrade", "w", "r", faults: { lose: 1, downgrade: 1 },
+                 idle: T),
         scenario("a lost request, a renewal", "w", "r", faults: { lose: 1, renew: 1 }, idle: T),
-        scenario("a lost request, a crash", "w", "r", faults: { lose: 1, crash: 1 }, idle: (2 * T) + B),
+        scenario("a lost request, a crash", "w", "r", faults: { lose: 1, crash: 1 },
+                 idle: (2 * T) + B),
         scenario("two lost requests", "w", "r", faults: { lose: 2 }, idle: 2 * T),
         scenario("a subscription cut", "r", "w", "r", faults: { cut: 1 }),
         scenario("a subscription cut", "2", "2", "2", "2", faults: { cut: 1 }),
@@ -103,8 +116,10 @@ module Model
         scenario("a subscription cut, both in a process", "rw", "r", faults: { cut: 1 }),
         scenario("a subscription cut twice", "2", "2", "2", faults: { cut: 2 }),
         scenario("a subscription cut, giving up", "r", "w", "r", faults: { cut: 1, give_up: 1 }),
-        scenario("a subscription cut, a downgrade", "w", "w", "r", faults: { cut: 1, downgrade: 1 }),
-        scenario("a subscription cut, a crash", "r", "w", "r", faults: { cut: 1, crash: 1 }, idle: T + B),
+        scenario("a subscription cut, a downgrade", "w", "w", "r",
+                 faults: { cut: 1, downgrade: 1 }),
+        scenario("a subscription cut, a crash", "r", "w", "r", faults: { cut: 1, crash: 1 },
+                 idle: T + B),
         scenario("a subscription deaf", "r", "w", "r", faults: { deaf: 1 }, idle: T),
         scenario("a subscription deaf, both in a process", "rw", "r", faults: { deaf: 1 }, idle: T),
         scenario("a subscription deaf", "2", "2", "2", "2", faults: { deaf: 1 }, idle: T)
@@ -124,34 +139,47 @@ module Model
       ]
     end
 
-    # Without one of the rules: which property breaks, and where it is the only one in its way.
+    # For each rule: the property that breaks without it, in a scenario where no other rule prevents
+    # that.
     def broken
       in_line = { faults: { crash_in_line: 1 }, idle: B, ttl: 3 }
       {
-        sweep: [:idle, scenario("a crash, a renewal", "i2", "i2", "2", faults: { crash: 1, renew: 1 }, idle: T)],
+        sweep: [:idle, scenario("a crash, a renewal", "i2", "i2", "2",
+                                faults: { crash: 1, renew: 1 }, idle: T)],
         keys_last: [:exclusion, scenario("readers, a writer", "ir", "ir", "iw")],
         one_mode: [:exclusion, scenario("a reader, a writer", "ir", "iw")],
         within_limit: [:exclusion, scenario("one place", "i1", "i1")],
         strict_order: [:order, scenario("readers, a writer", "ir", "w", "ir")],
         probe: [:idle, scenario("a crash in line", "ir", "w", "r", **in_line)],
         watch_first: [:idle, scenario("a crash in line", "ir", "w", "r", **in_line), :look_every],
-        call_several: [:idle, scenario("a reader frozen in line", "iw", "r", "r", faults: { freeze_in_line: 1 }, victims: "r", ttl: 3)],
+        call_several: [:idle, scenario("a reader frozen in line", "iw", "r", "r",
+                                       faults: { freeze_in_line: 1 }, victims: "r", ttl: 3)],
         baton_inside: [:order, scenario("writers, a reader", "iw", "w", "ir")],
         claim_place: [:swallowed, scenario("two writers", "iw", "w")],
-        claim_plainly: [:swallowed, scenario("a subscription cut", "i2", "i2", "2", faults: { cut: 1 })],
-        admitted_calls: [:idle, scenario("a process with two readers", "iw", "rr"), :look_every, :uncalled],
+        claim_plainly: [:swallowed, scenario("a subscription cut", "i2", "i2", "2",
+                                             faults: { cut: 1 })],
+        admitted_calls: [:idle, scenario("a process with two readers", "iw",
+                                         "rr"), :look_every, :uncalled],
         keep_look: [:idle, scenario("a process with both", "rw", "ir"), :look_every, :uncalled],
-        tell_kept: [:idle, scenario("a place kept for longer", "iw", "w", faults: { keep: 1 }, ttl: 3), :look_every],
-        leave_admits: [:idle, scenario("one place gives up", "i2", "1", "2", faults: { give_up: 1 })],
+        tell_kept: [:idle, scenario("a place kept for longer", "iw", "w", faults: { keep: 1 },
+                                    ttl: 3), :look_every],
+        leave_admits: [:idle, scenario("one place gives up", "i2", "1", "2",
+                                       faults: { give_up: 1 })],
         leave_place: [:swallowed, scenario("one gives up", "iw", "w", "w", faults: { give_up: 1 })],
-        downgrade_admits: [:idle, scenario("a writer turns reader", "iw", "r", faults: { downgrade: 1 })],
-        only_live: [:exclusion, scenario("any delay, a renewal", "iw", "iw", delays: true, faults: { renew: 1 })],
-        calls_stand_by: [:idle, scenario("a freeze in line", "i1", "1", "1", faults: { freeze_in_line: 1 }, idle: B, ttl: 3), :look_every],
-        tell_both: [:idle, scenario("a place kept, a freeze in line", "i1", "1", "1", faults: { keep: 1, freeze_in_line: 1 }, idle: B, ttl: 4), :look_every]
+        downgrade_admits: [:idle, scenario("a writer turns reader", "iw", "r",
+                                           faults: { downgrade: 1 })],
+        only_live: [:exclusion, scenario("any delay, a renewal", "iw", "iw", delays: true,
+                                         faults: { renew: 1 })],
+        calls_stand_by: [:idle, scenario("a freeze in line", "i1", "1", "1",
+                                         faults: { freeze_in_line: 1 }, idle: B,
+                                         ttl: 3), :look_every],
+        tell_both: [:idle, scenario("a place kept, a freeze in line", "i1", "1", "1",
+                                    faults: { keep: 1, freeze_in_line: 1 }, idle: B,
+                                    ttl: 4), :look_every]
       }
     end
 
-    # The same, where it takes longer to find.
+    # The same, for rules that take longer.
     def broken_at_length
       watched = { faults: { keep: 1, give_up: 2 }, ttl: 3 }
       {

@@ -33,7 +33,7 @@ module Model
                                    admits?(value)
       unfinished = mine == :unfinished
       mine = called || mine == true
-      check_order(value) if mine && !called # who was called has been checked then
+      check_order(value) if mine && !called # a called waiter was checked when it was called
       mine ? admit(value) : refuse(value, ticket, lost, unfinished)
     end
 
@@ -97,14 +97,14 @@ module Model
 
     private
 
-    # His place, where he has been called, or an earlier request of his has got it.
+    # Takes its place, if it has been called or an earlier request of it got the lease.
     def claim(value, ticket)
       return if ticket.nil? && !rules[:claim_plainly]
 
       place_of(value) || (rules[:claim_place] ? remove(value, true) : baton_of(value))
     end
 
-    # One that is kept has a value that nothing knows any more.
+    # No client knows the value of a kept place any more.
     def place_of(value) =
       inside.find { |place| place.value == value && !place.baton && !place.kept }
 
@@ -122,18 +122,18 @@ module Model
       inside.delete(place) if place
     end
 
-    # Those whose time is over are inside no more.
+    # Holders whose time is over are not inside any more.
     def sweep
       inside.select! { |place| place.left.positive? } if rules[:sweep]
       @expires = nil if inside.empty?
     end
 
-    # The key lasts as long as the one who stays longest.
+    # The key lasts as long as the longest place.
     def outlast
       @expires = inside.map(&:left).max if rules[:keys_last]
     end
 
-    # When something changes that nobody tells.
+    # The time until a change that no message announces.
     def time_until_change = [inside.map(&:left).min, 1].compact.max
 
     def share_of(value) = scenario.shares[owner(value)]
@@ -151,8 +151,8 @@ module Model
         (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
     end
 
-    # Tells the first who hears of it when to look; those before him are taken out. :unfinished: as
-    # many as one call may try.
+    # Tells the first waiter that hears it when to look, and removes those before it. :unfinished:
+    # one call may try no more.
     def tell_first(time)
       while (first = queue.first)
         return :unfinished if @tries == 0
@@ -164,7 +164,7 @@ module Model
       end
     end
 
-    # The same, and the one after him: the first may be frozen, or just giving up.
+    # The same, also for the next one: the first may be frozen, or just giving up.
     def tell_two(time)
       first = tell_first(time)
       second = queue[1]
@@ -173,9 +173,9 @@ module Model
       end
     end
 
-    # Lets in those who wait, in their order, as far as there is room. True where it comes to
-    # `mine`, who asks; else how many were called; :unfinished: nobody, and as many were tried as
-    # one call may.
+    # Lets waiters in, in order, while there is room. Returns true if it comes to `mine`, the
+    # caller; else the number of called waiters; :unfinished if it called none and one call may try
+    # no more.
     def call_those_who_fit(mine = nil)
       called = 0
       unfinished = false
@@ -202,7 +202,7 @@ module Model
       called
     end
 
-    # There is room for him: whether nobody who lives waits before him.
+    # There is room for it; does no living waiter come before it?
     def comes_next?(value)
       loop do
         return true unless rules[:strict_order]
@@ -232,7 +232,7 @@ module Model
       outlast
       return [:held] if queue.empty?
 
-      call_those_who_fit if rules[:admitted_calls] # with the tries that are left
+      call_those_who_fit if rules[:admitted_calls] # with the remaining tries
       [:held, rules[:tell_change] ? time_until_change : nil]
     end
 

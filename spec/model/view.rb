@@ -3,11 +3,11 @@
 require "digest"
 
 module Model
-  # A state as a short string, by which the explorer knows it again.
+  # A state as a short string, by which the explorer recognizes it.
   module View
-    # The same for states that differ only in who is who: the view that each process has of
-    # everything, sorted, for processes are interchangeable. Whatever there is belongs to one
-    # process, so nothing is left out.
+    # One string for all states that differ only in the identity of processes. It sorts the views
+    # that each process has of the whole system, because processes are interchangeable. Each part of
+    # a state belongs to one process, so the views leave nothing out.
     def key
       ranks = ticket_ranks
       views = nodes.each_with_index.map { |node, n| node_view(node, scenario.tenants[n].size) }
@@ -64,8 +64,8 @@ module Model
 
     def rank(ranks, ticket) = ticket ? ranks[ticket] + 1 : 0
 
-    # A value within its process: the client's number there, and how often it had to take a fresh
-    # one.
+    # A value within its process: the client's number there, and how often it has taken a fresh
+    # value.
     def code(value) = (scenario.seats[owner(value)] * 16) + (value / clients.size)
 
     def view_of(value, views) = views[scenario.homes[owner(value)]]

@@ -8,38 +8,38 @@ require_relative "checks"
 require_relative "view"
 
 module Model
-  # What the lock key holds: the value of its holder or, as a baton, of the one whose turn it is;
-  # and how long it still lives. kept: the lease is over, but the lock is to stay taken.
+  # The content of the lock key: the value of its holder or, as a baton, of the next holder; and its
+  # remaining life. kept: the lease is over, but the lock stays taken.
   Lock = Struct.new(:value, :baton, :left, :kept)
 
-  # The same of one who is inside a lock with several holders. Where nothing is left it is over, but
-  # still noted. ghost: how long its value has been nobody's; the checker's own.
+  # The same for a holder of a lock with several holders. With nothing left it is over, but still
+  # noted. ghost: for how long no client has used its value; only the checker uses that.
   Place = Struct.new(:value, :baton, :left, :kept, :mode, :ghost)
 
-  # On its way to the server. A late one may arrive at any time, or never.
+  # A request on its way to the server. A late one may arrive at any time, or never.
   Request = Struct.new(:op, :value, :ticket, :late)
 
   # phase: :idle, :looking, :subscribing, :asking, :waiting, :holding, :polling (older clients),
-  # :gone share: of a lock with several holders, as its lease has it; age: since its request left;
-  # left: of its lease, as it sees it; due: until an older one polls again. known: an answer has
-  # said that it is in the queue; called: its turn has come since it last asked; checks, shaken: it
-  # asks, or will, because another one's place was lost. place and hurt are the checker's own: its
-  # rightful place, and whether a fault has cut it off from its turn.
+  # :gone. share: its share of a lock with several holders. age: time since its request left. left:
+  # the rest of its lease, as it sees it. due: time until an older client polls again. known: an
+  # answer has said that it is in the queue. called: its turn has come since it last asked. checks,
+  # shaken: it asks, or will, because another one's place was lost. place and hurt belong to the
+  # checker: its rightful place, and whether a fault has cut it off from its turn.
   Client =
     Struct.new(
       :kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place,
       :hurt, :known, :called, :checks, :shaken
     )
 
-  # state: :up, :frozen, :dead. heard: the server counts it as listening. link: how the process sees
-  # its subscription, one of :none, :sent, :on, :deaf (broken, but nobody knows), :cut. again: it
-  # had one before. buffered: read, but not handled. look, told: until the first of those who wait
-  # there looks again, as the last answer had it, and as a message has. asked is the checker's own:
-  # one of them has asked since the queue was lost.
+  # state: :up, :frozen, :dead. heard: the server counts it as listening. link: the subscription as
+  # the process sees it, one of :none, :sent, :on, :deaf (broken, but neither side knows), :cut.
+  # again: it had a subscription before. buffered: read, but not handled. look, told: the time until
+  # its first waiter looks again, by the last answer and by a message. asked belongs to the checker:
+  # one of its clients has asked since the queue was lost.
   Node = Struct.new(:state, :heard, :link, :again, :inbox, :buffered, :look, :told, :asked)
 
-  # One state of everything: the server, the clients, the messages under way. `steps` names what can
-  # happen next; a step is made on a copy.
+  # One state of the whole system: the server, the clients, the messages under way. `steps` names
+  # the possible next steps; a step is made on a copy.
   class World
     include Server
     include SharedServer
@@ -65,9 +65,9 @@ module Model
       @scenario = scenario
       @rules = rules
       @lock = nil
-      @inside = [] # a lock with several holders: of Place, and
-      @expires = nil # when its key does
-      @queue = [] # of [ticket, value], in order
+      @inside = [] # a lock with several holders: a list of Place, and
+      @expires = nil # the expiry of its key
+      @queue = [] # a list of [ticket, value], in order
       @companion = @issued = @clock = 0
       @clients = scenario.kinds.zip(scenario.shares).map do |kind, share|
         Client.new(
@@ -94,9 +94,8 @@ module Model
       @budget = @budget.dup
     end
 
-    # Everything that can happen now, as [name, which]. What is urgent takes no time: the clock
-    # stands still until all of it is done, unless the scenario lets everything take as long as it
-    # likes.
+    # The possible steps, as [name, index]. Urgent steps take no time: the clock stands still until
+    # all of them are done, unless the scenario lets each step take any time.
     def steps
       urgent = urgent_steps
       steps = urgent + leisurely_steps
@@ -126,8 +125,8 @@ module Model
 
     def over? = !scenario.saturated && clients.all? { |client| client.phase == :gone }
 
-    # Values are numbers: a client's first is its own number, each fresh one is larger by the number
-    # of clients.
+    # Values are numbers: a client's first value is its own number, and each fresh one is larger by
+    # the number of clients.
     def owner(value) = value % clients.size
 
     def client_of(value) = clients[owner(value)]
@@ -178,7 +177,7 @@ module Model
       steps
     end
 
-    # Contention without end: who is done begins again, and who holds goes on until another one
+    # Endless contention: a finished client begins again, and a holder stays until another one
     # queues, but within its time.
     def may_finish?(client)
       !scenario.saturated || client.kind == :older || queue.any? ||

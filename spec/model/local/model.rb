@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Checks what the processes of a local store do to each other by its file: that it keeps its
-# promises in every scenario, whoever dies at whatever step, and that each of its rules is needed.
+# Checks how processes interact through the file of a local store. The store must keep its promises
+# in every scenario, whichever process dies at any step, and each rule must be necessary.
 #
 #   ruby spec/model/local/model.rb
-#   ruby spec/model/local/model.rb --without RULE   tells what happens without that rule (--rules lists them)
+#   ruby spec/model/local/model.rb --without RULE   tells what happens without it (--rules: all)
 
 require_relative "world"
 
@@ -28,7 +28,7 @@ module LocalModel
     Scenario.new(title: "three, two are stopped", processes: 3, stops: 2)
   ].freeze
 
-  # What each rule keeps from happening, and where.
+  # The violation that each rule prevents, and its scenario.
   BROKEN = {
     ring_first: [:swallowed, 3],
     heed_section: [:swallowed, 3],
@@ -43,8 +43,8 @@ module LocalModel
     pass_over: [:kept_back, 6]
   }.freeze
 
-  # Visits every state that a scenario can reach, breadth first, so that what it finds wrong is
-  # found in the fewest steps.
+  # Visits every state that a scenario can reach, breadth first, so that it finds each violation
+  # with the fewest steps.
   class Search
     attr_reader :states
 
@@ -53,7 +53,7 @@ module LocalModel
       @rules = rules
     end
 
-    # @return [Array, nil] the first violation, and how it came to it
+    # @return [Array, nil] the first violation, and its steps
     def run
       origin = World.new(@scenario, @rules)
       @came = { origin.key => nil }

@@ -3,46 +3,45 @@
 module LocalModel
   # The rules, each by the name under which it can be switched off.
   RULES = {
-    ring_first: "whoever changes something for another process rings its bell first",
-    heed_section: "who was rung looks when the section is free again, not before",
-    repair: "who finds a dead process in the section takes its place there",
-    watch_holders: "the first in line hears of the end of each holder's process",
-    watch_before: "and each of the others of the one who waits before him",
-    look_at_once: "who begins to watch a process that is dead by then looks at once",
-    check_place: "nobody enters a file that is not in its place any more",
+    ring_first: "a process that changes something for another one rings its bell first",
+    heed_section: "a rung process looks when the section is free again, not before",
+    repair: "a process that finds a dead one in the section takes its place there",
+    watch_holders: "the first in line watches each holder's process",
+    watch_before: "and each later waiter watches the one before it",
+    look_at_once: "a process that begins to watch a dead one looks at once",
+    check_place: "no process enters a file that is not in its place any more",
     attend_place:
-      "whoever waits or holds is told within half a second that his file is not there any more",
-    wait_anew: "who waits in such a file asks again in the one that is there",
-    hand_over: "a process has a second to take what another one hands over to it",
+      "each waiter and holder notices within half a second that its file is gone",
+    wait_anew: "a waiter in such a file asks again in the one that is there",
+    hand_over: "a process has a second to take a lock that is handed over to it",
     pass_over: "a waiter whose process has been stopped for a second is passed over"
   }.freeze
 
-  # Who takes part, and what goes wrong. breaks: how often somebody breaks the lock from outside, by
-  # a process of his own. rounds: how often each process takes the lock. stops: how often one that
-  # waits is stopped; it may go on at any time.
+  # The participants and the faults. breaks: how often an extra process breaks the lock from
+  # outside. rounds: how often each process takes the lock. stops: how often a waiter is stopped; it
+  # may go on at any time.
   Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, :stops,
                         keyword_init: true) do
     def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0,
                    stops: 0) = super
   end
 
-  # serial: its order of arrival. state: :waiting, :handed, :held, or :over, which is one that was
-  # handed over and not taken within a second.
+  # serial: its order of arrival. state: :waiting, :handed, :held, or :over (handed over and not
+  # taken within a second).
   Claim = Struct.new(:process, :state, :serial)
 
   # inside: the process in the section, dead or alive.
   Store = Struct.new(:claims, :inside)
 
-  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: what it enters for,
-  # :ask, :look, :release, :quit, :break. plan: what it still does in the section, and then outside
-  # of it. file: the number of the one that it has mapped. rung: its bell. awake: it has to look.
-  # watches: the processes whose end it hears of. checked: it has looked at the file's place in this
-  # half second. rounds: how often it will begin yet. stopped: nil, :lately, or :silent when it was
-  # for a second.
+  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: the reason to enter,
+  # :ask, :look, :release, :quit, :break. plan: its remaining steps in the section; after: those
+  # outside. file: the number of its mapped file. rung: its bell. awake: it must look. watches: the
+  # processes whose death it notices. checked: it has looked at the file's place in this half
+  # second. rounds: how often it will still begin. stopped: nil, :lately, or :silent after a second.
   Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
                        :rounds, :breaker, :stopped)
 
-  # One state of everything. `steps` names what can happen next; a step is made on a copy.
+  # One state of the whole system. `steps` names the possible next steps; a step is made on a copy.
   class World
     attr_reader :violation
     attr_accessor :story
@@ -51,7 +50,7 @@ module LocalModel
       @scenario = scenario
       @rules = rules
       @files = [Store.new([], nil)]
-      @place = 0 # which of them the path names; nil: none
+      @place = 0 # the file at the path; nil: none
       count = scenario.processes + scenario.breaks
       @processes =
         Array.new(count) do |n|
@@ -65,7 +64,7 @@ module LocalModel
       @moves = scenario.moves
       @quitters = scenario.quitters
       @stops = scenario.stops
-      @seconds = 0 # since a process was stopped, while others waited and none had the lock
+      @seconds = 0 # since a process was stopped while others waited and none had the lock
       @serial = 0
     end
 
@@ -104,8 +103,12 @@ module LocalModel
       look_at_place(process) or return
       process.file ||= @place || make_file
       file = @files[process.file]
-      return if file.inside && alive?(file.inside) # of another file than it came for
-      tell { "#{name(n)} enters the section#{", in which #{name(file.inside)} has died" if file.inside}, to #{process.aim}" }
+      return if file.inside && alive?(file.inside) # of another file than the one it came for
+      dead = file.inside
+      tell do
+        found = ", in which #{name(dead)} has died" if dead
+        "#{name(n)} enters the section#{found}, to #{process.aim}"
+      end
       file.inside = n
       process.phase = :inside
       process.plan = plan(n, file)
@@ -128,12 +131,12 @@ module LocalModel
       leave(n, file) if process.plan.empty?
     end
 
-    # What a release leaves for after the section.
+    # The bells that a release rings after the section.
     def call(n)
       ring(n, @processes[n].after.shift)
     end
 
-    # Rung, or told of a death, or his word has changed under his eyes: he looks.
+    # A ring, a death or a change of its word makes a process look.
     def wake(n)
       process = @processes[n]
       heeded = @rules[:heed_section] || !process.rung
@@ -143,11 +146,11 @@ module LocalModel
       elsif claim_of(n)&.state == :held
         hold(n)
       else
-        tell { "#{name(n)} looks, while somebody is in the section, and sees nothing new" }
+        tell { "#{name(n)} looks, while another process is in the section, and sees nothing new" }
       end
     end
 
-    # --- what takes its time ---
+    # --- events that take time ---
 
     def start(n)
       tell { "#{name(n)} asks" }
@@ -183,14 +186,14 @@ module LocalModel
       @processes[n].stopped = :lately
     end
 
-    # The native thread looks at once.
+    # The worker thread looks at once.
     def go_on(n)
       tell { "--- #{name(n)} goes on" }
       @processes[n].stopped = nil
       @processes[n].awake = true
     end
 
-    # What is handed over and not taken is over, and all who wait look.
+    # Handed-over locks that no process has taken are over, and all waiters look.
     def second(_)
       tell { "--- a second passes" }
       claims = @files.flat_map(&:claims)
@@ -210,7 +213,7 @@ module LocalModel
       @moved = true
     end
 
-    # Half a second passes: by its end everybody who waits or holds has looked at the file's place.
+    # Half a second passes. By its end every waiter and holder has looked at the file's place.
     def tick(_)
       tell { "--- half a second passes" }
       @moved = false
@@ -227,7 +230,7 @@ module LocalModel
       violate(:split, "#{name(left)} still holds in a file that is not there any more") if left
     end
 
-    # --- what must hold ---
+    # --- the properties ---
 
     def check
       holders = @processes.each_index.select { |n| @processes[n].phase == :holding }
@@ -251,13 +254,13 @@ module LocalModel
 
     def alive?(n) = @processes[n].phase != :dead
 
-    # Running, or not stopped for long.
+    # It runs, or has been stopped only briefly.
     def living?(n) = alive?(n) && !(@rules[:pass_over] && @processes[n].stopped == :silent)
 
-    # That it has died is heard of.
+    # Others have noticed its death.
     def heard?(n) = living?(n) || !alive?(n)
 
-    # Somebody waits, and who is before him is stopped.
+    # A process waits, and the one before it is stopped.
     def kept_back?
       waiting.any? && @processes.any? { |process| stopped?(process) } &&
         @processes.none? { |process| process.phase == :holding }
@@ -310,7 +313,7 @@ module LocalModel
       steps
     end
 
-    # Into the section of a file that is not in its place one need not come to see that.
+    # A process may enter the section of a file that is not in its place: it finds out there.
     def free?(process)
       file = process.file || @place
       return true if file.nil? || (@rules[:check_place] && !process.checked && file != @place)
@@ -324,7 +327,7 @@ module LocalModel
       process.aim = aim
     end
 
-    # False: it does not enter.
+    # Returns false if it does not enter.
     def look_at_place(process)
       looks = @rules[:check_place] && !process.checked && !process.file.nil?
       process.checked = true
@@ -359,7 +362,7 @@ module LocalModel
       process.rung = process.awake = false
     end
 
-    # --- in the section: what is done there, step by step ---
+    # --- in the section, step by step ---
 
     def plan(n, file)
       case @processes[n].aim
@@ -371,10 +374,10 @@ module LocalModel
       end << [:leave, nil]
     end
 
-    # Or handed over to it.
+    # Or handed over to this process.
     def held(file) = file.claims.reject { |claim| claim.state == :waiting }.map(&:process)
 
-    # Those whose claim is over.
+    # The processes whose claim is over.
     def ended(file)
       over = file.claims.select { |claim| claim.state == :over }.map(&:process)
       held(file).select { |holder| over.include?(holder) || !alive?(holder) }
@@ -383,7 +386,7 @@ module LocalModel
     def line(file) =
       file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
 
-    # Dead holders go, and the first in line is let in where nobody is left.
+    # Dead holders are removed. If none is left, the first in line is let in.
     def tidy(file, own)
       dead = ended(file)
       steps = dead.map { |holder| [:end, holder] }
@@ -412,8 +415,8 @@ module LocalModel
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
 
-    # Whoever is first hears of this one's end, so he is called afterwards, where that holds up
-    # nobody.
+    # The first waiter watches this process and would notice its end. So it is called afterwards, if
+    # that delays no other process.
     def release(n, file)
       return [] unless held(file).include?(n)
 
@@ -439,7 +442,7 @@ module LocalModel
       @rules[:ring_first] ? told + ends + grants(first, ends) : ends + grants(first, ends) + told
     end
 
-    # Who is let in next; one that has died is found out by the next one.
+    # The next one to let in; if it has died, the one after it finds out.
     def next_in(file, leaving = nil)
       line(file).find { |waiter| waiter != leaving && heard?(waiter) }
     end
@@ -486,11 +489,11 @@ module LocalModel
       end
     end
 
-    # He holds, or waits, and then heeds those whose end concerns him.
+    # The process holds or waits, and then watches the processes before it.
     def settle(n, file)
       process = @processes[n]
       state = claim_of(n)&.state
-      return enter_for(process, :ask) unless state # what it was given is over, or was broken
+      return enter_for(process, :ask) unless state # its claim is over, or was broken
       return hold(n) if state == :held
 
       process.phase = :waiting
@@ -513,7 +516,7 @@ module LocalModel
       @processes[n].watches.clear
     end
 
-    # Nothing happens any more unless time passes, or somebody begins or ends a block.
+    # No step is possible unless time passes, or a process begins or ends a block.
     def check_quiet
       @seconds = 0 unless kept_back?
       return if waiting.empty?
@@ -523,7 +526,7 @@ module LocalModel
       end
       violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
       waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
-        next if file != @place # they hear of it in half a second
+        next if file != @place # they notice it in half a second
         if @processes.each_index.any? { |n|
              @processes[n].phase == :holding && @processes[n].file == file
            }
@@ -531,9 +534,8 @@ module LocalModel
         end
         next if @processes.any? { |other| stopped?(other) && other.file == file } # for a second
 
-        violate(
-          :swallowed, "nobody holds the lock, and #{waiters.map { |n| name(n) }.join(" and ")} wait"
-        )
+        names = waiters.map { |n| name(n) }.join(" and ")
+        violate(:swallowed, "no process holds the lock, and #{names} wait")
       end
     end
   end
