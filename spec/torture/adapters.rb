@@ -5,16 +5,16 @@ require "redis-client"
 require_relative "ways"
 
 module Torture
-  # What a call may end with that is nobody's fault.
-  class Refused < StandardError; end # somebody else had it until patience was over
-  class Failed < StandardError; end  # the store could not be asked
-  class Lost < Failed; end           # told that the lease is gone
+  # The failures that a call may end with in a round without any violation.
+  class Refused < StandardError; end # another call held it until the patience was over
+  class Failed < StandardError; end  # the store gave no answer
+  class Lost < Failed; end           # the lease is lost
 
-  # Where a worker finds the server: as a URL, as redis-client's settings, and with what options a
-  # Plock::Store is opened there.
+  # How a worker reaches the server: the URL, the settings for redis-client, and the options of its
+  # Plock::Store.
   Address = Struct.new(:url, :settings, :options)
 
-  # Hears what plock warns of, and tells the lane whose call it is.
+  # Receives the warnings of plock, and passes each to the lane of its call.
   class Ear
     def warn(text)
       lane = Thread.current[:torture_lane]
@@ -27,8 +27,8 @@ module Torture
     end
   end
 
-  # A lock as workers know it. enter yields an Array of what answers key, fence, valid_until
-  # (nanoseconds of Clock), valid? and, where the way is :write, downgrade.
+  # A lock as workers know it. enter yields an Array of objects with key, fence, valid_until
+  # (nanoseconds of Clock), valid? and, if the way is :write, downgrade.
   class Product
     def self.ways = WAYS
 
@@ -42,13 +42,13 @@ module Torture
 
     SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
-    # What may outlive the locks, until its time to live ends.
+    # True for keys that may outlive the locks, until their time to live ends.
     def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
 
-    # What a store keeps of its secret, for ever.
+    # True for keys that a store keeps forever.
     def self.permanent?(key) = key == "plock:1:secret"
 
-    # Does it bring threads and descriptors of its own, that must be gone in the end?
+    # Does it start threads and open descriptors, which must be gone in the end?
     def self.native? = true
 
     def initialize(address)
@@ -80,7 +80,7 @@ module Torture
       def extend = lease.extend
     end
 
-    # Nobody is told what holds it; what counts is when the block begins, and in which process.
+    # No call learns its fence. Only the beginning of the block and its process count.
     Turn = Struct.new(:key, :pid) do
       def fence = 0
       def valid? = Process.pid == pid
@@ -93,7 +93,7 @@ module Torture
       @store.acquire(key.to_s, **terms) { |lease| yield [Lease.new(key, lease)] }
     end
 
-    # In an order that is not the store's.
+    # Acquires them in another order than the store's.
     def acquire_all(key, terms)
       keys = WAYS.find { |way| way.name == :acquire_all }.keys_from(key)
       @store.acquire_all(keys.map(&:to_s), **terms) do |leases|
@@ -126,7 +126,7 @@ module Torture
       @store.read_write_lock(key.to_s).write(**terms) { |lease| yield [Lease.new(key, lease)] }
     end
 
-    # Of what another has dumped. A lease that is gone is as good as one that others have.
+    # Adopts a lease that another lane has dumped. A lost lease counts as one that others hold.
     def adopt(key, terms)
       entered = false
       @store.adopt(terms[:dump], ttl: terms[:ttl], label: terms[:label]) do |lease|
@@ -148,8 +148,7 @@ module Torture
     end
   end
 
-  # A plain lock of the kind that is often seen. It lacks the queue: whoever asks at the right
-  # moment gets it.
+  # A common polling lock. It has no queue: the call that asks at the right moment gets the lock.
   class Polling
     TAKE = <<~LUA
       if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
@@ -233,7 +232,7 @@ module Torture
     end
   end
 
-  # Releases whatever is there, also what somebody else has got since its own lease ran out.
+  # Releases any lock, even one that another process has acquired after its own lease expired.
   class NoOwnerCheck < Polling
     private
 
@@ -244,8 +243,8 @@ module Torture
     end
   end
 
-  # Takes the fence from the clock of its machine, which goes a little wrong, as clocks do: each
-  # worker's differently.
+  # Takes the fence from the clock of its machine, which is slightly wrong, for each worker
+  # differently.
   class ClockFence < Polling
     SKEW_MS = 5
 

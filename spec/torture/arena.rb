@@ -6,8 +6,8 @@ require_relative "../support/proxy"
 require_relative "../support/redis_server"
 
 module Torture
-  # The server that the workers share: it keeps what it has acknowledged, whatever happens to it.
-  # Each slot has a user of its own there, so that it is known whose connection it is that is cut.
+  # The server that the workers share. It keeps all acknowledged data, whatever happens to it. Each
+  # slot has its own user there, so that the driver knows whose connection it cuts.
   class Arena
     PASSWORD = "torture"
     DURABLE = { "appendonly" => "yes", "appendfsync" => "always" }.freeze
@@ -23,8 +23,8 @@ module Torture
       @relays = slots.to_h { |slot| [slot, Support::Proxy.new(["127.0.0.1", port_behind(slot)])] }
     end
 
-    # How the worker of this slot reaches the server: by a Unix socket, by TCP, by TLS, or by the
-    # last two through a relay of its own.
+    # The address of the server for the worker of this slot: by a Unix socket, by TCP, by TLS, or by
+    # one of the latter through a relay.
     def address(slot)
       return unix_address(slot) if @course.road(slot) == :unix
 
@@ -38,20 +38,20 @@ module Torture
       Address.new(url, settings, options)
     end
 
-    # Without a relay between: the way for the probes at the end.
+    # The address without a relay, for the probes at the end.
     def unix_address(slot)
       url = @server.unix_url(user: user(slot), password: PASSWORD)
       settings = { path: @server.unix_path, **login(slot) }
       Address.new(url, settings, { pool_size: @course.pool(slot) })
     end
 
-    # From now on nothing comes through to this worker; with deaf, what it sends still arrives.
+    # From now on the worker receives nothing; with deaf, its own bytes still arrive.
     def darken(slot, deaf:)
       @relays.fetch(slot).swallow_all(:request) unless deaf
       @relays.fetch(slot).swallow_all(:reply)
     end
 
-    # Connections whose bytes were lost cannot go on, and end as the network would have ended them.
+    # Connections that lost bytes cannot go on, so they end as the network would end them.
     def lighten(slot)
       @relays.fetch(slot).disconnect
       @relays.fetch(slot).clear
@@ -59,8 +59,8 @@ module Torture
 
     def relayed = @relays.keys
 
-    # Cuts one connection of that kind ("normal", "pubsub"); the slot whose it was, nil: there is
-    # none.
+    # Cuts one connection of that kind ("normal", "pubsub"). Returns the slot of its user; nil:
+    # there is no such connection.
     def cut(type, roll)
       clients = @server.call("CLIENT", "LIST", "TYPE", type).lines.filter_map do |line|
         line.match(/\Aid=(?<id>\d+) .* user=w(?<slot>\d+)\b/)
@@ -76,21 +76,21 @@ module Torture
 
     def evict(keys) = @server.call("DEL", *keys)
 
-    # Killed, and back when it has read its log again.
+    # Kills the server, and returns when it has read its log again.
     def restart
       @server.restart
       sleep 0.002 until ready?
     end
 
-    # How many connections are left, but those of default, the user behind the scenes; and how many
-    # channels.
+    # The number of open connections, except those of default, the user of the supervisor; and the
+    # number of channels.
     def connections = @server.call("CLIENT", "LIST").lines.grep_v(/ user=default\b/).size
     def channels = @server.call("PUBSUB", "CHANNELS").size
 
-    # Each key that is left, with its time to live in seconds; negative: for ever.
+    # The remaining keys, each with its time to live in seconds; negative: forever.
     def keys = @server.call("KEYS", "*").to_h { |key| [key, @server.call("PTTL", key) / 1000.0] }
 
-    # A connection that looks on, from another thread.
+    # A connection for another thread that only looks.
     def onlooker =
       RedisClient.config(path: @server.unix_path, timeout: 1, reconnect_attempts: 0).new_client
 

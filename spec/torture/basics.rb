@@ -2,21 +2,21 @@
 
 require "zlib"
 
-# The torture test: workers contend for a few keys while a driver does to them what production does,
-# and a witness that does not ask the store judges what they wrote down. run.rb starts it, driver.rb
-# has the cast.
+# The torture test. Workers contend for a few keys, and a driver disturbs them as production does. A
+# witness, which does not ask the store, judges their journals. run.rb starts it; driver.rb has the
+# workers and the server.
 module Torture
   SECOND = 1_000_000_000
   MILLISECOND = 1_000_000
 
-  # What a store is opened with, and so what its calls promise.
+  # The options of the stores, and so the promises of their calls.
   ATTEMPT_TIMEOUT = 0.2
   RELEASE_TIMEOUT = 0.5
 
-  # What the journals of processors begin with; those of workers begin with a digit.
+  # The beginning of the name of a processor's journal; those of workers begin with a digit.
   PROCESSOR = "processor"
 
-  # The one clock of all processes, that goes on while they are stopped.
+  # The clock of all processes, which goes on while they are stopped.
   module Clock
     ID = defined?(Process::CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
@@ -25,7 +25,7 @@ module Torture
 
   def self.ns(seconds) = (seconds * SECOND).round
 
-  # Whoever decides anything draws it from a generator of its own, so that what one does shifts
-  # nothing for the others.
+  # Each part draws its decisions from its own generator, so that one part's decisions do not shift
+  # those of others.
   def self.random(*path) = Random.new(Zlib.crc32(path.join("/")))
 end

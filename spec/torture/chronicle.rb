@@ -3,17 +3,18 @@
 require_relative "basics"
 
 module Torture
-  # What is wrong, in words; and the calls that it is about.
+  # A violation in words, with its calls.
   Finding = Struct.new(:kind, :text, :calls)
 
-  # What the driver did, and when. Each deed is dated from before it to after it.
+  # The deeds of the driver with their times. Each is dated from before it to after it.
   class Chronicle
-    # A worker: when it was born, and when it had been reaped; killed: when the driver killed it;
-    # hung: because it did not end by itself.
+    # A worker: its birth, and when it was reaped. killed: when the driver killed it; hung: because
+    # it did not end by itself.
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 
-    # Between from and to the server forgot all, or what belongs to one key beside the lock itself.
+    # Between from and to the server forgot everything, or the keys of one lock beside the lock
+    # itself.
     Oblivion = Struct.new(:from, :to, :key)
 
     attr_reader :lives,
@@ -32,11 +33,11 @@ module Torture
       @downs = []     # [from, to] without a server
       @darks = Hash.new { |hash, slot| hash[slot] = [] } # slot => [[from, to]] of darkness
       @oblivions = []
-      @slow = []      # [from, to] that a look at the server took too long, on a busy machine
-      @queued = {}    # label => when it was first known to be in the queue
+      @slow = []      # [from, to] of a look at the server that took too long on a busy machine
+      @queued = {}    # label => first known to be in the queue then
       @waited = {}    # label => when it was last seen there
       @held = {}      # label => when it was last seen to hold something
-      @findings = []  # what the driver itself saw
+      @findings = []  # those of the driver itself
       @counts = Hash.new(0)
     end
 

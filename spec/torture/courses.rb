@@ -3,18 +3,18 @@
 require_relative "ways"
 
 module Torture
-  # One kind of round: how the workers reach the server, what their lanes do, and what is done to
-  # them. The seed of a round decides which of COURSES it takes.
-  #   pack       { blow => how many of them in a pack }, plan.rb
+  # One kind of round: how workers reach the server, what their lanes do, and how they are
+  # disturbed. The seed of a round selects one of COURSES.
+  #   pack       { blow => number in a pack }; see plan.rb
   #   pause      the longest time between two blows, in seconds
-  #   roads      how a worker reaches the server, in turn by slot; arena.rb
+  #   roads      how workers reach the server, in turn by slot; see arena.rb
   #   pools      pool_size, in turn by slot
   #   weights    { name of a way => weight }
   #   ttls, waits, lengths, deeds    of a lane's calls, with weights
   #   rest       the longest pause of a lane between two calls, in seconds
   #   look       seconds between two looks at the server
-  #   files      descriptors that a worker may have open, nil: as many as there are
-  #   margin     how late a call may come back, in nanoseconds
+  #   files      open descriptors of a worker at most; nil: no limit
+  #   margin     how late a call may return, in nanoseconds
   Course = Struct.new(
     :name, :pack, :pause, :workers, :threads, :fibers, :roads, :pools, :weights, :ttls, :waits,
     :lengths, :deeds, :rest, :interrupted, :look, :files, :margin, keyword_init: true
@@ -25,7 +25,7 @@ module Torture
     def pool(slot) = pools[slot % pools.size]
     def relayed?(slot) = road(slot).end_with?("relay")
 
-    # Until the next of the moments at which all waiters give up together; in seconds.
+    # Seconds until the next moment at which all waiters give up together.
     def to_exodus
       every = Torture.ns(EXODUS_EVERY)
       (every - (Clock.now % every)).fdiv(SECOND)
@@ -58,8 +58,8 @@ module Torture
     rest: 0.12, interrupted: 0.03, look: 0.004, margin: 50 * MILLISECOND
   )
 
-  # Common to the courses that leave the workers' processes alone. Leases are long, so that a key
-  # that is not given back stays away.
+  # Common to the courses that do not disturb the workers' processes. Leases are long, so that a key
+  # without its release stays taken.
   QUIET = ROUGH.to_h.merge(
     pack: { calm: 1 }, ttls: LONG_TTLS, waits: PATIENT, lengths: SHORT,
     deeds: { nil => 96, oops: 2 }
@@ -81,10 +81,11 @@ module Torture
     Course.new(**QUIET, name: :oblivion, pack: { flushall: 3, evict: 4, calm: 4 },
                lengths: { short: 60, medium: 40 }, rest: 0.02, waits: { 1.5 => 1, 6.0 => 4 },
                roads: %i[unix tcp tls]),
-    # Whole seconds in which some workers reach nothing.
+    # For whole seconds some workers reach no server.
     Course.new(**QUIET, name: :dark, pack: { dark: 5, calm: 1 }, pause: 0.6, rest: 0.05,
                roads: %i[relay tls_relay unix]),
-    # All who wait give up at the same moment, behind one who stays; with few descriptors for each.
+    # All waiters give up at the same moment, behind one holder; with few descriptors for each
+    # worker.
     Course.new(**QUIET, name: :exodus, workers: 3, threads: 400, fibers: 0,
                weights: { acquire: 1 }, deeds: { nil => 1 }, interrupted: 0.0, look: 0.25,
                files: 256, margin: SECOND)

@@ -3,8 +3,8 @@
 require_relative "basics"
 
 module Torture
-  # How long workers were kept from running, and not by the lock: a heart says it of its worker, a
-  # pulse of its processor. What both saw at the same time is one delay, and counts once.
+  # For how long workers were kept from running by other causes than the lock. A heart measures that
+  # of its worker, a pulse that of its processor. If both measure the same time, it counts once.
   class Delays
     STALL = SECOND / 10
 

@@ -8,9 +8,9 @@ require_relative "worker"
 require_relative "../support/supervisor"
 
 module Torture
-  # Starts the workers and deals them blows for so many seconds, then lets them end and looks at
-  # what they left. Everything that it decides comes from the seed, in an order that does not depend
-  # on time.
+  # Starts the workers and disturbs them for the seconds of the round. Then it lets them end, and
+  # inspects the remaining keys. All its decisions come from the seed, in an order that does not
+  # depend on time.
   class Driver
     OPENING = 1.5   # seconds without a blow at first
     LAST_CALL = 4.0 # the longest call may take, and then a release
@@ -31,7 +31,7 @@ module Torture
       Dir.mkdir(@folder)
       @slots = Array.new(course.workers)
       @thaws = {} # slot => [when, since]
-      @lights = {} # the same of those in the dark
+      @lights = {} # the same for workers without a connection
       @born = 0
     end
 
@@ -54,7 +54,7 @@ module Torture
 
     private
 
-    # --- the cast ---
+    # --- workers and server ---
 
     def new_arena = Arena.new(@course)
     def new_blows(random) = Blows.new(random, @course)
@@ -88,7 +88,7 @@ module Torture
       %i[INT TERM].each { |signal| trap(signal, "DEFAULT") }
       worker.run
       Process.exit!(0)
-    rescue Exception => e # it must not go on as a second driver
+    rescue Exception => e # the child must not go on as a second driver
       worker.note(e.full_message(highlight: false))
       Process.exit!(1)
     end
@@ -131,7 +131,7 @@ module Torture
       end
     end
 
-    # Thaws and lights what is due meanwhile.
+    # Thaws and reconnects the workers that are due.
     def idle_until(moment)
       loop do
         due = @thaws.select { |_, (at, _)| at <= Clock.now }
@@ -181,10 +181,10 @@ module Torture
 
     def flush(_blow) = @arena.flush_scripts
 
-    # All of it, as an operator does by mistake.
+    # Deletes everything, as an operator does by mistake.
     def flushall(_blow) = forget(nil) { @arena.flush_all }
 
-    # The queue of a key, or its companion, as a server does that is short of memory.
+    # Deletes the queue of a key, or its companion, as a server without memory does.
     def evict(blow)
       roll = blow.roll * KEYS
       key = roll.floor
@@ -198,7 +198,8 @@ module Torture
       chronicle.oblivions << Chronicle::Oblivion.new(from, Clock.now, key)
     end
 
-    # For some time one worker reaches nothing, or is only deaf: then what it asks is done.
+    # For some time one worker reaches no server, or only receives nothing: then its requests are
+    # carried out.
     def dark(blow)
       relayed = @arena.relayed - @lights.keys
       roll = blow.roll * relayed.size
@@ -232,7 +233,7 @@ module Torture
       end
     end
 
-    # Each key can be had again; then nothing is left but what may be.
+    # Each key can be acquired again; then only lasting keys remain.
     def inspect_remains
       eventually("processes") do
         chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name)
@@ -266,7 +267,7 @@ module Torture
 
     def probe(key)
       pid = Process.fork do
-        sleep WITHIN if Torture.way_to(key) == ONCE # which nobody waits for
+        sleep WITHIN if Torture.way_to(key) == ONCE # no call waits for it
         terms = { ttl: 1.0, wait: PROBE_WAIT, renew: false, label: "probe" }
         @adapter.new(@arena.unix_address(0)).enter(Torture.way_to(key), key, **terms) { nil }
         Process.exit!(0)
@@ -275,7 +276,7 @@ module Torture
       end
       _, status = Process.wait2(pid)
       unless status.success?
-        chronicle.find(:stuck, "key #{key} cannot be had although nobody is left: #{status}")
+        chronicle.find(:stuck, "key #{key} cannot be acquired although no call is left: #{status}")
       end
     end
   end

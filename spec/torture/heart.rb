@@ -3,10 +3,9 @@
 require_relative "journal"
 
 module Torture
-  # A thread that only wants to wake up often. Where it could not, no other thread of the process
-  # could return from a call either; and how much of that time the process was at work, or waiting
-  # for a processor, is not the lock's doing. The rest may be: a thread that keeps the others from
-  # running while it waits.
+  # A thread that only wakes up often. If it could not, no other thread of the process could return
+  # from a call either. The time that the process worked, or waited for a processor, is not the
+  # lock's fault. The rest may be: a thread kept the others from running while it waited.
   class Heart
     BEAT = 0.01
     LATE = 0.005
@@ -38,7 +37,7 @@ module Torture
       @journal.write(:gap, from, @last, excused(cpu, gap)) if gap > Torture.ns(LATE)
     end
 
-    # Where the kernel does not say how long threads waited, all is excused.
+    # Excuses all of it if the kernel does not tell for how long threads waited.
     def excused(cpu, gap)
       now = delays
       return gap unless @delays && now

@@ -4,20 +4,20 @@ require_relative "chronicle"
 require_relative "delays"
 
 module Torture
-  # One call, as the lane that made it wrote it down; times on Clock, spans in nanoseconds. Nil: it
-  # did not come to that.
+  # One call, from the journal of its lane; times on Clock, spans in nanoseconds. Nil: that did not
+  # happen.
   #   asked          before the call
-  #   entered, left  first and last of the block; the lock is released after left
-  #   ended          after the call; outcome: how
-  #   valid_until    of the lease, as it last said; at_first: as it said on entry
-  #   queued         when it was known to be in the queue
-  #   downgraded     when a writer asked to be a reader
+  #   entered, left  first and last in the block; the release follows left
+  #   ended          after the call; outcome: its result
+  #   valid_until    of the lease, at the last look; at_first: on entry
+  #   queued         known to be in the queue from here on
+  #   downgraded     when a writer asked to become a reader
   #   waited, held   when the call was last seen in the queue, or as the holder
   #   seen           when it was first seen in the queue
-  #   unreleased     when it was told that its release failed; unextended: that an extension did
-  #   lost           [when it was told that the lease is lost, end of the lease as known then], ...
+  #   unreleased     when it learnt that its release failed; unextended: that an extension did
+  #   lost           [when it learnt that the lease is lost, end of the lease as known then], ...
   #   handed         did it dump its lease? adopts: the fence of the lease that it adopts
-  # Who asks for several keys at once is as many calls.
+  # A request for several keys is as many calls.
   Call =
     Struct.new(
       :life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence,
@@ -29,12 +29,12 @@ module Torture
       def child? = life.include?("c")
     end
 
-  # All that is known of a run.
+  # Everything known about a run.
   History = Struct.new(:calls, :chronicle, :delays, :findings, :counts, keyword_init: true) do
     def life(call) = chronicle.lives[call.life]
 
-    # What of the time from..to the worker was kept from running by its own work or that of others
-    # on this machine.
+    # The part of from..to in which the worker could not run because of its own work or that of
+    # others on this machine.
     def excused(call, from, to)
       delays.of(call.life, from, to)
     end
@@ -49,7 +49,7 @@ module Torture
       chronicle.slow.sum { |began, over| [[over, to].min - [began, from].max, 0].max }
     end
 
-    # What was done from..to to this worker, its connections or the server: [what, from, to].
+    # The disturbances of this worker, its connections or the server in from..to: [kind, from, to].
     def suffered(call, from, to)
       life = life(call) or return []
       { stopped: life.stops, cut: life.cuts, down: chronicle.downs,
@@ -60,13 +60,13 @@ module Torture
       end
     end
 
-    # Was nothing done to this waiter from..to, and did it live to tell? (Of a child that was forked
-    # nothing is known.)
+    # Was this waiter undisturbed in from..to, and did it live to tell? (Of a forked child nothing
+    # is known.)
     def undisturbed?(call, from, to)
       !call.child? && !call.ended.nil? && suffered(call, from, to).empty?
     end
 
-    # When the server forgot this key from..to; all: only where it forgot the lock itself.
+    # When the server forgot this key in from..to; all: only if it forgot the lock itself.
     def oblivions(key, from, to, all: false)
       chronicle.oblivions.select do |oblivion|
         concerns = oblivion.key.nil? || (!all && oblivion.key == key)
@@ -74,7 +74,7 @@ module Torture
       end
     end
 
-    # When something was done to anybody: [from, to].
+    # All disturbances of any worker or the server: [from, to].
     def disturbances
       @disturbances ||= [*chronicle.downs, *chronicle.darks.values.flatten(1),
                          *chronicle.lives.each_value.flat_map { |life| disturbances_of(life) }]
@@ -82,7 +82,7 @@ module Torture
 
     private
 
-    # When connections have been made again.
+    # The moment when connections have been made again.
     def recovered(call, over) =
       over + History::RECOVERY + excused(call, over, over + History::RECOVERY)
 

@@ -3,9 +3,8 @@
 require_relative "basics"
 
 module Torture
-  # What one lane saw, in memory shared with the file system: a process that is killed loses nothing
-  # of what it has written, and writing is neither a system call nor a place where threads or fibers
-  # take turns. One writer each.
+  # The record of one lane, in memory shared with the file system. A killed process loses no written
+  # record. A write is no system call, and no thread or fiber switch. Each journal has one writer.
   class Journal
     KINDS = %i[hole ask enter check leave end inherited gap inventory child compact
                downgrade unreleased lost unextended handed adopts].freeze
@@ -13,7 +12,7 @@ module Torture
     # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
     RECORD = 64
     PAGE = 8_192 # records in a file
-    SMALL_PAGE = 256 # the same, where there are many lanes
+    SMALL_PAGE = 256 # the same, with many lanes
 
     def initialize(folder, name, page: PAGE)
       @records = page
@@ -23,15 +22,14 @@ module Torture
       turn_page
     end
 
-    # In a child that was forked meanwhile this does nothing: the lane is the parent's.
+    # Does nothing in a forked child: the lane is the parent's.
     def write(kind, *numbers)
       return unless Process.pid == @pid
 
       at = Clock.now
       turn_page if @used == @records
       offset = @used * RECORD
-      # first: what an exception from elsewhere breaks off leaves a hole, and no later record takes
-      # its place
+      # first: a write that an exception breaks off leaves a hole, which no later record fills
       @used += 1
       @page.set_value(:S64, offset + 8, at)
       numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }

@@ -6,18 +6,18 @@ require_relative "journal"
 require_relative "plan"
 
 module Torture
-  # One thread or fiber of a worker: asks for one key after the other, and writes down what it was
-  # told and when.
+  # One thread or fiber of a worker. It asks for one key after another, and writes down the answers
+  # and their times.
   class Lane
-    class Oops < StandardError; end # what a block raises
+    class Oops < StandardError; end # the error that a block raises
 
     OUTCOMES = %i[done refused failed interrupted oops unexpected].freeze
     STEP = 0.02 # seconds between two looks at a lease that is held for longer
     CHILD_WAIT = 0.05
     HELPERS = 2 # threads that extend a lane's lease
-    EXTENSIONS = 5 # of each of two threads that do so together
+    EXTENSIONS = 5 # of each of two threads that extend together
     BEAT = 0.0005 # seconds between two extensions of a heartbeat
-    STAY = 0.3 # seconds that a holder stays longer than those who give up together
+    STAY = 0.3 # seconds that a holder stays longer than waiters that give up together
     ADOPTED_TTL = 5.0
     ADOPTED_STAY = 0.03
     MANY = 50 # lanes
@@ -45,7 +45,7 @@ module Torture
 
     # plock warns of these at the end of a block, in the fiber that runs it.
     def unreleased = @journal.write(:unreleased, @count)
-    # key: nil where it is not said.
+    # key: nil if it is unknown.
     def lost(key = nil) = @journal.write(:lost, @count, Clock.now, 0, key ? key + 1 : 0)
 
     private
@@ -56,7 +56,7 @@ module Torture
     end
 
     def attempt(plan)
-      Thread.current[:torture_lane] = self # of this fiber
+      Thread.current[:torture_lane] = self # for this fiber
       @count += 1
       @left = nil
       spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
@@ -64,7 +64,7 @@ module Torture
       @journal.write(:adopts, @count, plan.dump.first) if plan.dump
       outcome = ask(plan)
     ensure
-      Process.exit!(0) unless @worker.here? # the child of a fork inside the block has left it
+      Process.exit!(0) unless @worker.here? # a forked child has left the block
       @journal.write(:end, @count, OUTCOMES.index(outcome || :unexpected))
       end_helpers
     end
@@ -90,7 +90,7 @@ module Torture
       :unexpected
     end
 
-    # By this the queue shows who it is.
+    # The queue identifies the call by this.
     def label = "t#{@worker.life}x#{@number}x#{@count}"
 
     def interrupted_after(seconds, &block) = seconds ? Timeout.timeout(seconds, &block) : yield
@@ -114,7 +114,7 @@ module Torture
       end
     end
 
-    # What the lease says of itself, between two looks at the clock.
+    # The lease's own view of its state, between two looks at the clock.
     def look(lease)
       before = Clock.now
       says = lease.valid?
@@ -137,7 +137,7 @@ module Torture
       end
     end
 
-    # Extends as fast as it can, also while the block ends and the lease is released.
+    # Extends as fast as it can, even while the block ends and releases the lease.
     def start_heartbeat(lease)
       call = { over: false }
       thread = Thread.new { [lease, told_by { extend_until(lease, call) }] }
@@ -160,7 +160,7 @@ module Torture
       threads.each { |thread| note_extension(lease, thread.value) }
     end
 
-    # [what it was told, when]; nil: nothing amiss.
+    # [notice, time]; nil: no loss reported.
     def told_by
       yield
       nil
@@ -176,7 +176,7 @@ module Torture
       @helpers.clear
     end
 
-    # A lease that its own block has ended is gone: what was told after that is right.
+    # A lease that its own block has ended is gone, so a report after that is right.
     def note_extension(lease, told)
       kind, detail = told
       return if kind.nil? || left_by?(kind == :lost ? detail : Clock.now)
@@ -188,7 +188,7 @@ module Torture
     def left_by?(moment) = @left && @left <= moment
 
     def hand_over(lease)
-      return if Fiber.current_scheduler # whose child could do nothing but what is in fork_here
+      return if Fiber.current_scheduler # its child could do nothing except the part in fork_here
 
       fence = lease.fence
       @dump = [fence, lease.dump, lease.key]
@@ -216,12 +216,12 @@ module Torture
       says.write(".")
       lane.__send__(:attempt, plan)
       Process.exit!(0)
-    rescue Exception => e # it must not go on as a second parent
+    rescue Exception => e # the child must not go on as a second parent
       @worker.note("child of lane #{@number}: #{e.full_message(highlight: false)}")
       Process.exit!(1)
     end
 
-    # From when it asks to be one it counts as a reader.
+    # It counts as a reader from the moment of its request.
     def downgrade(lease)
       @journal.write(:downgrade, @count, lease.key)
       lease.downgrade
@@ -242,8 +242,8 @@ module Torture
       end
     end
 
-    # What it has inherited is not its own; and it asks for itself at once, on the store that it has
-    # inherited.
+    # Inherited leases are not the child's own. The child also acquires a lock itself, on the
+    # inherited store.
     def be_a_child(lease)
       child_lane.ask_as_child(lease)
     rescue Exception => e # the parent learns it from the exit status, the report from the note

@@ -3,9 +3,9 @@
 require_relative "arena"
 
 module Torture
-  # Looks at the server all the time. It notes when it first saw each call in a queue: from then on
-  # that call was queued, and a call that asks only now asks after it. It also notes when it last
-  # saw each call in a queue, or as a holder.
+  # Looks at the server all the time. It notes when it first saw each call in a queue: the call was
+  # queued from then on, and calls that ask later come after it. It also notes when it last saw each
+  # call in a queue, or as a holder.
   class Onlooker
     SLOW = SECOND / 20
     LABEL = / (t[0-9c]+x\d+x\d+) /
@@ -62,7 +62,7 @@ module Torture
       @chronicle.waited[label] = asked_at
     end
 
-    # Of all that hold this key, as far as the companion tells.
+    # The labels of all holders of this key, as far as the companion tells.
     def labels(key, holders, notes)
       records = notes.values_at(*holders) if shared?(key)
       records ||= holders && notes&.end_with?(holders) ? [notes] : []

@@ -10,16 +10,18 @@ module Torture
     weights.keys.last
   end
 
-  # What a lane does next: all of it is drawn before any of it is done. Times in seconds.
+  # The next call of a lane. All of it is drawn before any of it is done. Times in seconds.
   #   way        how it asks, and for which key
-  #   pause      before it asks
+  #   pause      before the call
   #   hold       how long it stays inside; longer than ttl: overruns its lease, or renews it
-  #   deed       what else happens inside: nil, :compact, :fork, :leave (a fork whose child runs on, out of the block), :oops,
-  #              :downgrade (a writer becomes a reader), :heartbeat (another thread extends the lease
-  #              while the block ends), :pair (two threads extend it at a time), :handover (it is
-  #              dumped, and two processes adopt it)
+  #   deed       an event inside: nil, :compact, :fork, :oops,
+  #              :leave (a fork whose child runs on, out of the block),
+  #              :downgrade (a writer becomes a reader),
+  #              :heartbeat (another thread extends the lease while the block ends),
+  #              :pair (two threads extend it at a time),
+  #              :handover (it is dumped, and two processes adopt it)
   #   dump       of the lease that it adopts: [its fence, the dump]
-  #   interrupt  when a Timeout breaks the call off, nil: not at all
+  #   interrupt  when a Timeout breaks the call off; nil: never
   Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt,
                     :dump, keyword_init: true) do
     def self.draw(random, ways = WAYS, course = ROUGH)
@@ -34,7 +36,7 @@ module Torture
           interrupt: (random.rand * 0.3 if deed.nil? && random.rand < course.interrupted))
     end
 
-    # Only what can be done to a lease of that kind.
+    # Only the deeds that fit a lease of that kind.
     def self.deeds(way, course)
       deeds = course.deeds
       deeds = deeds.reject { |deed,| Plan::TO_LEASES.include?(deed) } unless way.leases?
@@ -58,19 +60,19 @@ module Torture
 
   Plan::TO_LEASES = %i[heartbeat pair handover].freeze
   Plan::DOWNGRADES = 30
-  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # where processes are killed
+  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # in rounds that kill processes
 
-  # What the driver does next, and to whom.
+  # The next blow of the driver, and its target.
   #   pause     before it
   #   slot      the worker that it hits
-  #   duration  how long a worker stands still, or nothing is done
-  #   roll      0...1: which of the connections, which key is forgotten, which way is dark
+  #   duration  how long a worker stands still, or a calm lasts
+  #   roll      0...1: selects the connection, the forgotten key, or the direction
   Blow = Struct.new(:kind, :pause, :slot, :duration, :roll, keyword_init: true)
 
-  # Blows without end, from a pack of cards that is shuffled anew when all are played: so none stays
-  # out for long.
+  # Endless blows, from a pack of cards that is shuffled again after all are played. So each kind
+  # comes up regularly.
   class Blows
-    CALM = 3.5 # long enough for everything to recover, and to be watched for a while
+    CALM = 3.5 # long enough for the system to recover, and for the witness to watch it for a while
     LONGEST_STOP = 1.5
     DARKNESS = (1.0..3.0).freeze
 

@@ -4,15 +4,15 @@ require "io/wait"
 require_relative "journal"
 
 module Torture
-  # A process that stays on one processor and only wants to wake up often. Where it could not,
-  # nobody could on that processor: the machine under this machine had other things to do, or there
-  # was too much to do here. No thread of a worker can know that of itself: the kernel counts such
-  # time neither as work nor as a wait.
+  # A process that stays on one processor and only wakes up often. If it could not, no process could
+  # run on that processor: the host of this machine was busy, or too much ran here. No thread of a
+  # worker can measure that itself, because the kernel counts such time neither as work nor as a
+  # wait.
   class Pulse
     BEAT = 0.005
     LATE = 0.005
 
-    # The processors that this process may use. Where the system does not say: one, which is any.
+    # The processors that this process may use. If the system does not tell: one, for any processor.
     def self.processors
       list = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\S+)/, 1]
       list.split(",").flat_map { |part| Range.new(*part.split("-").map(&:to_i).minmax).to_a }

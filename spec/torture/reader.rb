@@ -7,7 +7,7 @@ require_relative "lane"
 module Torture
   # Puts a history together from the journals of the lanes and the driver's chronicle.
   class Reader
-    # whoever has waited for so long, and nothing was done to him, is queued for certain
+    # an undisturbed waiter is certainly queued after this time
     QUEUED_BY = SECOND / 2
 
     NOTE = 4_000 # characters of it that are shown
@@ -36,7 +36,7 @@ module Torture
     def look_up(call)
       label = "t#{call.life}x#{call.lane}x#{call.number}"
       call.waited, call.held = @chronicle.waited[label], @chronicle.held[label]
-      return unless call.way.at_once == 1 # of several keys the label does not say which
+      return unless call.way.at_once == 1 # with several keys the label does not tell which
 
       call.seen = @chronicle.queued[label]
       call.queued = queued(call, call.seen)
@@ -67,14 +67,17 @@ module Torture
       when :enter then enter(calls.fetch(numbers[3]), at, *numbers[1, 2])
       when :check then check(calls.fetch(numbers[4]), at, *numbers[1, 3])
       when :downgrade then calls.fetch(numbers[1]).downgraded = at
-      when :leave then calls.fetch(numbers[2]).then { |call| call.left, call.valid_until = at, numbers[1] }
+      when :leave
+        calls.fetch(numbers[2]).then { |call| call.left, call.valid_until = at, numbers[1] }
       when :end then calls.each_value { |call| finish(call, at, Lane::OUTCOMES.fetch(numbers[1])) }
       when :unreleased then calls.each_value { |call| call.unreleased ||= at }
       when :unextended then calls.fetch(numbers[1]).unextended ||= at
       when :lost then of_key(calls, numbers[3]).each { |call| lost(call, *numbers[1, 2]) }
       when :handed then calls.fetch(numbers[1]).handed = true
       when :adopts then calls.each_value { |call| call.adopts = numbers[1] }
-      when :inherited then find(:inherited, "the lease of its parent counts as valid in child #{life}") unless numbers[1].zero?
+      when :inherited
+        text = "the lease of its parent counts as valid in child #{life}"
+        find(:inherited, text) unless numbers[1].zero?
       when :gap then @delays.add(life, *numbers[0, 3])
       when :inventory then take_stock(life, *numbers[0, 2])
       when :compact then @counts[:compact] += 1
@@ -102,7 +105,7 @@ module Torture
         valid_until
     end
 
-    # Looked at between `before` and `at`: what a lease says of itself is so.
+    # Looked at between `before` and `at`: the state that a lease reports must be true.
     def check(call, at, valid_until, valid, before)
       @counts[:checks] += 1
       if valid == 1 && before > [valid_until, call.valid_until].max
@@ -112,10 +115,10 @@ module Torture
       call.valid_until = valid_until
     end
 
-    # place: the key plus one; zero where it is not said.
+    # place: the key plus one; zero if it is unknown.
     def of_key(calls, place) = place.zero? ? calls.values : [calls.fetch(place - 1)]
 
-    # valid_until: zero where it is not said.
+    # valid_until: zero if it is unknown.
     def lost(call, at, valid_until)
       (call.lost ||= []) << [at, valid_until.zero? ? call.valid_until : valid_until]
     end

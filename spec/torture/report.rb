@@ -3,7 +3,7 @@
 require_relative "witness"
 
 module Torture
-  # A round in words.
+  # The report of a round.
   class Report
     EXAMPLES = 5
 
@@ -42,7 +42,7 @@ module Torture
        "  stood still: #{delays}"]
     end
 
-    # For how long at most, and which processor.
+    # The longest delay of each processor.
     def delays
       longest = @witness.history.delays.processors
       return "no processor" if longest.empty?
@@ -60,8 +60,8 @@ module Torture
       end
     end
 
-    # Of the first finding of each kind: what the calls went through, in milliseconds from the first
-    # of it.
+    # The events of the calls of the first finding of each kind, in milliseconds from the first
+    # event.
     def details(calls)
       start = calls.map(&:asked).min
       calls.map { |call| "      #{call}: #{moments(call, start)}#{suffered(call, start)}" }

@@ -2,16 +2,16 @@
 
 # ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME] [--adapter NAME | --store NAME]
 #
-# Without --store, workers contend on Redis. --store names one that is written in Ruby; stores/ has
-# what is particular about those.
+# Without --store, workers contend on Redis. --store names a store in Ruby; stores/ has the code
+# that only those need.
 #
-# A run is made of two or more rounds, each with the next seed, which decides its course: so it has
-# both a rough round and one of the special courses, and twelve rounds have them all. A round alone,
-# with its course named, finds again what it found.
+# A run consists of two or more rounds. Each has the next seed, which selects its course. So every
+# run has a rough round and a special course, and twelve rounds have all of them. A single round
+# with the same seed and course finds the same violations again.
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"
-# what is written there is never waited for
+# writes there wait for no disk
 ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared)
 %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
 Warning[:experimental] = false # IO::Buffer
@@ -34,7 +34,7 @@ module Torture
     FileUtils.rm_rf(driver.folder) if driver
   end
 
-  # The same for a store that is written in Ruby.
+  # The same for a store in Ruby.
   def self.store_round(seed, seconds, kind, course)
     driver = Stores::Driver.new(seed: seed, seconds: seconds, kind: kind, course: course)
     driver.run
@@ -49,7 +49,7 @@ module Torture
   # The rounds of a run, one after the other.
   #
   # @yieldparam seed [Integer] of a round
-  # @return [Boolean] has none found anything?
+  # @return [Boolean] did all of them find nothing?
   def self.rounds(seed, count)
     count.times.map do |round|
       report = yield seed + round

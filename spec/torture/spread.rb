@@ -3,13 +3,13 @@
 require_relative "ways"
 
 module Torture
-  # Who was inside a key that several may hold, when, and as what: a writer that became a reader is
-  # two parts.
+  # The holders of a key that several may hold, with their times and modes. A writer that became a
+  # reader is two parts.
   class Spread
     # Of one call, from..to.
     Part = Struct.new(:call, :from, :to, :mode)
 
-    # ends: call => when it counts no more
+    # ends: call => the moment from which it does not count any more
     def initialize(calls, ends)
       @parts =
         calls
@@ -18,8 +18,8 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields each who came in, and one of those inside who should not have been there.
-    # apart: does it not matter that these two calls are inside together?
+    # Yields each call that entered, with a holder that should not have been inside then. apart: may
+    # these two calls be inside together?
     def conflicts(apart = ->(_, _) { false })
       inside = []
       @parts.each do |part|

@@ -58,7 +58,7 @@ RSpec.describe Torture do
       expect(finds(call("1", entered: 10), call("2", entered: 15))).to eq [:overlap]
     end
 
-    it "sees it also where the one that is inside is not the last that came" do
+    it "sees it even if the holder is not the last one that entered" do
       long, short, late =
         call("1", entered: 10, left: 300),
         call("2", entered: 20, valid_until: 20),
@@ -76,7 +76,7 @@ RSpec.describe Torture do
       ).to be_empty
     end
 
-    it "sees it where the holder dies too late" do
+    it "sees it if the holder dies too late" do
       died("1", 30)
       expect(finds(call("1", entered: 10, left: nil, ended: nil), call("2", entered: 25))).to eq [
         :overlap
@@ -92,7 +92,7 @@ RSpec.describe Torture do
       ]
     end
 
-    it "does not mind a fence of somebody who came in when his time was over" do
+    it "does not mind the fence of a call that entered after its lease had expired" do
       late = call("2", entered: 25, fence: 6, at_first: 24, valid_until: 24)
       expect(finds(call("1", entered: 10, fence: 7), late)).to be_empty
     end
@@ -112,7 +112,7 @@ RSpec.describe Torture do
       expect(finds(call("1", ended: 2_051))).to eq [:budget]
     end
 
-    it "grants what one of the processors stood still for, but not twice what the worker saw of it" do
+    it "grants the stall of a processor, but not twice the part that the worker saw" do
       both = {
         "1" => [[1_010 * ms, 1_130 * ms, 110 * ms]],
         "processor1" => [[1_005 * ms, 1_130 * ms, 115 * ms]]
@@ -127,7 +127,7 @@ RSpec.describe Torture do
       ).to eq [:budget]
     end
 
-    it "does not grant what the process was busy for before, nor where it only waited" do
+    it "does not grant the time in which the process was busy before, or only waited" do
       expect(
         finds(call("1", ended: 1_151), gaps: { "1" => [[100 * ms, 300 * ms, 200 * ms]] })
       ).to eq [:budget]
@@ -149,7 +149,7 @@ RSpec.describe Torture do
     end
 
     describe "order" do
-      it "sees one who began to ask when another was queued, and was served before him" do
+      it "sees a call that asked after another was queued, and was served before it" do
         expect(finds(call("1", queued: 5, entered: 100), call("2", asked: 6, entered: 50))).to eq [
           :order
         ]
@@ -158,7 +158,7 @@ RSpec.describe Torture do
         ).to be_empty
       end
 
-      it "sees it also where the waiter got nothing in the end" do
+      it "sees it even if the waiter got nothing in the end" do
         expect(finds(call("1", queued: 5, ended: 1_001), call("2", asked: 6, entered: 999))).to eq [
           :order
         ]
@@ -190,7 +190,7 @@ RSpec.describe Torture do
         expect(finds(*three, call("2", :semaphore, entered: 20, left: 30))).to eq [:overlap]
       end
 
-      it "lets readers in together, and sees a writer beside anybody" do
+      it "lets readers in together, and sees a writer beside any other call" do
         readers = [10, 12].map { |at| call("1", :read, entered: at, left: 100, ended: 101) }
         expect(finds(*readers, call("2", :write, entered: 105, left: 110, ended: 111))).to be_empty
         expect(finds(*readers, call("2", :write, entered: 90, left: 95, ended: 96))).to eq [
@@ -211,14 +211,14 @@ RSpec.describe Torture do
         expect(finds(writer, call("2", :write, entered: 51, left: 60))).to eq [:overlap]
       end
 
-      it "sees fences that do not grow from one who had gone to one who asked then" do
+      it "sees fences that do not grow from a call that had left to one that asked then" do
         first = call("1", :read, entered: 10, fence: 7)
         expect(finds(first, call("2", :read, asked: 15, entered: 25, fence: 6))).to be_empty
         expect(finds(first, call("2", :read, asked: 22, entered: 25, fence: 6))).to eq [:fence]
         expect(finds(first, call("2", :read, asked: 15, entered: 25, fence: 7))).to eq [:fence]
       end
 
-      it "does not mind in which order those come in who are called together" do
+      it "does not mind the order in which waiters enter that are called together" do
         waiter = call("1", :read, queued: 5, entered: 200)
         expect(finds(waiter, call("2", :read, asked: 6, entered: 50))).to be_empty
         expect(
@@ -230,7 +230,7 @@ RSpec.describe Torture do
       end
     end
 
-    it "sees what was to be done once, and was done twice" do
+    it "sees a once that was done twice" do
       first = call("1", :once, entered: 10, left: 20, ended: 21)
       expect(finds(first, call("2", :once, asked: 690, entered: 701))).to be_empty
       expect(finds(first, call("2", :once, asked: 690, entered: 699))).to eq [:twice]
@@ -284,7 +284,7 @@ RSpec.describe Torture do
         lost = call("1", entered: 10, lost: [[15 * ms, 510 * ms]])
         expect(finds(lost)).to eq [:lost]
         expect(finds(call("1", entered: 10, lost: [[511 * ms, 510 * ms]]))).to be_empty
-        # that shows no lease
+        # it has no lease
         expect(finds(call("1", :once, entered: 10, lost: [[15 * ms, 510 * ms]]))).to be_empty
         forgets(12, 13)
         expect(finds(lost)).to be_empty
@@ -357,7 +357,7 @@ RSpec.describe Torture do
         expect(finds(call("1", entered: 10, fence: 10, left: 300), late)).to eq [:fence]
       end
 
-      it "does not forget who is inside with the queue or the companion alone" do
+      it "does not forget the holder with the queue or the companion alone" do
         forgets(12, 13, 0)
         calls = [call("1", entered: 10, left: 300), call("2", asked: 14, entered: 20)]
         expect(finds(*calls)).to eq [:overlap]
@@ -393,7 +393,7 @@ RSpec.describe Torture do
       end
     end
 
-    it "asks no idle lock of one who holds it while it waits for another" do
+    it "expects no idle lock while its holder waits for another one" do
       calls = [
         call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300),
         call("1", :acquire_all, asked: 15, wait: 260, ended: 290)
@@ -401,7 +401,7 @@ RSpec.describe Torture do
       expect(finds(*calls)).to be_empty
     end
 
-    it "sees a lock that nobody holds while somebody is queued" do
+    it "sees a lock without a holder while a call is queued" do
       calls = [call("1", entered: 10), call("2", asked: 5, queued: 8, entered: 300)]
       expect(finds(*calls)).to eq [:idle]
       died("1", 15)
@@ -444,7 +444,7 @@ RSpec.describe Torture do
       output.scan(/^  ([A-Z]+): \d+$/).flatten
     end
 
-    # Who waits for long in one is never seen in a queue (UNHEARD), which says the same.
+    # A long waiter in this lock is never seen in a queue (UNHEARD), which says the same.
     it "sees that a lock without a queue serves in any order, and nothing else in it", :slow do
       expect(findings("polling") - %w[UNHEARD]).to eq %w[ORDER]
     end

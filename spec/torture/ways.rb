@@ -3,12 +3,12 @@
 require_relative "basics"
 
 module Torture
-  # A way to ask for something.
-  #   keys    one of these is asked for, or so many at once from it on
-  #   mode    nil: one at a time; "s": with so many others, "r": with others, "w": alone among those
+  # A way to ask for a lock.
+  #   keys    the call asks for one of these, or for `at_once` of them from it on
+  #   mode    nil: alone; "s": with a number of others, "r": with others, "w": alone among those
   #   permits how many at a time, with "s"
   Way = Struct.new(:name, :keys, :mode, :at_once, :weight, :permits, keyword_init: true) do
-    # Is a lease given that its holder can extend?
+    # Does the holder get a lease that it can extend?
     def leases? = name != :once
 
     def keys_from(key) = Array.new(at_once) { |i| keys[(keys.index(key) + i) % keys.size] }
@@ -30,10 +30,10 @@ module Torture
     Way.new(name: :write, keys: read_write, mode: "w", at_once: 1, weight: 8),
     Way.new(name: :once, keys: once, at_once: 1, weight: 6),
     Way.new(name: :wide, keys: wide, mode: "s", at_once: 1, weight: 2, permits: ROOM),
-    Way.new(name: :adopt, keys: locks, at_once: 1, weight: 0) # of a lease that another has dumped
+    Way.new(name: :adopt, keys: locks, at_once: 1, weight: 0) # a dumped lease
   ].each(&:freeze).freeze
   ONCE, WIDE, ADOPT = WAYS.last(3)
 
-  # The plainest way to ask for it.
+  # The simplest way to ask for it.
   def self.way_to(key) = WAYS.find { |way| way.keys.include?(key) }
 end

@@ -5,23 +5,23 @@ require_relative "plan"
 require_relative "spread"
 
 module Torture
-  # Judges a history by what plock promises. Each check adds what it found, and counts what it
-  # looked at: one that had nothing to look at has shown nothing.
+  # Judges a history by the promises of plock. Each check adds its findings, and counts its cases: a
+  # check without cases has shown nothing.
   class Witness
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
-    TOGETHER = SECOND / 4 # those who are called together come in in any order, but soon
-    # nobody inside although somebody is queued, and nothing was done to anybody lately
+    TOGETHER = SECOND / 4 # waiters that are called together may enter in any order, but soon
+    # no call is inside although one is queued, without a recent disturbance
     IDLE = SECOND / 4
-    # What was done to anybody is over: a lease and a baton.
+    # After this time the effects of a disturbance are over: a lease and a baton.
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
 
-    # A call's place in the queue, and its lease, are gone from the server so soon after it came
-    # back, or after its process could reach the server again.
+    # Within this time a call's place in the queue and its lease must be gone, after it
+    # returned, or after its process could reach the server again.
     SOON = SECOND * 3 / 2
-    # After the server forgot a key, each waiter has looked by itself, and those whose turn it is
-    # are inside.
+    # After the server forgot a key, each waiter has looked by itself within this time, and those
+    # whose turn it is are inside.
     REMEMBERED = SECOND * 5 / 4
     UNHEARD = SECOND # a waiter is in the queue by then, unless it is kept from asking
 
@@ -76,10 +76,9 @@ module Torture
 
     # --- no two valid leases of a key at the same time ---
 
-    # A lease counts from the moment its holder knew of it, to its end, or the release, or the
-    # holder's death, or the moment when it said that it is lost (whether it may say so is another
-    # check). A call that was broken off at a moment when it could not write down that it left may
-    # have left at once.
+    # A lease counts from the moment when its holder knew it. It ends with its expiry, the release,
+    # the holder's death, or the report of its loss, whose truth another check judges. A call that
+    # was broken off before it could write down its end may have left at once.
     def end_of(call)
       over = call.left || (call.ended ? call.entered : history.life(call)&.died)
       [call.valid_until, over, call.lost&.map(&:first)&.min].compact.min
@@ -108,7 +107,7 @@ module Torture
       find(:overlap, "#{one} and #{other}: both valid for #{together}", one, other)
     end
 
-    # May the server have forgotten the first of them when it let in the other?
+    # May the server have forgotten the first of them when it admitted the other?
     def forgotten_between?(one, other)
       history.oblivions(one.key, one.asked, other.entered, all: true).any? do |oblivion|
         granted_by?(one, oblivion.to) && other.entered >= oblivion.from
@@ -120,7 +119,7 @@ module Torture
       call.asked < moment && late_by(call, moment, call.entered, 0) <= 0
     end
 
-    # Was one of them granted about when the server forgot? Then they may come in in any order.
+    # Was one of them granted about when the server forgot? Then they may enter in any order.
     def about_oblivion?(one, other)
       [one, other].any? do |call|
         oblivions = history.oblivions(call.key, call.asked, call.entered, all: true)
@@ -130,8 +129,8 @@ module Torture
 
     # --- fences ---
 
-    # Those whose time was over when they came in may have been granted long before: only that no
-    # other has their fence counts. The block names the pairs of those who came in in time, the
+    # Calls that entered after their lease had expired may have been granted long before: no other
+    # call may have their fence. The block receives the pairs of calls that entered in time, the
     # earlier one first.
     def fences(entered)
       entered.group_by(&:fence).each do |fence, same|
@@ -159,7 +158,7 @@ module Torture
       fences(entered) { |timely| successors(timely) }
     end
 
-    # Each, and the one with the highest fence of those who had gone when it began to ask.
+    # Each call, and the one with the highest fence of those that had left when it began to ask.
     def successors(timely)
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
@@ -172,7 +171,7 @@ module Torture
 
     # --- once in so much time ---
 
-    # Who raised inside made room for another.
+    # A call that raised inside made room for another one.
     def once(entered)
       entered
         .reject { |call| %i[oops interrupted].include?(call.outcome) }
@@ -189,20 +188,19 @@ module Torture
 
     # --- budgets ---
 
-    # Patience and a margin; and where the worker was stopped, or had other things to do, that much
-    # later.
+    # The patience and a margin, plus the time in which the worker was stopped or busy.
     def late_by(call, from, to, budget)
       due = [from + budget, *stops(call, from, to).map(&:last)].max
       to - due - @margin - history.excused(call, due, to)
     end
 
-    # Of a child that was forked nothing is known.
+    # Of a forked child nothing is known.
     def stops(call, from, to)
       (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
     end
 
-    # When the interrupt comes: a thread that sleeps so long may sleep on for what its process was
-    # stopped for (ppoll(2) begins again with the time that was left).
+    # When the interrupt comes: a sleeping thread may sleep longer by the time in which its process
+    # was stopped (ppoll(2) starts again with the remaining time).
     def interrupted_after(call, came_back)
       call.interrupt +
         stops(call, call.asked, came_back).sum do |began, over|
@@ -236,17 +234,17 @@ module Torture
       end
     end
 
-    # --- nothing fails on a server that is well ---
+    # --- no call fails on a healthy server ---
 
-    # Nothing was done to the caller, lately and meanwhile, and neither its process nor the server
-    # was kept from running.
+    # The caller was undisturbed, during and shortly before the call, and neither its process nor
+    # the server was kept from running.
     def well?(call, from, to)
       since = from - LATELY
       history.undisturbed?(call, since, to) && !history.stalled?(call, since, to) &&
         history.slow(since, to).zero?
     end
 
-    LATELY = SECOND # all who were cut off connect again, over TLS too
+    LATELY = SECOND # all disconnected workers connect again, over TLS too
 
     def failures(call)
       return unless call.ended
@@ -268,8 +266,8 @@ module Torture
       )
     end
 
-    # Nobody breaks a lease here: it is only lost with its time, or by a server that forgets. What
-    # is done once shows no lease, so its end is not known.
+    # No break happens here: a lease is lost only at its expiry, or if the server forgets it. A once
+    # has no lease, so its end is not known.
     def losses(call)
       return if call.way == ONCE
 
@@ -281,7 +279,7 @@ module Torture
       end
     end
 
-    # --- what came back leaves nothing ---
+    # --- a call that returned leaves nothing ---
 
     def remains(call)
       return if call.ended.nil? || call.child? || call.way == ONCE || call.handed
@@ -300,7 +298,7 @@ module Torture
       end
     end
 
-    # By then it had SOON without a blow.
+    # By then it has had SOON without a blow.
     def gone_from_server(call, last)
       blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
       blows.reduce(call.ended + SOON) do |due, (_, from, to)|
@@ -327,8 +325,8 @@ module Torture
 
     # --- each lane gets its share of the connections ---
 
-    # The key has room for all, so a lane waits for nothing but its turn at a connection. The lanes
-    # of a worker are compared with one another.
+    # The key has room for all, so a lane waits only for its turn at a connection. The check
+    # compares the lanes of a worker with one another.
     def starvation
       wide = history.calls.select { |call| call.way == WIDE && !call.child? }
       wide.group_by { |call| [call.life, call.lane] }
@@ -352,9 +350,9 @@ module Torture
     OFTEN = 200
     UNFAIR = 10
 
-    # --- each waiter is heard ---
+    # --- each waiter reaches the queue ---
 
-    # It asked in vain for a key that others had, but never stood in the queue.
+    # It could not acquire a key that others had, but never stood in the queue.
     def unheard(call)
       return unless call.outcome == :refused && call.way.at_once == 1
       return if call.seen || call.wait < 2 * UNHEARD
@@ -367,7 +365,7 @@ module Torture
       find(:unheard, "#{call} waited #{ms(call.ended - call.asked)}, never in the queue", call)
     end
 
-    # Nor is patience cut short.
+    # No call gives up before its patience is over.
     def patience(call)
       unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
         return
@@ -378,8 +376,7 @@ module Torture
 
     # --- order ---
 
-    # A waiter that nothing was done to is served before everybody who began to ask when it was
-    # queued already.
+    # An undisturbed waiter is served before all calls that began to ask when it was queued already.
     def order(calls, entered)
       times = entered.map(&:entered)
       calls.each do |waiter|
@@ -394,14 +391,15 @@ module Torture
           break if other.entered >= served
           next if other.asked <= queued || other.way == ADOPT || together?(waiter, other, served)
 
-          find(:order, "#{other} was served #{ms(served - other.entered)} before #{waiter}, which had been queued " \
-                       "#{ms(other.asked - queued)} when it began to ask", waiter, other)
+          find(:order, "#{other} was served #{ms(served - other.entered)} before #{waiter}, " \
+                       "which had been queued #{ms(other.asked - queued)} when it began to ask",
+               waiter, other)
           break
         end
       end
     end
 
-    # When the server forgets a waiter, that one is queued again soon.
+    # A waiter that the server forgets is queued again soon.
     def queued_since(waiter, served)
       return unless waiter.queued
 
@@ -417,7 +415,7 @@ module Torture
         served - other.entered - history.excused(waiter, other.entered, served) < TOGETHER
     end
 
-    # Until then nobody who came later may have been served.
+    # Until then no later call may have been served.
     def until_when(waiter)
       return waiter.entered if waiter.entered
       return unless %i[refused interrupted].include?(waiter.outcome)
@@ -430,7 +428,7 @@ module Torture
 
     # --- no lost turn ---
 
-    # Somebody is queued, nothing was done to anybody for a while, and yet nobody is inside.
+    # A call is queued without a recent disturbance, and yet no call is inside.
     def idleness(calls, entered)
       queued = calls.select { |call| call.queued && until_when(call) }
       taken_until = nil
@@ -442,8 +440,8 @@ module Torture
       end
     end
 
-    # A call for several keys has one while it waits for the next. A lease that was dumped is held
-    # until it is adopted.
+    # A call for several keys holds one while it waits for the next. A dumped lease is held until it
+    # is adopted.
     def may_hold?(call, from, to)
       return call.asked < to && from < gone_by(call) if call.handed
 
@@ -452,16 +450,15 @@ module Torture
 
     FORGOTTEN_BEFORE = 2 * REMEMBERED
 
-    # When the store lets go of a lease whose holder died: its holder counted less than its time to
-    # live.
+    # When the store drops a lease of a dead holder: the holder counted less than its time to live.
     def gone_by(call) =
       (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A child that was forked is gone as soon as it gives up: a waiter that dies, with the turn
-      # perhaps on its way to it.
+      # A forked child is gone as soon as it gives up: a waiter that dies, maybe with the turn on
+      # its way to it.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 
@@ -473,7 +470,7 @@ module Torture
       end
       if waiter
         find(
-          :idle, "#{waiter} was queued, and nobody was inside for #{ms(to - from)}", waiter,
+          :idle, "#{waiter} was queued, and no call was inside for #{ms(to - from)}", waiter,
           *(last - [waiter])
         )
       end

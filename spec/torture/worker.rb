@@ -9,7 +9,7 @@ module Torture
   # A process that contends: lanes on threads, lanes on the fibers of one more thread, and a heart.
   class Worker
     RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
-    LINGERING = 5.0 # seconds that a subscription stays when nobody waits any more
+    LINGERING = 5.0 # seconds that a subscription outlives the last waiter
     CLOSING_TIME = RUBY_THREAD_END + LINGERING
     # The engine keeps 16 unused wakers for the next wait, however many were once in use, and has
     # three of its own.
@@ -17,7 +17,7 @@ module Torture
 
     attr_reader :seed, :life, :folder, :lock, :course
 
-    # ends: a pipe that is closed when it is time to end, also by the end of the driver.
+    # ends: a pipe that is closed at the end, even by the end of the driver.
     def initialize(seed:, life:, folder:, adapter:, address:, ends:, course:)
       @course = course
       @seed = seed
@@ -42,14 +42,14 @@ module Torture
 
     def ending? = @ending
 
-    # Is this the process that was started, not one that it forked?
+    # Is this the process that was started, not a forked child?
     def here? = Process.pid == @pid
 
-    # A sentence for whoever has to find out what happened.
+    # A sentence for the maintainer who investigates.
     def note(text) =
       File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
 
-    # The worker as a child sees it that was forked inside a block.
+    # The worker as seen by a child that was forked inside a block.
     class Child
       attr_reader :life
 
@@ -88,8 +88,8 @@ module Torture
       Sync { |task| numbers.each { |number| task.async { lane(number).run } } }
     end
 
-    # What Ruby and its libraries open for themselves at first use is not a leak; nor is the thread
-    # on which plock tells of notices.
+    # Descriptors that Ruby and its libraries open at first use are no leaks; nor is the thread that
+    # reports the notices of plock.
     def warm_up
       Plock::Dispatcher.start if @adapter.native?
       Thread.new { Sync { |task| task.async { Timeout.timeout(1) { sleep 0 } } } }.join
@@ -98,8 +98,8 @@ module Torture
 
     def inventory = [Support::Inventory.descriptors.tally, Support::Inventory.threads]
 
-    # All that was opened meanwhile is closed again, and all threads are gone, at the latest after a
-    # while.
+    # After a while at the latest, all threads have ended and all descriptors opened since are
+    # closed.
     def take_stock(before)
       deadline = Clock.now + Torture.ns(self.class::CLOSING_TIME)
       loop do

@@ -5,10 +5,10 @@ require_relative "../../support/proxy"
 
 module Torture
   module Stores
-    # Where a worker finds the place, and what else its store is opened with.
+    # How a worker reaches the place, and the other options of its store.
     Access = Struct.new(:config, :options)
 
-    # The place that the workers share, and a relay before it for each of them.
+    # The place that the workers share, with a relay for each of them.
     class Arena
       def initialize(course, kind)
         users = course.workers.times.map { |slot| user(slot) }
@@ -19,26 +19,26 @@ module Torture
         @relays = relays(users.size)
       end
 
-      # How the worker of this slot reaches the place.
+      # The address of the place for the worker of this slot.
       def address(slot)
         pool = @kind.pool(@course.pool(slot))
         Access.new(@place.config_of(user(slot), @relays[slot]&.port), { pool_size: pool })
       end
 
-      # Without a relay between: the way for the probes at the end.
+      # The address without a relay, for the probes at the end.
       def direct_address
         Access.new(@place.config_of(user(0), @place.port), { pool_size: 2 })
       end
 
       def relayed = @relays.keys
 
-      # From now on nothing comes through to this worker; with deaf, what it sends still arrives.
+      # From now on the worker receives nothing; with deaf, its own bytes still arrive.
       def darken(slot, deaf:)
         @relays.fetch(slot).swallow_all(:request) unless deaf
         @relays.fetch(slot).swallow_all(:reply)
       end
 
-      # Connections whose bytes were lost cannot go on: they end as the network would end them.
+      # Connections that lost bytes cannot go on: they end as the network would end them.
       def lighten(slot)
         @relays.fetch(slot).disconnect
         @relays.fetch(slot).clear
@@ -47,7 +47,7 @@ module Torture
       # All connections of a worker.
       def sever(slot) = @relays.fetch(slot).disconnect
 
-      # One connection, cut by the server; the slot whose it was, nil: there is none.
+      # The server cuts one connection. Returns the slot of its worker; nil: there is none.
       def cut(_type, roll) = @place.cut(roll)
 
       def fall_silent = @place.freeze_processes

@@ -5,28 +5,28 @@ require_relative "../plan"
 
 module Torture
   module Stores
-    # What is particular about a store, and so how it is troubled and judged.
-    #   product    how workers know it; place: where it is
+    # The properties of a store, which decide how it is disturbed and judged.
+    #   product    its adapter for workers; place: its server or file
     #   tables     how the place is prepared: :plock, :locker, nil
-    #   blows      that it can suffer
+    #   blows      the possible disturbances
     #   deeds      inside a block, with weights
-    #   settles    seconds after which nothing is left of a call that failed, where the store can be
-    #              asked again; nil: what such a call has got may stay until its time is over
-    #   place_s    seconds that the place in line of a waiter counts which gives no sign of life
-    #   late_s     seconds after the end of a lease until its key is free
+    #   settles    seconds until nothing is left of a failed call, if the store is reachable again;
+    #              nil: a lease of such a call may stay until it expires
+    #   place_s    seconds for which a waiter without a sign of life keeps its place
+    #   late_s     seconds from the end of a lease until its key is free
     #   bound      does a lease end with the connection, whatever it says of itself?
     #   forgets    is everything free after a restart?
-    #   ordered    is every waiter served in its turn?
-    #   whole      is a call for several keys given all of them at the same moment?
-    #   leases     has it leases with a budget for each call? (The front door Locker has not.)
-    #   alone      can one process that is stopped keep all others waiting?
+    #   ordered    are waiters served in order?
+    #   whole      does a call for several keys get all of them at the same moment?
+    #   leases     does it have leases with a budget for each call? (Locker has not.)
+    #   alone      can one stopped process keep all others waiting?
     Kind = Struct.new(
-      :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound, :forgets,
-      :ordered, :whole, :leases, :alone, :least_pool, keyword_init: true
+      :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound,
+      :forgets, :ordered, :whole, :leases, :alone, :least_pool, keyword_init: true
     ) do
       def pool(size) = [size, least_pool].max
 
-      # Before there are workers: nothing of these connections lives on in them.
+      # Runs before the workers start: no connection of this lives on in them.
       def prepare(place)
         case tables
         when :plock then Support::Databases.migrate(connect(place, Support::Databases))
@@ -45,7 +45,7 @@ module Torture
     LEASE_DEEDS = { nil => 95, oops: 2, heartbeat: 0.5, pair: 0.5, handover: 0.5 }.freeze
     PLAIN_DEEDS = { nil => 95, oops: 2 }.freeze
 
-    # Trouble is over, and what it left, after two seconds and some attempts.
+    # A disturbance and its effects are over after two seconds and some attempts.
     SETTLED_S = 5.0
 
     DATABASE = {
@@ -77,7 +77,7 @@ module Torture
       Kind.new(name: "locker-mariadb", place: MariadbPlace, **LOCKER)
     ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
 
-    # Everything is done to workers and servers, and leases are short.
+    # Disturbs workers and servers in all ways; leases are short.
     ROUGH =
       Course.new(
         **Torture::ROUGH.to_h,
@@ -103,8 +103,8 @@ module Torture
         }
       )
 
-    # Workers are left alone, but interrupted within; connections and servers are not. Leases are
-    # long: one that is left behind is missed by those who wait.
+    # Does not disturb workers, but interrupts their calls, and disturbs connections and servers.
+    # Leases are long: waiters notice one that is left behind.
     LASTING = Course.new(
       **ROUGH.to_h, name: :lasting,
       pack: { cut: 4, sever: 3, dark: 2, silence: 2, restart: 1, calm: 1 },
@@ -114,7 +114,7 @@ module Torture
 
     COURSES = [ROUGH, LASTING].to_h { |course| [course.name, course] }.freeze
 
-    # The course of a seed, as this kind of store can take it.
+    # The course of a seed, adapted to this kind of store.
     def self.course_of(seed, kind, name = nil)
       course = name ? COURSES.fetch(name) : COURSES.values[seed % COURSES.size]
       pack = course.pack.slice(*kind.blows)

@@ -7,12 +7,12 @@ require_relative "../driver"
 
 module Torture
   module Stores
-    # Troubles a store that is written in Ruby.
+    # Disturbs a store in Ruby.
     class Driver < Torture::Driver
       MARGIN_S = 3.0 # of the probes
       ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
 
-      # When a place in line of somebody who has gone must be removed, seconds after its end.
+      # The seconds after its end until the place in line of a dead waiter must be removed.
       GHOST_S = 2.0
 
       def initialize(kind:, **options)
@@ -64,7 +64,7 @@ module Torture
         chronicle.find(:leak, "#{ghosts} places in line outlive their time") if ghosts.positive?
       end
 
-      # What may still be held, or be the place of somebody who died.
+      # How long to wait for keys that dead holders or waiters may still block.
       def patience
         longest = @course.ttls.keys.max
         own = @kind.settles && longest > LONG_LEASE ? @kind.settles : longest
@@ -75,10 +75,10 @@ module Torture
         pid = Process.fork do
           lock = @adapter.new(@arena.direct_address)
           way = Torture.way_to(key)
-          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # which nobody waits for
+          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # no call waits for it
           lock.enter(way, key, ttl: 1.0, wait: patience, renew: false, label: "probe") { nil }
           Process.exit!(0)
-        rescue Exception => e # it must not go on as a second driver
+        rescue Exception => e # the child must not go on as a second driver
           warn e.full_message(highlight: false) unless e.is_a?(Refused)
           Process.exit!(1)
         end
@@ -86,7 +86,7 @@ module Torture
         return if status.success?
 
         chronicle.find(
-          :late, "key #{key} cannot be had within #{patience} s, and nobody is left: #{status}"
+          :late, "key #{key} was not acquired within #{patience} s, and no call is left: #{status}"
         )
       end
     end

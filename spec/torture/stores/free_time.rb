@@ -4,17 +4,17 @@ require_relative "../history"
 
 module Torture
   module Stores
-    # For how long a key was free while one who wanted it had to wait. All that is not known counts
-    # as taken, and all that kept the waiter from asking does not count as a wait.
+    # For how long a key was free while a waiter had to wait. Unknown time counts as taken. Time in
+    # which the waiter itself could not ask does not count as a wait.
     class FreeTime
       # Between the grant and the moment at which its holder knows it.
       GRANT = SECOND / 20
 
-      # After a server came back, until all who wait ask again.
+      # The time from a server's return until all waiters ask again.
       RECOVERY = SECOND
       RECONNECTING = SECOND / 2
 
-      # A lease ends at the store so much later than its holder believes, and a part of it.
+      # At the store a lease ends later than its holder believes, by this and a part of it.
       SLACK = SECOND / 20
       DRIFT = 50
 
@@ -33,7 +33,7 @@ module Torture
       # @return [Array(Integer, Integer)] nanoseconds at a stretch, and when they began
       def of(call)
         from = call.asked
-        return [0, from] if call.way.at_once > 1 # which one it waited for is not known
+        return [0, from] if call.way.at_once > 1 # which key it waited for is unknown
 
         to = [call.entered || call.ended || died(call), call.asked + call.wait].compact.min
         return [0, from] if to - from <= GRANT
@@ -66,7 +66,7 @@ module Torture
         end
       end
 
-      # What kept the waiter itself from asking.
+      # The times in which the waiter itself could not ask.
       def own_trouble(call)
         life = @history.life(call) or return []
         troubles(life).map { |from, to| [from, to + RECONNECTING] }
@@ -77,7 +77,7 @@ module Torture
         stops.map { |from, to| [from, to + RECONNECTING] }
       end
 
-      # One that was in line before it and can do nothing keeps its place for a while.
+      # An earlier waiter that cannot act keeps its place for a while.
       def place_of(other, call)
         return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
 
@@ -87,7 +87,7 @@ module Torture
         end
       end
 
-      # When it could not speak, and when it could again.
+      # From when to when it could not reach the store.
       def silenced(call)
         life = @history.life(call) or return []
         death = life.died if call.ended.nil?
@@ -100,19 +100,19 @@ module Torture
 
       def died(call) = @history.life(call)&.died || call.asked + call.wait
 
-      # --- when a call has the key, or may have ---
+      # --- when a call has the key, or may have it ---
 
       def spans_of(call)
         spans = [entered_span(call), doubt_of(call), around_its_end(call)].compact
         return spans if call.way.at_once == 1 || @kind.whole
 
-        # Of several keys it has one while it waits for the next.
+        # A call for several keys holds one while it waits for the next.
         [[call.asked, [*spans.map(&:last), call.ended || died(call)].max]]
       end
 
       def entered_span(call) = ([granted_at(call), given_back_at(call)] if call.entered)
 
-      # Its process may have been kept from running just when it was granted.
+      # Its process may have been kept from running when it was granted.
       def granted_at(call)
         stops = @history.life(call)&.stops || []
         stops = stops.select { |from, to| from < call.entered && to > call.asked }
@@ -127,7 +127,8 @@ module Torture
         doubtful ? settled_at(call) : call.ended
       end
 
-      # Of one who did not get it, as far as it knows: from the first trouble until that is over.
+      # For a call that did not get the key, as far as it knows: from the first disturbance until
+      # that is over.
       def doubt_of(call)
         return if call.entered
 
@@ -139,21 +140,21 @@ module Torture
         [from - GRANT, call.ended ? settled_at(call) : gone_at(call)]
       end
 
-      # Whoever is interrupted may have got it just then, and gives it back.
+      # An interrupted call may have got the key just then, and gives it back.
       def around_its_end(call)
         return if call.entered || call.outcome != :interrupted
 
         [call.ended - (2 * GRANT), call.ended]
       end
 
-      # When the first trouble began that it had.
+      # The beginning of its first disturbance.
       def disturbed_at(call, from, to)
         return unless from && to
 
         @history.suffered(call, from, to).map { |_, began,| began }.min
       end
 
-      # After the trouble, and what it takes to ask again; at the latest, when its time is over.
+      # After the disturbance, and the time to ask again; at the latest, when its time is over.
       def settled_at(call)
         last = @history.suffered(call, call.asked, call.ended).map(&:last).max
         gone = call.ended + lease_of(call)
@@ -162,7 +163,7 @@ module Torture
         [[call.ended, last].compact.max + Torture.ns(@kind.settles), gone].min
       end
 
-      # Of one that died, or has handed it on.
+      # The end of a call that died, or handed its lease on.
       def gone_at(call)
         over = call.ended || died(call)
         return over + Torture.ns(0.5) if @kind.bound

@@ -5,16 +5,16 @@ require_relative "../worker"
 
 module Torture
   module Stores
-    # A lane of which calls are also broken off by Thread#kill.
+    # A lane whose calls are also broken off by Thread#kill.
     class Lane < Torture::Lane
-      # The adapter tells of each call that failed: why.
+      # The adapter reports the reason of each failed call.
       def failed(text)
         File.open(File.join(@worker.folder, "#{@worker.life}.failures"), "a") do |file|
           file.syswrite("#{label} #{text.lines.first.to_s.chomp}\n")
         end
       end
 
-      # By label, what the lanes of a run have told.
+      # The reports of the lanes of a run, by label.
       #
       # @return [Hash{String => String}]
       def self.failures(folder)
@@ -24,7 +24,7 @@ module Torture
 
       private
 
-      # What an application should not do to Active Record is done to every other worker only.
+      # Only every other worker does what an application should not do to Active Record.
       def attempt(plan)
         plan.interrupt = nil if @worker.spared?
         super
@@ -35,7 +35,7 @@ module Torture
       end
 
       def own_timeout
-        @worker.note("lane #{@number}, call #{@count}: a Timeout::Error that nobody has asked for")
+        @worker.note("lane #{@number}, call #{@count}: a Timeout::Error of no Timeout")
         :unexpected
       end
 
@@ -57,17 +57,17 @@ module Torture
         raise Timeout::Error
       end
 
-      # Every store can be extended, but a front door.
+      # All stores can extend a lease, but Locker cannot.
       def hand_over(lease) = (super if @worker.lock.hands_over?)
     end
 
-    # A worker that has made its connections' home before it counts what it has.
+    # A worker that connects to the place before it counts its threads and descriptors.
     class Worker < Torture::Worker
-      LISTENING = 5.0 # seconds until the thread that hears of turns sees that it is to end
+      LISTENING = 5.0 # seconds until the listener thread notices that it must end
       CLOSING_TIME = LISTENING + RUBY_THREAD_END + 4.0
 
-      # The first has what failed to see to, for as long as that may still be carried out. The other
-      # one listens on after the last who waited, where no store is closed.
+      # The scheduler retries failed releases for as long as they may still be carried out. The
+      # listener stays after the last waiter, unless the store is closed.
       LASTING_THREADS = ["plock scheduler", "plock listener"].freeze
 
       # Are its calls never broken off?

@@ -9,25 +9,24 @@ module Torture
       self.table_name = "locks"
     end
 
-    # The front door Locker, which has no lease that tells until when it counts. Its row is good for
-    # so long after it was asked for, and beyond that as long as nothing has been raised in the
-    # block.
+    # The drop-in for Locker, which has no lease that tells until when it counts. Its row counts for
+    # its time after the call, and beyond that while the block runs without an error.
     class LockerProduct
       RENEWALS = 3
-      OVERRUN = 0.9 # of its time, after which a holder renews that should not need to
+      OVERRUN = 0.9 # of its time, after which a holder should not need to renew
       CONNECTIONS = 12
 
-      # The caller's patience: Locker itself waits without end.
+      # The caller's patience is over: Locker itself waits forever.
       class OutOfPatience < StandardError; end
 
       def self.ways = WAYS.first(1)
       def self.native? = true
 
-      # The one that listens, and two that try whether it hears: no front door closes them.
+      # The listener, and two connections that test it: the drop-in closes none of them.
       def self.kept_connections = 3
 
-      # A connection of Active Record whose beginning is broken off stays in its pool, half made:
-      # calls on it end in a NoMethodError then, whoever makes them.
+      # If an interrupt breaks off a new connection of Active Record, it stays in the pool half
+      # made. Any later call on it raises a NoMethodError.
       def self.fragile? = true
       HALF_MADE = %r{/active_record/}.freeze
 
@@ -64,11 +63,11 @@ module Torture
         Lock.connection_handler.remove_connection_pool(Lock.connection_specification_name)
       end
 
-      # A row that is held, as far as can be told without looking into Locker.
+      # A held row, as far as can be told without access to Locker.
       class Row
         DRIFT = 0.01
         SLACK = 2 * MILLISECOND
-        GRACE = SECOND / 10 # by which an error arrives in the block, where the process runs
+        GRACE = SECOND / 10 # an error reaches the block within this time, if the process runs
         STEADY = SECOND / 16 # between two looks, unless the process was kept from running
         STEADY_FOR = SECOND / 5
 
@@ -81,7 +80,8 @@ module Torture
           @looked = @steady_since = Clock.now
         end
 
-        # What Locker does not tell, the block shows: it goes on, so nobody else should be inside.
+        # Locker tells nothing, but the block does: while it goes on, no other call should be
+        # inside.
         def valid_until
           now = Clock.now
           @steady_since = now if now - @looked > STEADY
@@ -95,7 +95,7 @@ module Torture
 
       private
 
-      # Yields what ends the alarm. False where patience was over before that was called.
+      # Yields a callable that ends the alarm. Returns false if the patience was over before that.
       def patiently(wait)
         return yield(-> {}) unless wait.positive?
 
@@ -108,13 +108,13 @@ module Torture
         end
       rescue OutOfPatience
         false
-      rescue ActiveRecord::StatementInvalid => e # as Active Record names what arrives in a statement
+      rescue ActiveRecord::StatementInvalid => e # an interrupt in a statement
         e.cause.is_a?(OutOfPatience) ? false : raise
       ensure
         alarm&.kill
       end
 
-      # One that has gone off already is heard here, before the block has begun.
+      # An alarm that has gone off already raises here, before the block begins.
       def turn_off(alarm)
         Thread.handle_interrupt(OutOfPatience => :never) { alarm.kill.join }
       end

@@ -10,7 +10,7 @@ require "support/postgres"
 
 module Torture
   module Stores
-    # The user of a worker, which tells whose connection a server cuts.
+    # The user of a worker. It tells whose connection a server cuts.
     USER = /\Aw(\d+)\z/.freeze
 
     # The processes of a server, by their parents: those of PostgreSQL are groups of their own.
@@ -30,15 +30,14 @@ module Torture
       end
     end
 
-    # A server of the run's own, as the arena needs it. A crash of it is one of its processes, not
-    # of the machine: what it has acknowledged must survive.
+    # A server of this run, as the arena needs it. A crash is one of its processes, not of the
+    # machine, so all acknowledged data must survive.
     class Place
       attr_reader :server
 
       def port = @server.port
 
-      # Its processes stand still until thaw: statements that arrive meanwhile are carried out
-      # later.
+      # Its processes stand still until thaw: statements that arrive before are carried out later.
       def freeze_processes
         @frozen = Processes.below(@server.pid)
         @frozen.each { |pid| Support::Supervisor.watch(pid) unless pid == @server.pid }
@@ -71,13 +70,13 @@ module Torture
         user[USER, 1].to_i
       end
 
-      # @return [Integer] that workers have left open
+      # @return [Integer] the connections that workers have left open
       def left_connections = connections.size
 
-      # @return [Array<String>] what is held or waited for, as it stands in the tables
+      # @return [Array<String>] the held and awaited keys in the tables
       def records = []
 
-      # @return [Integer] places in the line whose time is over, and which were not removed
+      # @return [Integer] expired places in line that were not removed
       def ghosts = 0
 
       def stop
@@ -101,7 +100,7 @@ module Torture
       MICROSECONDS = 1_000_000
     end
 
-    # What the tables of a store in a database say, by this machine's clock, which is the server's.
+    # The tables of a store in a database, by this machine's clock, which is also the server's.
     module Tables
       def records = rows(format(Place::HELD, now: now)).map(&:first)
       def ghosts = rows(format(Place::GHOSTS, now: now)).dig(0, 0).to_i
@@ -111,7 +110,7 @@ module Torture
       def now = Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond)
     end
 
-    # PostgreSQL: an immediate shutdown ends it without a farewell.
+    # PostgreSQL: an immediate shutdown ends it without notifying its clients.
     class PostgresqlPlace < Place
       CRASH = :QUIT
 
@@ -152,7 +151,7 @@ module Torture
 
       private
 
-      # The users of workers are made by the server itself, whose other users may not.
+      # The server itself creates the users of workers, because its other users may not.
       def initialize_data
         super
         File.open(File.join(@folder, "init.sql"), "a") do |file|
@@ -227,7 +226,7 @@ module Torture
       end
     end
 
-    # A file. An application that writes for a while takes the place of a server that is silent.
+    # A file. For a silent server there is an application that writes for a while.
     class SqlitePlace < Place
       def initialize(_users)
         super()
@@ -244,7 +243,7 @@ module Torture
         @writer.busy_timeout = 1_000
         @writer.execute("BEGIN IMMEDIATE")
       rescue SQLite3::BusyException
-        nil # somebody was stopped in the middle of a transaction: it is as silent as it can be
+        nil # a process was stopped in the middle of a transaction: the file cannot be more silent
       end
 
       def thaw_processes

@@ -10,12 +10,12 @@ require_relative "places"
 
 module Torture
   module Stores
-    # What the stores are opened with, and so what their calls promise. Seconds.
+    # The options of the stores, and so the promises of their calls, in seconds.
     ATTEMPT_S = 0.5
     RELEASE_S = 1.0
     CONNECT_S = 0.5
 
-    # A call ended so, which may be nobody's fault.
+    # Ends a call with a failure that violates no promise.
     #
     # @raise [Failed]
     def self.failed(error)
@@ -24,7 +24,7 @@ module Torture
       raise Failed, text
     end
 
-    # Where only every other worker is interrupted.
+    # True if this worker is not interrupted: every other one is.
     #
     # @param life [String] its name
     def self.spared?(life) = life.to_i.even?
@@ -34,19 +34,19 @@ module Torture
       self.abstract_class = true
     end
 
-    # A store that is written in Ruby, as workers know it.
+    # A store in Ruby, as workers know it.
     class Product < Torture::Product
-      # The failures of a store: with another one, a call ends in an error that nothing explains.
+      # The failures of a store; any other error of a call is a finding.
       FAILURES = [Plock::UnavailableError, Plock::AuthenticationError, Plock::PermissionError,
                   Plock::ProtocolError].freeze
 
       NEEDS = { semaphore: :semaphores, wide: :semaphores, read: :read_write_locks,
                 write: :read_write_locks, adopt: :hand_over, once: :list }.freeze
 
-      # How many are left when it has been closed.
+      # The connections that remain after it is closed.
       def self.kept_connections = 0
 
-      # Do interrupts break what it stands on?
+      # Do interrupts break the library below it?
       def self.fragile? = false
 
       def initialize(address)
@@ -104,7 +104,7 @@ module Torture
       private
 
       def open_store(address)
-        Dalli.logger.level = Logger::ERROR # it tells of each connection that is cut
+        Dalli.logger.level = Logger::ERROR # it logs each connection that is cut
         Plock::Store::Memcached.new(address.config, **budgets, **address.options)
       end
     end

@@ -4,7 +4,7 @@ require_relative "../report"
 
 module Torture
   module Stores
-    # A round of a store in words.
+    # The report of a round on a store in Ruby.
     class Report < Torture::Report
       NAMES = { hang: :stuck, unreleased: :failure }.freeze
 

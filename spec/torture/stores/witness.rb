@@ -6,22 +6,22 @@ require_relative "../witness"
 
 module Torture
   module Stores
-    # Judges a history by what the stores that are written in Ruby promise.
+    # Judges a history by the promises of the stores in Ruby.
     class Witness < Torture::Witness
       ATTEMPT = Torture.ns(ATTEMPT_S)
       RELEASE = Torture.ns(RELEASE_S)
       LATE = SECOND * 3 / 2
-      QUIET = SECOND # since the last trouble, so that nothing of it is left
+      QUIET = SECOND # since the last disturbance, so that no effect of it is left
 
       # @param kind [Kind]
-      # @param failures [Hash{String => String}] by label of a call, why it failed
+      # @param failures [Hash{String => String}] the reason of each failed call, by label
       def initialize(history, kind, failures: {}, **options)
         @kind = kind
         @failures = failures
         super(history, **options)
       end
 
-      # @return [Integer] nanoseconds of the longest wait for a key that was free
+      # @return [Integer] nanoseconds of the longest wait for a free key
       attr_reader :longest_wait
 
       def judge
@@ -35,7 +35,7 @@ module Torture
 
       private
 
-      # Where a fence is a moment of the server's clock, two who read may get in at the same one.
+      # If a fence is a moment of the server's clock, two readers may get the same one.
       def fences(entered, &pairs)
         super(
           @kind.bound ? entered.uniq { |call| call.way.mode == "r" ? call.fence : call } : entered,
@@ -63,17 +63,17 @@ module Torture
         lateness(calls)
       end
 
-      # A lock that a connection holds is free before the process that had it has been reaped.
+      # The lock of a connection is free before its dead process is reaped.
       def end_of(call)
         return super unless @kind.bound && call.left.nil? && call.ended.nil?
 
         [super, history.life(call)&.killed || nil].compact.min
       end
 
-      # --- who may have forgotten whom ---
+      # --- what the store may have forgotten ---
 
-      # A lock that a connection holds is gone with it, and the holder need not know. One that was
-      # stopped may learn of its grant long after that was forgotten.
+      # The lock of a connection ends with it, and the holder need not know. A stopped process may
+      # learn of its grant long after the server forgot it.
       def forgotten_between?(one, other)
         return true if @kind.bound && [one, other].any? { |call| unbound?(call, other.entered) }
 
@@ -87,12 +87,12 @@ module Torture
         end
       end
 
-      # A fence of a server that has forgotten all is the clock's.
+      # The fence of a server that forgot everything is the clock's.
       def about_oblivion?(one, other) = @kind.forgets && super
 
       # --- budgets ---
 
-      # A front door whose calls are given no time promises it only where nothing is wrong.
+      # Calls without a budget keep their time only if nothing is wrong.
       def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
 
       def budget(call)
@@ -107,7 +107,7 @@ module Torture
                       "#{ms(budget_of(call, came_back))} and the margin", call)
       end
 
-      # Who is interrupted may have something to give back.
+      # An interrupted call may have a lease to give back.
       def budget_of(call, came_back)
         return call.wait + ATTEMPT unless call.interrupt
 
@@ -124,16 +124,16 @@ module Torture
         find(:budget, "#{call}: the release took #{ms(late)} longer than it may", call)
       end
 
-      # --- nothing fails where nothing is wrong ---
+      # --- no call fails if nothing is wrong ---
 
-      # Nothing was done to anybody: one who is stopped may have a row that others need.
+      # No process was disturbed: a stopped one may hold a row that others need.
       def well?(call, from, to)
         return false if call.child? || (@kind.product.fragile? && !Stores.spared?(call.life))
 
         calm?(from, to) && !history.stalled?(call, from - QUIET, to)
       end
 
-      # What interrupts break in Active Record is no error, where there have been interrupts.
+      # Errors of Active Record after an interrupt do not count.
       def errors(call)
         text = @failures[label_of(call)]
         return unless text&.start_with?("NoMethodError") && Stores.spared?(call.life)
@@ -147,13 +147,13 @@ module Torture
 
       def failure(kind, call, what)
         why = @failures[label_of(call)]
-        find(kind, "#{call} #{what}, although nothing was done to anybody: #{why}", call)
+        find(kind, "#{call} #{what}, although nothing was disturbed: #{why}", call)
       end
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
 
-      # Told that it is lost, where the store has not forgotten it. A lease that belongs to a
-      # connection ends with that, also where a server that says nothing is why it was given up.
+      # A loss was reported although the store has not forgotten the lease. The lease of a
+      # connection ends with it, even if a silent server caused that.
       def losses(call)
         if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
           return
@@ -162,9 +162,9 @@ module Torture
         super
       end
 
-      # --- what came back leaves nothing ---
+      # --- a call that returned leaves nothing ---
 
-      # Its row was there at the end, when all workers had gone.
+      # Its row was there at the end, after all workers had gone.
       def leftovers(call)
         seen = history.chronicle.held[label_of(call)] or return
         return if call.child? || call.ended.nil? || call.handed || call.way == ONCE
@@ -176,7 +176,7 @@ module Torture
         find(:leak, "#{call} had a row #{ms(seen - call.ended)} after it came back", call)
       end
 
-      # --- a free key is had ---
+      # --- a free key is acquired ---
 
       def lateness(calls)
         free_time = FreeTime.new(calls, history, @kind)

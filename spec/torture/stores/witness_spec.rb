@@ -67,7 +67,7 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(*both, kind: kind_named("advisory-mariadb"))).to be_empty
     end
 
-    it "grants a waiter that was stopped what was granted to it and forgotten meanwhile" do
+    it "grants a stopped waiter a lease that was granted and forgotten in the meantime" do
       life("2").stops << [ms(10), ms(149)]
       chronicle.downs << [ms(20), ms(40)]
       chronicle.oblivions << Torture::Chronicle::Oblivion.new(ms(20), ms(40), nil)
@@ -95,7 +95,7 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(call("1", wait: 0, ended: 551))).to eq [:budget]
     end
 
-    it "sees it also where the server is silent, but grants what the process was stopped for" do
+    it "sees it even if the server is silent, but grants the time of a stop" do
       chronicle.downs << [ms(0), ms(3_000)]
       expect(finds(call("1", wait: 0, ended: 551))).to eq [:budget]
       life("1").stops << [ms(100), ms(2_000)]
@@ -109,7 +109,7 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(call("1", entered: 10, left: 20, ended: 1_071))).to eq [:budget]
     end
 
-    it "holds a front door that is given no time to them only where nothing is wrong" do
+    it "expects calls without a budget to keep their time only if nothing is wrong" do
       locker = kind_named("locker-mariadb")
       expect(finds(call("1", wait: 0, ended: 551), kind: locker)).to eq [:budget]
       chronicle.downs << [ms(0), ms(100)]
@@ -118,7 +118,7 @@ RSpec.describe Torture::Stores::Witness do
   end
 
   describe "a key that is free" do
-    # Held at first, and then free until a waiter that has asked all the time is let in.
+    # Held at first, then free until a waiter that asks all the time is let in.
     def waits_until(moment, **holder)
       [call("1", entered: 10, **holder), call("2", asked: 5, entered: moment)]
     end
@@ -149,7 +149,7 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(*waits_until(2_200, **dead))).to eq [:late]
     end
 
-    it "does not count that time where a lock ends with its connection" do
+    it "does not count that time if a lock ends with its connection" do
       died("1", 20)
       dead = { left: nil, ended: nil, outcome: nil, ttl: 5_000, valid_until: 5_000 }
       expect(
@@ -169,7 +169,7 @@ RSpec.describe Torture::Stores::Witness do
       expect(finds(dead, later)).to include(:overlap)
     end
 
-    it "counts what an interrupted call leaves behind where nothing else was wrong" do
+    it "counts the lease that an interrupted call leaves behind if nothing else was wrong" do
       left = call("1", interrupt: 100, outcome: :interrupted, ended: 100, ttl: 20_000)
       expect(finds(left, call("2", asked: 5, ended: 3_005))).to eq [:late]
     end
@@ -192,8 +192,8 @@ RSpec.describe Torture::Stores::Witness do
     end
   end
 
-  describe "what is left" do
-    # A row that is there when all workers have gone.
+  describe "rows that are left" do
+    # A row that is there after all workers have gone.
     def row_left_by(call)
       chronicle.held["t#{call.life}x#{call.lane}x#{call.number}"] = ms(20_000)
       call
@@ -213,14 +213,14 @@ RSpec.describe Torture::Stores::Witness do
     end
   end
 
-  it "sees a call that fails where nothing is wrong, and grants it where something is" do
+  it "sees a call that fails if nothing is wrong, and grants it otherwise" do
     failed = call("1", wait: 0, ended: 10, outcome: :failed, asked: 0)
     expect(finds(failed)).to eq [:failure]
     life("3").stops << [ms(-500), ms(-400)]
     expect(finds(failed)).to be_empty
   end
 
-  it "sees what is broken in Active Record where nobody was interrupted" do
+  it "sees an error of Active Record if no call was interrupted" do
     failures = {
       "t1x0x1" => "NoMethodError: undefined method", "t2x0x1" => "NoMethodError: undefined method"
     }
