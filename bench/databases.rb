@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# How the stores on databases and memcached do, and the front doors to databases, beside
-# with_advisory_lock where it is installed: pairs of acquire and release per second, the statements
-# of one, the time from one process's release to another's block (p50), and the CPU that one who
-# waits takes in 5 s. Then with_transactional_lock beside the bare SQL on the same connection, by
-# turns.
+# The stores on databases and memcached and the drop-ins for databases, beside with_advisory_lock if
+# it is installed. Measures pairs of acquire and release per second, the statements of a pair, the
+# time from one process's release to another's block (p50), and the CPU time of a waiter in 5 s.
+# Then compares with_transactional_lock with the bare SQL on the same connection, in turn.
 #
 #   ruby bench/databases.rb [NAME…]
 #
-# Servers are private ones, in temporary folders, and keep nothing safe (fsync is off): a disk would
-# be measured otherwise.
+# The servers are private, in temporary folders, and their data is not safe (fsync is off).
+# Otherwise the benchmark would measure a disk.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
@@ -38,8 +37,8 @@ module DatabaseBench
   ROUNDS = 301
   ROUND = 40 # transactions
 
-  # What is measured: a name, how it is made in each process, and how a block is run with the key.
-  # nil instead of patience: no waiting.
+  # A contestant: a name, how each process makes it, and how it runs a block with the key. A
+  # patience of nil: no waiting.
   Contestant = Struct.new(:name, :make, :run)
 
   module_function
@@ -87,14 +86,14 @@ module DatabaseBench
     )
   end
 
-  # The value of a block that is run by what tells only whether it has run.
+  # Returns the value of a block, for an API that tells only whether it has run.
   def valued(block)
     value = nil
     yield -> (*) { value = block.call }
     value
   end
 
-  # Locker has patience without end.
+  # Locker waits forever.
   def bounded(seconds, &block)
     seconds > 10 ? block.call : Timeout.timeout(seconds, &block)
   end
@@ -135,9 +134,9 @@ module DatabaseBench
     sent
   end
 
-  # Two processes take turns; each notes when it left and when it came in.
+  # Two processes take turns; each notes when it left and when it entered.
   def handoff(contestant)
-    contestant.make.call # what is shared is there before
+    contestant.make.call # makes the shared state before the fork
     pids = []
     readers = Array.new(2) do
       reader, writer = IO.pipe
@@ -146,9 +145,9 @@ module DatabaseBench
         moments = Array.new(HANDOFFS / 2) do
           contestant.run.call(store, "handoff", 60) do
             came = now
-            sleep 0.01 # so that the other one waits
+            sleep 0.01 # so that the other process waits
             [came, now, Process.pid]
-          end.tap { sleep 0.01 } # so that it is the other one's turn
+          end.tap { sleep 0.01 } # so that the other process gets its turn
         end
         writer.write(Marshal.dump(moments))
         exit!(0)
@@ -168,7 +167,7 @@ module DatabaseBench
 
   def give_up(contestant, store, seconds)
     contestant.run.call(store, "cpu", seconds) { nil }
-  rescue StandardError # each has its own way to say that it has given up
+  rescue StandardError # each contestant has its own error for a timeout
     nil
   end
 
@@ -180,7 +179,7 @@ module DatabaseBench
     reader, writer = IO.pipe
     pid = fork do
       store = contestant.make.call
-      give_up(contestant, store, 0.2) # connections are made before
+      give_up(contestant, store, 0.2) # opens the connections before the measurement
       before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
       give_up(contestant, store, WAIT_S)
       writer.write(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before)
@@ -196,12 +195,15 @@ module DatabaseBench
 
   BARE = {
     postgresql: ->(id) { "SELECT pg_advisory_xact_lock(#{id})" },
-    mysql2: ->(id) { "INSERT INTO transactional_advisory_locks (lock_id) VALUES (#{id}) ON DUPLICATE KEY UPDATE lock_id = lock_id" }
+    mysql2: ->(id) {
+      "INSERT INTO transactional_advisory_locks (lock_id) VALUES (#{id}) " \
+        "ON DUPLICATE KEY UPDATE lock_id = lock_id"
+    }
   }.freeze
 
-  # Transactions per second: the bare SQL, and with_transactional_lock; the median round of each.
-  # And how much longer a round of ours took than the one of the bare SQL beside it, in the median:
-  # what else the machine does then meets both.
+  # Transactions per second of the bare SQL and of with_transactional_lock; the median round of
+  # each. Also the median of how much longer a round of ours took than the adjacent one of the bare
+  # SQL, so that other load on the machine affects both.
   def transactional(name)
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
@@ -243,7 +245,7 @@ module DatabaseBench
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      # first: a child pays for each page of its parent's that it touches
+      # first: a child pays for each page of its parent that it touches
       cpu = waiting_cpu(contestant)
       puts format(
         "%-32s %10.0f %10d %14.2f %14.1f",

@@ -1,17 +1,4 @@
-/* The floor: what no lock on one Redis can beat.
- *
- * A blocking C client calls the two smallest scripts that still make a correct lock: take it if it
- * is free, give it back if it is ours. No fence, no owner record, no deadline, no interrupt. run.rb
- * compiles this file and starts it as
- *
- *   floor tcp 6379      or      floor unix /path/to/socket
- *
- * It obeys the same lines on its standard input as support/worker.rb does, and answers each with
- * one line of JSON:
- *
- *   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
- *   count PAIRS         that many pairs, untimed
- */
+/* The floor: a speed that no lock on one Redis can beat. */
 #include <hiredis.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sets plock beside the floor and its peers, all against one private server.
-# `ruby bench/run.rb --help` lists the options.
+# Compares plock with the floor and its peers, all on one private server. `ruby bench/run.rb --help`
+# lists the options.
 
 require_relative "parts/pairs"
 require_relative "parts/handoff"
@@ -74,7 +74,7 @@ module Bench
       report.record if @options.record
     end
 
-    # Those that can run here; the others are named in the report.
+    # Those that can run here; the report names the others.
     def present(contestants)
       bundle = (contestants.none?(&:peer?) && !@options.parts.include?(Fibers::NAME)) || bundled?
       contestants.reject do |one|

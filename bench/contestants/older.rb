@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The algorithm of the older Parse::Lock, written anew: SET NX EX through the redis gem, an EVAL
-# with the whole script at each release, and a look every 35 to 65 ms while somebody else holds the
-# lock.
+# The algorithm of the older Parse::Lock, rewritten: SET NX EX through the redis gem, an EVAL with
+# the whole script at each release, and a poll every 35 to 65 ms while the lock is held.
 module Bench
   class OlderLock
     PREFIX = "parse-stack:lock:v1:"

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Semaphores that more want than there is room for.
+# Semaphores with more callers than permits.
 module Bench
   PERMITS = 3
-  # seconds: with nothing to do there, nobody would keep a permit long enough for others to need
+  # seconds: without work inside, no caller would keep a permit long enough for others to need
   # another
   INSIDE = 0.0005
 end

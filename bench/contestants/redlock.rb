@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# redlock on one server. Its default timeout of 0.1 s is raised: a busy machine must not turn a late
-# reply into its retry delay.
+# redlock on one server. Its default timeout of 0.1 s is raised, so that a late reply on a busy
+# machine does not cause a retry delay.
 module Bench
   module Redlocks
     def self.connect(server, driver, **options)
@@ -29,7 +29,7 @@ end
   end
 end
 
-# With its own delay of 200 to 250 ms between two looks, and enough of them: the default gives up
+# With its default delay of 200 to 250 ms between two polls, but more of them: the default gives up
 # after three.
 Bench.contender "redlock-hiredis" do |server|
   -> do

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The front door in the place of remote_lock: what processes of that gem see of the lock is written,
-# too.
+# The drop-in for remote_lock: it also writes the keys that processes with that gem see.
 module Bench
   def self.remote_lock(server)
     require "plock/compat/remote_lock"

@@ -4,13 +4,12 @@ require_relative "../support/part"
 require_relative "../support/relay"
 
 module Bench
-  # What does a process cost that does nothing but wait?
+  # What is the cost of a process that only waits?
   class Cost < Part
     NAME = "cost"
-    TITLE = "What a waiter costs"
+    TITLE = "The cost of a waiter"
 
-    # seconds that the first wait takes, in which a process also prepares what it will need for all
-    # others
+    # seconds of the first wait, in which a process also prepares everything for later waits
     FIRST = 0.3
     PREPARING = %w[AUTH CLIENT HELLO PSUBSCRIBE SCRIPT SELECT SUBSCRIBE].freeze
 
@@ -26,8 +25,7 @@ module Bench
     COMMANDS = 4
     CPU_MS = 2
 
-    # commands: the names of those that the server got from the waiter. connections: all that the
-    # server had.
+    # commands: the names of the waiter's commands at the server. connections: all at the server.
     Wait = Struct.new(:commands, :connections, :cpu_ms) do
       def to_h = super.merge(commands: commands.tally)
     end
@@ -43,7 +41,7 @@ module Bench
         }
     end
 
-    # Who sleeps is as cheap everywhere.
+    # A sleeping process costs the same on every core.
     def everywhere? = false
 
     private
@@ -58,7 +56,7 @@ module Bench
       end
     end
 
-    # It is the same process that waits again.
+    # The same process waits again.
     def cost(contestant, holder, waiter, others)
       first = wait(holder, waiter, FIRST)
       second = wait(holder, waiter, @options.waiting)

@@ -4,7 +4,7 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # What is left of a lock's speed when many processes want it, and does each get its share?
+  # How much of a lock's speed is left if many processes want it, and does each get its share?
   class Fairness < Part
     NAME = "fairness"
     TITLE = "8 processes on one key"
@@ -25,13 +25,12 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # What to reach: at least so much of one process's rate, at least so even, no wait longer than
-    # that.
+    # The targets: at least this part of one process's rate, at least this evenness, no longer wait.
     OF_ALONE = 0.8
     EVENNESS = 0.98
     LONGEST_MS = 25
 
-    # alone: sections per second of one process that nobody disturbs.
+    # alone: sections per second of one process without competition.
     Result = Struct.new(:contestant, :alone, :shares) do
       def of_alone = shares.rate / alone
 
@@ -50,8 +49,8 @@ module Bench
       end
     end
 
-    # One process alone before and after, so that a machine that slows down or speeds up meanwhile
-    # tells no lies.
+    # One process alone before and after, so that a machine that slows down or speeds up in between
+    # does not distort the result.
     def contest(contestant, processes, key)
       alone = [alone(processes, key)]
       shares =
@@ -87,7 +86,7 @@ module Bench
         ),
         if (most = part::LONGEST_MS)
           Check.new(
-            "#{name} nobody waits longer than #{most} ms", format("%.1f", shares.longest_ms),
+            "#{name} no wait longer than #{most} ms", format("%.1f", shares.longest_ms),
             shares.longest_ms <= most
           )
         end

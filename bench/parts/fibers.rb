@@ -3,7 +3,7 @@
 require_relative "../support/part"
 
 module Bench
-  # How many connections does one process hold whose fibers all wait for the same key?
+  # How many connections does a process hold if all its fibers wait for the same key?
   class Fibers < Part
     NAME = "fibers"
     TITLE = "Fibers waiting in one process"
@@ -28,7 +28,7 @@ module Bench
       def to_h = super.merge(contestant: contestant.name)
     end
 
-    # To count does not depend on the core.
+    # The count does not depend on the core.
     def everywhere? = false
 
     private

@@ -9,9 +9,9 @@ module Bench
     NAME = "handoff"
     TITLE = "Hand-off"
 
-    # seconds, at random: who looks at intervals must not be in step with the releases
+    # seconds, at random: a polling waiter must not be in step with the releases
     HOLD = (0.02..0.12).freeze
-    SEED = 1                   # the same for everybody
+    SEED = 1                   # the same for all contestants
 
     COLUMNS = {
       "released by" => ->(r) { r.from.label },

@@ -3,7 +3,7 @@
 require_relative "pairs"
 
 module Bench
-  # What does it cost more to lock several keys at once, or to share a lock?
+  # How much more does it cost to lock several keys at once, or to share a lock?
   class Kinds < Pairs
     NAME = "kinds"
     TITLE = "Uncontended pairs of several keys, or with several holders"
@@ -17,7 +17,7 @@ module Bench
         .to_h
         .freeze
 
-    # At most so many times what one key takes.
+    # The target: at most this multiple of one key's time.
     TIMES = { "kinds-all-3" => 1.5, "kinds-read" => 1.3 }.freeze
 
     private

@@ -6,7 +6,8 @@ require_relative "../support/part"
 require_relative "../support/relay"
 
 module Bench
-  # What does a lock cost among the processes of one host, and how soon is it somebody else's?
+  # What is the cost of a lock among the processes of one host, and how soon does the next one get
+  # it?
   class LocalLocks < Part
     NAME = "local"
     TITLE = "Locks on one host"
@@ -17,7 +18,7 @@ module Bench
     DEATHS = 10       # holders killed
     HOLD = 0.01..0.03 # seconds that a waiter waits
     SEED = 1
-    EMBEDDED = /\Alocal-/ # the contestants that are to reach something
+    EMBEDDED = /\Alocal-/ # the contestants with targets
 
     COLUMNS = {
       "contestant" => ->(r) { r.contestant.label },
@@ -40,8 +41,8 @@ module Bench
 
     def self.middle(sorted) = sorted[sorted.size / 2]
 
-    # handoffs and deaths: sorted nanoseconds; deaths: nil where the lock of a dead process ends
-    # only with its time.
+    # handoffs and deaths: sorted nanoseconds. deaths is nil if the lock of a dead process ends only
+    # at its expiry.
     Row = Struct.new(:contestant, :result, :handoffs, :shares, :deaths) do
       def rate = result.rate
       def p50 = result.p50
@@ -98,7 +99,7 @@ module Bench
       end
     end
 
-    # From the kill until the waiter is in.
+    # From the kill until the waiter enters.
     def deaths(one, placement)
       Array.new(DEATHS) do
         start([one], placement, each: 2) do |(holder, waiter)|
@@ -122,7 +123,7 @@ module Bench
 
     def own(row)
       name = row.contestant.name
-      # the richer API makes objects that the other two do without
+      # the richer API makes objects that the other two avoid
       fast = row.contestant.name != "local-acquire"
       [
         (

@@ -4,8 +4,8 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # Older and newer processes on one key, as while an application is switched over: does either side
-  # starve the other?
+  # Older and newer processes on one key, as during the migration of an application: does either
+  # side starve the other?
   class Mixed < Part
     NAME = "mixed"
     TITLE = "4 older and 4 newer processes on one key"

@@ -6,7 +6,7 @@ require_relative "../support/part"
 require_relative "../support/targets"
 
 module Bench
-  # How fast is a lock that nobody else wants?
+  # How fast is a lock without contention?
   class Pairs < Part
     NAME = "pairs"
     TITLE = "Uncontended pairs"

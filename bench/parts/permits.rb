@@ -3,7 +3,7 @@
 require_relative "fairness"
 
 module Bench
-  # The same where three may be inside.
+  # The same with room for three.
   class Permits < Fairness
     NAME = "permits"
     TITLE = "8 processes on a semaphore of 3"

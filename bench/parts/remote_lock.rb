@@ -3,7 +3,7 @@
 require_relative "handoff"
 
 module Bench
-  # The same through the front door of remote_lock, whose own waiters sleep for up to 20 s.
+  # The same through the drop-in for remote_lock, whose own waiters sleep for up to 20 s.
   class RemoteLockHandoff < Handoff
     NAME = "remote_lock"
     TITLE = "Hand-off, RemoteLock"

@@ -7,11 +7,11 @@ module Bench
   # A process that obeys lines on its standard input and answers with lines of JSON. The class has a
   # contestant, and #run.
   module Answering
-    # Where the program is this class's own.
+    # Runs the worker if this file is the program.
     def self.begin(program, worker)
       return unless $PROGRAM_NAME == program
 
-      # Ctrl-C reaches the whole group; run.rb is the one who speaks about it
+      # Ctrl-C reaches the whole group; run.rb reports it
       Signal.trap("INT", "SYSTEM_DEFAULT")
       name, port, socket = ARGV
       worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run

@@ -1,26 +1,27 @@
 # frozen_string_literal: true
 
-# What the parent (run.rb) and the processes of the contestants (worker.rb, contender_worker.rb)
-# share: the list of contestants and their server's address.
+# Shared by the parent (run.rb) and the processes of the contestants (worker.rb,
+# contender_worker.rb): the list of contestants and their server's address.
 module Bench
   ROOT = File.expand_path("..", __dir__)
   LIB = File.expand_path("../lib", ROOT)
   GEMFILE = File.join(ROOT, "Gemfile")
   SECRET = "a secret for the bench, not for you"
 
-  # What contenders ask for. Nobody waits that long: it is there to end what hangs.
+  # The options of contenders. No wait takes that long: the limit ends a hang.
   TTL = 10  # seconds
   WAIT = 30 # seconds
 
   class Failed < StandardError; end
 
-  # One implementation on one transport. role: :floor (what its family is set against), :plock,
-  # :engine (plock below its front door) or :peer. gems: of bench/Gemfile, none for plock and the
-  # floor. family: what it is compared with: :lock, or :kinds and :permits, of locks with several
-  # keys or holders, or :local, of those that need no server, or :remote_lock, of that front door.
+  # One implementation on one transport. role: :floor (the reference of its family), :plock, :engine
+  # (plock below its public API) or :peer. gems: of bench/Gemfile, none for plock and the floor.
+  # family: the group that it is compared with. :lock; :kinds and :permits, locks with several keys
+  # or holders; :local, locks without a server; :remote_lock, that drop-in.
+  #
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value
-  # of the locked block. contender: nil for those that do not take part where locks are waited for.
-  # Given the Address, once in a process, it returns a callable that makes a lock for one thread; a
+  # of the locked block. contender: nil for contestants that are not measured under contention.
+  # Given the Address, once in a process, it returns a callable that makes a lock for one thread. A
   # lock is called with a key and a Proc, and returns the Proc's value.
   Contestant =
     Struct.new(
@@ -34,7 +35,7 @@ module Bench
       def beside?(other) = [family, transport] == [other.family, other.transport]
     end
 
-  # Where the private server listens.
+  # The addresses of the private server.
   Address = Struct.new(:port, :socket) do
     def url(transport) = transport == :unix ? "unix://#{socket}" : "redis://127.0.0.1:#{port}/0"
   end
@@ -49,7 +50,7 @@ module Bench
       )
     end
 
-    # A contestant takes part in the waiting, too.
+    # Adds a contestant to the measurements under contention, too.
     def contender(name, &open)
       @contestants.fetch(name).contender = open
     end

@@ -3,9 +3,9 @@
 require_relative "conversation"
 
 module Bench
-  # One process that contends for keys, contender_worker.rb; its worker says what the orders do.
-  # Orders that wait for the lock are only told, so that others can be told something meanwhile;
-  # their answers are fetched later.
+  # One process that contends for keys (contender_worker.rb, which documents the orders). An order
+  # that waits for the lock does not wait for its answer, so that the parent can send other orders.
+  # It fetches the answer later.
   class Contender < Conversation
     # Starts that many of each contestant, all at once, and yields them when all are ready.
     def self.start(contestants, address, placement, each: 1, bundle: false)

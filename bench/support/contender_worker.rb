@@ -1,14 +1,17 @@
 # frozen_string_literal: true
 
 # The process of one contender: `contender_worker.rb NAME PORT SOCKET`. Obeys lines on its standard
-# input and answers with lines of JSON; times are nanoseconds on the clock that all processes share:
+# input and answers with lines of JSON. Times are nanoseconds on the clock that all processes share.
 #
-#   enter KEY                        acquires and stays inside; answers when it is in
-#   leave                            ends that; no answer, which would be in the way of those who now come in
-#   left?                            answers when it left
-#   contend KEY THREADS START FINISH each thread enters and leaves at once, over and over until FINISH; answers for each thread how often
-#                                    it was in after START, and its longest wait
-#   fibers KEY COUNT                 that many fibers enter and leave at once; answers when all have asked, and when all are done
+#   enter KEY           acquires and stays inside; answers when it is in
+#   leave               releases; no answer, which would delay the waiters
+#   left?               answers when it left
+#   contend KEY THREADS START FINISH
+#                       each thread enters and leaves at once, again and again until FINISH;
+#                       answers for each thread how often it was in after START, and its longest
+#                       wait
+#   fibers KEY COUNT    that many fibers enter and leave at once;
+#                       answers when all have asked, and when all are done
 
 require_relative "answering"
 
@@ -20,7 +23,7 @@ module Bench
       @contestant = contestant
       @locks = contestant.contender.call(address)
       @lock = @locks.call
-      held("bench:ready:#{Process.pid}") # connections and scripts are there
+      held("bench:ready:#{Process.pid}") # opens connections and loads scripts
     end
 
     def run
@@ -73,7 +76,7 @@ module Bench
         .map(&:value)
     end
 
-    # Sections are counted from START to FINISH, waits also when FINISH found them still waiting.
+    # Counts sections from START to FINISH, and waits even of threads that still wait at FINISH.
     def stay_at(key, lock, start, finish)
       sections = longest = entered = 0
       section = proc do
@@ -90,11 +93,11 @@ module Bench
       [sections, longest]
     end
 
-    # The reactor has a thread of its own: reading orders is not its business.
+    # The reactor has its own thread, because this one reads orders.
     def fibers(key, count)
       require "async"
 
-      # Should each of them hold a connection, that is to be counted, not to fail.
+      # If each fiber holds a connection, the result must show that, not fail.
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
       asked = Queue.new
       reactor =
@@ -107,7 +110,7 @@ module Bench
       answer("entered" => waits.compact.size, "last_ns" => Bench.now, "gave_up" => waits.count(nil))
     end
 
-    # nil where patience ended first.
+    # Returns nil if the patience ended first.
     def enter_as_fiber(key, asked)
       entered = nil
       asked << true

@@ -5,7 +5,7 @@ require_relative "contender"
 module Bench
   # Processes that all want one key, all the time.
   module Contest
-    WARM_UP = 1.0 # seconds, contended already: who waits for the first time has things to prepare
+    WARM_UP = 1.0 # seconds under contention: the first wait of a process includes preparations
 
     # How often one thread was inside, and its longest wait.
     Share = Struct.new(:contestant, :sections, :longest_ns)

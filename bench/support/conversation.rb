@@ -7,8 +7,8 @@ require_relative "bench"
 require_relative "pinning"
 
 module Bench
-  # The process of a contestant, bound to its core, and the talk with it: orders are lines, answers
-  # are lines of JSON. It introduces itself with the versions that it runs.
+  # The process of a contestant, bound to its core, and the dialog with it: orders are lines,
+  # answers are lines of JSON. It first reports its versions.
   class Conversation
     PATIENCE = 30 # seconds for an answer, beyond what the order itself takes
     FAREWELL = 5  # seconds to leave by itself
@@ -22,7 +22,7 @@ module Bench
 
     def versions = @versions ||= reply.fetch("versions")
 
-    # It leaves at the end of its input; one that hangs is killed.
+    # It ends at the end of its input; a process that hangs is killed.
     def stop
       @io.close_write
       unless left?(Process.clock_gettime(Process::CLOCK_MONOTONIC) + FAREWELL)
@@ -33,7 +33,7 @@ module Bench
 
     private
 
-    # Answers that nobody fetched may come first.
+    # Unread answers may come first.
     def left?(deadline)
       while @io.wait_readable([deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC), 0].max)
         return true if @io.read_nonblock(4096, exception: false).nil?
@@ -41,8 +41,7 @@ module Bench
       false
     end
 
-    # The peers run in their own bundle, plock in none; neither inherits the one this program may
-    # have been started in.
+    # The peers run in their own bundle, plock in none. Neither inherits the bundle of this program.
     def environment(bundle)
       clean = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil }
       bundle ? clean.merge("BUNDLE_GEMFILE" => GEMFILE) : clean

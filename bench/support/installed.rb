@@ -7,10 +7,9 @@ require "tmpdir"
 require_relative "bench"
 
 module Bench
-  # Gems as somebody else gets them: built, and installed in a folder of their own where there are
-  # no others.
+  # Gems as a user gets them: built, and installed in their own empty folder.
   class Installed
-    # Nothing of this process's bundle.
+    # Clears this process's bundle.
     CLEAN = {
       "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil
     }.freeze
@@ -23,7 +22,7 @@ module Bench
       @folder = folder
     end
 
-    # How its commands are started: the environment.
+    # The environment for its commands.
     def environment = CLEAN.merge("GEM_HOME" => home, "GEM_PATH" => home)
 
     # The path of the command of a gem whose specification is in this folder.
@@ -34,7 +33,7 @@ module Bench
       File.join(home, "bin", name)
     end
 
-    # That of a gem in which there is nothing: what RubyGems takes.
+    # The command of an empty gem: the cost of RubyGems.
     def empty_command
       folder = folder("empty")
       File.write(File.join(folder("empty/exe"), "empty"), "#!/usr/bin/env ruby\n")
@@ -49,7 +48,7 @@ module Bench
       command("empty", from: folder)
     end
 
-    # A folder for what they leave.
+    # A folder for their output.
     def folder(name) = File.join(@folder, name).tap { |path| FileUtils.mkdir_p(path, mode: 0o700) }
 
     private

@@ -4,8 +4,8 @@ require_relative "bench"
 require_relative "runner"
 
 module Bench
-  # What one contestant did in one placement. `rounds` are the answers to each measured slice;
-  # `floor` is the Result it is compared with.
+  # The result of one contestant in one placement. `rounds` are the answers to each measured slice;
+  # `floor` is the Result of its reference.
   class Result
     attr_reader :contestant, :rounds, :versions
     attr_accessor :floor, :objects, :commands, :growth
@@ -21,8 +21,8 @@ module Bench
     def p50 = median(@rounds.map { |round| round.fetch("p50_us") })
     def p99 = median(@rounds.map { |round| round.fetch("p99_us") })
 
-    # Each round is set against the floor's slice of the same round, so that what slows the whole
-    # machine for a while cancels out.
+    # Compares each round with the floor's slice of the same round, so that a temporary slowdown of
+    # the machine cancels out.
     def ratios = rates.zip(floor.rates).map { |mine, floors| mine / floors }
     def ratio = median(ratios)
 
@@ -51,8 +51,7 @@ module Bench
     end
   end
 
-  # Measures contestants side by side: all their processes stand ready, and short slices go round
-  # among them.
+  # Measures contestants side by side: all their processes are ready, and take short slices in turn.
   class Measuring
     WARM_UP = 0.5      # seconds, once per process
     SLICE_WARM_UP = 0.03 # seconds, before each slice: the others have emptied the caches
@@ -67,7 +66,7 @@ module Bench
       @options = options
     end
 
-    # Yields a word on what is going on, returns a Result for each contestant.
+    # Yields progress messages, returns a Result for each contestant.
     def run(placement, million: false, &progress)
       runners = []
       @contestants.each do |contestant|
@@ -91,7 +90,7 @@ module Bench
       order.each { |runner| runner.time(WARM_UP, 0.01) }
       @options.rounds.times do |round|
         yield "round #{round + 1} of #{@options.rounds}"
-        # Nobody runs always after the same one.
+        # Each round has another order, so that no contestant always follows the same one.
         order
           .rotate(round)
           .each { |runner| results[runner].rounds << runner.time(SLICE_WARM_UP, @options.seconds) }

@@ -4,7 +4,7 @@ require "optparse"
 require_relative "bench"
 
 module Bench
-  # What the command line asks for.
+  # The options of the command line.
   class Options
     attr_reader :parts,
                 :only,
@@ -20,7 +20,7 @@ module Bench
                 :fibers,
                 :record
 
-    CONTEST = (0.1..20.0).freeze # seconds; who is served last must not lose patience
+    CONTEST = (0.1..20.0).freeze # seconds; the last one served must not time out
     WAITING = (0.1..9.0).freeze  # seconds; less than TTL
 
     def initialize(arguments, parts)
@@ -37,7 +37,7 @@ module Bench
       parser.parse!(arguments.dup)
     end
 
-    # Those asked for, and always the floors they are set against.
+    # The requested contestants, and always their floors.
     def pick(contestants)
       return contestants.values unless only
 

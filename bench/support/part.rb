@@ -5,13 +5,12 @@ require_relative "contender"
 require_relative "table"
 
 module Bench
-  # Something that plock sets out to reach, held against what was measured. It informs; nothing
-  # fails by it.
+  # A target of plock, compared with the measurement. It only informs; no run fails because of it.
   Check = Struct.new(:what, :found, :reached) do
     def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
   end
 
-  # What a part found in one placement. results: rows of the table, each with a to_h.
+  # The result of a part in one placement. results: rows of the table, each with a to_h.
   Finding =
     Struct.new(
       :part, :placement, :title, :columns, :results, :checks, :versions, keyword_init: true
@@ -25,13 +24,13 @@ module Bench
         }
     end
 
-  # A part of the bench: one question, asked of some contestants. A subclass has a NAME and a TITLE,
-  # says what to measure in `measure(placement, &progress)`, and what to make of it in
-  # `columns(results)` and `checks(results, placement)`.
+  # A part of the benchmark: one question about some contestants. A subclass has a NAME and a TITLE.
+  # It measures in `measure(placement, &progress)`, and shows the results in `columns(results)` and
+  # `checks(results, placement)`.
   class Part
     FAMILY = :lock # of the contestants
 
-    # missing: what could not be measured, and why.
+    # missing: the contestants that could not be measured, with the reasons.
     def initialize(server, contestants, options, missing)
       @server = server
       @contestants = contestants.select { |one| one.family == self.class::FAMILY }
@@ -40,10 +39,10 @@ module Bench
       @versions = {}
     end
 
-    # In each placement, or only in the first because it makes no difference?
+    # True: in each placement; false: only in the first, because it makes no difference.
     def everywhere? = true
 
-    # A Finding, or nil where none of the contestants can take part.
+    # Returns a Finding, or nil if no contestant can take part.
     def run(placement, &progress)
       @server.place(placement)
       results = measure(placement, &progress)
@@ -60,7 +59,8 @@ module Bench
 
     def contenders = @contestants.select(&:contender)
 
-    # What the block makes of each. Who fails is named in the report and does not end the run.
+    # Returns the block's result for each. A failed contestant is named in the report and does not
+    # end the run.
     def each_of(contestants, placement)
       contestants.flat_map { |contestant| attempt(contestant.name, placement) { yield contestant } }
     end
@@ -72,7 +72,7 @@ module Bench
       []
     end
 
-    # So that nothing which went wrong with one key can be in the way of what comes later.
+    # A failure with one key must not disturb later measurements.
     def fresh_key = "bench:#{self.class::NAME}:#{@keys = @keys.to_i + 1}"
 
     # Processes of the contestants, ready.

@@ -3,12 +3,12 @@
 require "etc"
 
 module Bench
-  # Where server and client run. It decides more than any code: to wake another idle core costs more
-  # than the work itself, above all on a virtual machine.
+  # The cores of server and client. They matter more than any code: to wake another idle core costs
+  # more than the work itself, above all on a virtual machine.
   Placement = Struct.new(:name, :title, :server_core, :client_core)
 
-  # Binds processes to cores through taskset(1). Without it (macOS) there is a single placement,
-  # named so in the table.
+  # Binds processes to cores with taskset(1). Without it (macOS) there is a single placement, and
+  # the table says so.
   module Pinning
     module_function
 
@@ -36,7 +36,7 @@ module Bench
 
     def command(core, *words) = core ? ["taskset", "-c", core.to_s, *words] : words
 
-    # Moves a running process, all its threads included.
+    # Moves a running process with all its threads.
     def move(pid, core)
       return unless core
 

@@ -3,7 +3,7 @@
 require_relative "contender"
 
 module Bench
-  # Two processes that pass one lock to and fro: while one is inside, the other asks.
+  # Two processes that pass one lock back and forth: while one is inside, the other asks.
   class Relay
     # From the moment the holder begins to leave until the waiter is in.
     Passing = Struct.new(:from, :to, :released_ns, :asked_ns, :entered_ns, :cpu_ns) do
@@ -33,7 +33,7 @@ module Bench
       passing
     end
 
-    # Nobody is inside any more.
+    # Ends the last section.
     def finish
       @holder.leave
       @holder.left

@@ -7,7 +7,7 @@ require "time"
 require_relative "bench"
 
 module Bench
-  # What a run leaves: tables on the terminal, a JSON file, and on request the section of
+  # The output of a run: tables on the terminal, a JSON file, and on request the section of
   # bench/README.md between two marks.
   class Report
     README = File.join(ROOT, "README.md")
@@ -62,11 +62,12 @@ module Bench
       }.compact
     end
 
-    # What the options that matter were, for the parts that ran.
+    # The relevant options of the parts that ran.
     def run
       {
         "pairs" =>
-          "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, range in min–max",
+          "#{@options.rounds} rounds of #{@options.seconds} s each, median of the rounds, " \
+          "range in min–max",
         "handoff" => "#{@options.handoffs} each",
         "fairness" => "#{@options.contest} s",
         "threads" => "#{@options.contest} s",
@@ -75,12 +76,13 @@ module Bench
         "kinds" => "#{@options.rounds} rounds of #{@options.seconds} s each",
         "permits" => "#{@options.contest} s",
         "local" =>
-          "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, #{@options.contest} s of contention",
+          "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, " \
+          "#{@options.contest} s of contention",
         "start" => "#{@options.rounds} rounds"
       }.slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 
-    # Others that use the machine show here.
+    # Shows other load on the machine.
     def load = File.exist?("/proc/loadavg") ? File.read("/proc/loadavg").split.first : nil
 
     def machine
@@ -95,7 +97,8 @@ module Bench
             ""
           end
         )
-      "#{model || RUBY_PLATFORM}, #{Etc.nprocessors} cores#{virtual}, #{Etc.uname[:sysname]} #{Etc.uname[:release]}"
+      system = "#{Etc.uname[:sysname]} #{Etc.uname[:release]}"
+      "#{model || RUBY_PLATFORM}, #{Etc.nprocessors} cores#{virtual}, #{system}"
     end
 
     def versions

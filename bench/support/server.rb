@@ -53,7 +53,7 @@ module Bench
       end
     end
 
-    # Yields a Monitor. It slows the server, so nothing is timed meanwhile.
+    # Yields a Monitor. It slows the server, so the block measures no time.
     def watch
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "MONITOR")
@@ -61,7 +61,7 @@ module Bench
       end
     end
 
-    # How many connections clients have to it now, this one not counted.
+    # The number of other client connections.
     def connections
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "CLIENT", "SETNAME", "bench")
@@ -71,8 +71,8 @@ module Bench
       end
     end
 
-    # What clients send. Neither INFO commandstats nor total_commands_processed can tell it from
-    # what scripts call; MONITOR can, it marks that as coming from "lua".
+    # The commands of clients. INFO commandstats and total_commands_processed also count the calls
+    # of scripts. MONITOR marks those as coming from "lua".
     class Monitor
       LINE = /\A\+[\d.]+ \[\d+ (?<from>[^\]]+)\] "(?<name>[^"]+)"/
 

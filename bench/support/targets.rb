@@ -4,7 +4,7 @@ require_relative "part"
 require_relative "table"
 
 module Bench
-  # What plock sets out to reach where nobody contends.
+  # The targets of plock without contention.
   class Targets
     OF_FLOOR = { "one" => 0.75, "two" => 0.80 }.freeze # by placement
     P99_OF_FLOOR = 2.0
@@ -12,7 +12,7 @@ module Bench
     COMMANDS = 2
     GROWTH = 1024 * 1024 # bytes over a million pairs
 
-    # The columns in which no peer may be ahead, and which way is better.
+    # The columns in which no peer may be ahead, and which direction is better.
     AGAINST_PEERS = {
       "pairs/s" => %i[rate max], "p50" => %i[p50 min], "p99" => %i[p99 min],
       "objects" => %i[objects min]
@@ -61,7 +61,7 @@ module Bench
       list
     end
 
-    # Peers are measured over TCP, so only plock over TCP is set against them.
+    # Peers are measured over TCP, so only plock over TCP is compared with them.
     def against_peers(plock)
       return [] if @peers.empty? || plock.contestant.transport != :tcp
 

@@ -4,7 +4,7 @@
 # standard input, as floor.c does, and answers each with one line of JSON:
 #
 #   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
-#   count PAIRS         that many pairs, untimed; also says how many objects Ruby allocated for them
+#   count PAIRS         that many pairs, untimed; also tells how many objects Ruby allocated
 
 require_relative "answering"
 
@@ -12,7 +12,7 @@ module Bench
   class Worker
     include Answering
 
-    # a slice ends when they are full; more would only give the garbage collector more to look at
+    # a slice ends when they are full; more would only burden the garbage collector
     MAX_SAMPLES = 200_000
 
     def initialize(contestant, address)

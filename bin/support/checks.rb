@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What bin/test runs: Rake tasks, each to its end whatever fails. A check without its tools is
-# skipped by name. The output of a check that failed is repeated at the end, where a reader of a
-# log looks first.
+# The checks of bin/test: Rake tasks, each run to its end even if others fail. A check without its
+# tools is skipped by name. The output of a failed check is repeated at the end, because a reader
+# looks there first.
 
 require "stringio"
 require "terminal-table"
@@ -134,7 +134,7 @@ module Checks
       showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may hold its output open
     end
 
-    # As it comes: dots, too, are to be seen while they are few.
+    # Shows output as it comes: even single dots must be visible early.
     def show(source, output)
       @ending = []
       rest = "".b
@@ -178,7 +178,7 @@ module Checks
     checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  # What they say is shown when they have ended, so that it does not mix.
+  # Shows their output when they have ended, so that it does not mix.
   def run_together(checks)
     mutex = Mutex.new
     threads = checks.group_by(&:beside).values.map do |lane|

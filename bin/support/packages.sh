@@ -1,5 +1,4 @@
-# What plock is built and tested with, and what each package manager calls it. Sourced by
-# bin/setup.
+# The tools to build and test plock, and their names in each package manager. Sourced by bin/setup.
 
 DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
 QUICK_THINGS="$DEMO_THINGS server"
@@ -8,11 +7,12 @@ ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format clang-tidy sanitizers valgr
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Debian keeps servers where not everybody has PATH lead.
+# Debian keeps servers in a folder that is not in every user's PATH.
 has_server() { has "$1" || [ -x "/usr/sbin/$1" ]; }
 
 clang_command() {
-  for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 clang-13; do
+  for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 \
+    clang-13; do
     if has "$name"; then echo "$name"; return; fi
   done
 }
@@ -21,18 +21,20 @@ has_clang() { [ -n "$(clang_command)" ]; }
 
 clang_major() { "$(clang_command)" -dumpversion | cut -d. -f1; }
 
-# True where clang links the program that a fuzz target is, sanitizers included.
+# True if clang can link a fuzz target with its sanitizers.
 clang_sanitizes() {
   has_clang || return 1
   folder=$(mktemp -d)
-  echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n ? 0 : 0; }' >"$folder/probe.c"
-  "$(clang_command)" -fsanitize=fuzzer,address,undefined "$folder/probe.c" -o "$folder/probe" >/dev/null 2>&1
+  echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n ? 0 : 0; }' \
+    >"$folder/probe.c"
+  "$(clang_command)" -fsanitize=fuzzer,address,undefined "$folder/probe.c" -o "$folder/probe" \
+    >/dev/null 2>&1
   status=$?
   rm -rf "$folder"
   return $status
 }
 
-# What gems are fetched over HTTPS with; minimal systems come without.
+# The certificates to fetch gems over HTTPS; minimal systems lack them.
 has_certificates() {
   for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem \
     /etc/pki/tls/certs/ca-bundle.crt /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem; do
@@ -41,7 +43,7 @@ has_certificates() {
   return 1
 }
 
-# Debian keeps PostgreSQL's programs where PATH does not lead.
+# Debian keeps PostgreSQL's programs outside PATH.
 has_postgresql() {
   if has initdb && has postgres; then return; fi
   for folder in /usr/lib/postgresql/*/bin; do
@@ -53,8 +55,10 @@ has_postgresql() {
 present() {
   case $1 in
     compiler) has cc && has make ;;
-    pkg-config | ruby | valgrind | gcc | clang-format | clang-tidy) has "$1" ;;
-    ruby-headers) has ruby && ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
+    pkg-config | ruby | valgrind | gcc | clang-format) has "$1" ;;
+    ruby-headers)
+      has ruby &&
+        ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
     bundler) has bundle ;;
     certificates) has_certificates ;;
     hiredis) has pkg-config && pkg-config --exists 'hiredis >= 0.14' ;;
@@ -133,5 +137,6 @@ package() {
 packages() {
   manager=$1
   shift
-  for thing in "$@"; do package "$manager" "$thing"; done | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/ $//'
+  for thing in "$@"; do package "$manager" "$thing"; done |
+    tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/ $//'
 }

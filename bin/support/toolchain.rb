@@ -3,27 +3,26 @@
 require "open3"
 require "tmpdir"
 
-# What this machine has to build and to check with.
+# The tools of this machine to build and check.
 module Toolchain
   NEWEST_CLANG = 21
   OLDEST_CLANG = 13
 
   module_function
 
-  # Debian's clang may be there under its numbered name only.
+  # Debian may have clang only under its numbered name.
   def clang
     @clang ||=
       first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
   end
 
-  # On macOS gcc is another name of clang, which makes the second look redundant, not wrong.
+  # On macOS gcc is another name of clang: then the second check is redundant, but not wrong.
   def gcc = @gcc ||= first_of("gcc", "cc")
 
   def compiler(name) = public_send(name)
 
-  # Another version of clang-format breaks some lines at other places, and another clang-tidy has
-  # other checks.
-  CLANG_TOOLS = 14
+  # Another version of clang-format breaks some lines in other places.
+  CLANG_FORMAT = 14
 
   def clang_format = @clang_format ||= clang_tool("clang-format")
 
@@ -45,7 +44,7 @@ module Toolchain
       .find { |path| File.file?(path) && File.executable?(path) }
   end
 
-  # A compiler comes without its sanitizers' libraries on some systems: only a link tells.
+  # Some compilers come without the libraries of their sanitizers: only a link tells.
   def sanitizes?(compiler, sanitizers)
     Dir.mktmpdir do |folder|
       source = File.join(folder, "probe.c")
@@ -59,5 +58,6 @@ module Toolchain
   end
 
   PROBE = "int main(void) { return 0; }\n"
-  FUZZ_PROBE = "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { (void)data; (void)size; return 0; }\n"
+  FUZZ_PROBE = "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) " \
+               "{ (void)data; (void)size; return 0; }\n"
 end

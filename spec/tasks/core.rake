@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The engine's own tests, without Ruby: each compiler, plain, under the sanitizers, and as another
-# system would build it.
+# The engine's own tests, without Ruby: with each compiler, plain, with sanitizers, and without
+# Linux-only calls.
 
 require "etc"
 require "open3"
 require_relative "../../bin/support/toolchain"
 
-# Each with the compiler that runs it, so that what either makes is run; without clang it is gcc's
-# turn. The plain variant is what lint:gcc has compiled.
+# Each variant with the compiler that runs it, so that the code of both compilers is tested; without
+# clang gcc runs all. The plain variant was compiled by lint:gcc.
 CORE_VARIANTS = {
   plain: [:gcc, { WERROR: "1" }],
   portable: [:clang, { PORTABLE: "1" }],

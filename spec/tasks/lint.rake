@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Core, C tests and binding without a warning, from either compiler.
+# Core, C tests and binding compile without a warning, with both compilers.
 
 require_relative "../../bin/support/toolchain"
 

@@ -10,7 +10,7 @@ module ModelChecker
 
   module_function
 
-  # With YJIT, where this Ruby has it, in half the time.
+  # With YJIT, if this Ruby has it, in half the time.
   def run(*arguments, of: PROGRAM)
     ruby(*("--yjit" if yjit?), of, *arguments)
   end
@@ -23,7 +23,7 @@ module ModelChecker
   end
 end
 
-desc "Check the waiting protocol's model: small scenarios, and every rule switched off; and the local store's"
+desc "Check the models of the waiting protocol, in small scenarios, and of the local store"
 task model: "model:local" do
   ModelChecker.run
 end
@@ -32,7 +32,8 @@ namespace :model do
   desc "Check the waiting protocol's model in all scenarios"
   task(:full) { ModelChecker.run("--full") }
 
-  desc "Check the model of what processes do to each other by a local store's file, or tell what happens without one rule: rake 'model:local[repair]'"
+  desc "Check the local store's model, or tell what happens without a rule: " \
+       "rake 'model:local[repair]'"
   task(:local, [:rule]) do |_, arguments|
     ModelChecker.run(*("--without" if arguments.rule), *arguments.rule, of: ModelChecker::LOCAL)
   end

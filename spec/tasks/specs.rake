@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# Which specs run together. `rake spec` runs what needs no database; the other parts are for
+# Which specs run together. `rake spec` runs the specs without a database; the other tasks are for
 # `bin/test --full`.
 
 require_relative "parallel_specs"
 
 ALL_SPECS = "spec/**/*_spec.rb"
 
-# Stores and drop-ins that need database servers or memcached, or the drivers of them. The more is
-# loaded, the longer each garbage collection of the others takes.
+# Stores and drop-ins that need database servers or memcached, or their drivers. They run apart,
+# because the garbage collections of a process take longer the more it loads.
 ON_DATABASES =
   "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
 DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.rb"
 
-# Applications of Rails, and the gem whose lock Parse::Lock takes the place of
+# Applications of Rails, and the gem whose lock Parse::Lock replaces
 ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
 
-# Of the library, on stores that are written in Ruby: the extension has no part in them.
+# Of the library, on stores in Ruby: the extension has no part in them.
 IN_RUBY =
   "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]

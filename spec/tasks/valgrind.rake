@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The binding's memory: its specs under valgrind. Examples that measure time have no meaning
-# there, and what is written in Ruby alone has nothing to show.
+# The binding's memory: its specs under valgrind. Examples that measure time have no meaning there,
+# and code in Ruby alone has no memory errors.
 
 # A part runs on one processor only, so that as many run side by side as there are processors.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
-# Each call of the binding, at least once, on Redis and on a local store: what bin/test --full has
-# time for.
+# Each call of the binding, at least once, on Redis and on a local store, in the time that bin/test
+# --full has.
 VALGRIND_BASICS = "spec/plock/{gc,hold,lease_threads,local_store,pool,ractor,semaphore," \
                   "read_write_lock,several_keys,store,wait_queue}_spec.rb"
 
@@ -33,11 +33,10 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
   require "ruby_memcheck/rspec/rake_task"
 
   options = RubyMemcheck::Configuration::DEFAULT_VALGRIND_OPTIONS - ["--trace-children=yes"]
-  # The programs that specs start (servers, openssl) are not ours. Forked children say nothing:
-  # those that an example kills would leave reports cut off in the middle. What a fork does to
-  # memory the engine's own tests see under ASan. Without fair scheduling busy threads keep the
-  # others from running at all. Examples have up to 600 threads, and valgrind ends a process that
-  # starts more than it was told of.
+  # Does not follow the programs that specs start (servers, openssl). Forked children report
+  # nothing, because examples kill some of them in the middle of a report; the engine's own tests
+  # check memory after a fork under ASan. Without fair scheduling busy threads keep the others from
+  # running. Examples have up to 600 threads, and valgrind ends a process that exceeds the limit.
   options += %w[
     --trace-children=no
     --child-silent-after-fork=yes
@@ -71,11 +70,11 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
       files.to_a.sort.select.with_index do |_, index|
         index % VALGRIND_PARTS == arguments.number.to_i
       end
-    # Valgrind does not see that fibers change the stack. A forked child needs seconds there for
-    # what takes milliseconds elsewhere.
+    # Valgrind does not see that fibers change the stack. A forked child needs seconds there instead
+    # of milliseconds.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
   end
-  ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a look at their heap
+  ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a check of their heap
   ENV["PLOCK_EXAMPLE_DEADLINE"] ||= "300"
   Rake::Task[:memcheck].invoke
 end

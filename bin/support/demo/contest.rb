@@ -61,8 +61,8 @@ module Demo
       watch
     end
 
-    # A worker that is not known yet would go on by itself, and take the lock when all has been
-    # cleared away.
+    # An unknown worker would go on by itself, and take the lock after everything has been cleared
+    # away.
     def uninterrupted
       heard = nil
       before = Worker::ENDINGS.to_h { |signal| [signal, trap(signal) { heard = signal }] }
@@ -86,7 +86,7 @@ module Demo
       bar.finish
     end
 
-    # Whoever was inside last: it will be there again.
+    # The last process inside: it will be there again.
     def choose_victim
       @victim = @workers.find { |worker| worker.number == @sections.last&.worker } || @workers.first
       @victim.stay

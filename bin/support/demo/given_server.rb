@@ -6,8 +6,8 @@ require "redis-client"
 require "uri"
 
 module Demo
-  # The server that PLOCK_URL names. The demo takes away the keys that it made there, which would
-  # otherwise stay until their time is over, and touches no others.
+  # The server of PLOCK_URL. The demo deletes the keys that it made there, which would otherwise
+  # stay until they expire, and touches no others.
   class GivenServer
     PATIENCE_S = 5
     LOOK_AGAIN_S = 0.01
@@ -23,8 +23,8 @@ module Demo
       client.call("PING")
     end
 
-    # What the processes sent before they ended may reach the server after that: the keys go when it
-    # has let go of them.
+    # The last bytes of ended processes may reach the server later, so the keys are deleted after it
+    # has closed their connections.
     def close(keys, pids)
       await_end_of(pids.map { |pid| "name=plock-#{pid}" })
       client.call("DEL", *keys)
@@ -39,7 +39,7 @@ module Demo
         sleep LOOK_AGAIN_S
       end
     rescue RedisClient::PermissionError
-      nil # the user of that URL may not look; most likely they are gone
+      nil # the user of that URL may not look; most likely the keys are gone
     end
 
     def client

@@ -4,8 +4,8 @@ require "timeout"
 require_relative "witness"
 
 module Demo
-  # A process that goes through the critical section again and again, and tells of each time on a
-  # pipe, from inside.
+  # A process that enters the critical section again and again, and reports each time on a pipe,
+  # from inside.
   class Worker
     # number, flags, nanoseconds waited, instant of entry (CLOCK_MONOTONIC is the same clock in all
     # processes)
@@ -17,7 +17,7 @@ module Demo
     STAY = "s"
     STOP = "e"
 
-    # How long a section takes. The contest is for the lock, so not long.
+    # The length of a section; short, because the contest is about the lock.
     WORK_S = 0.002
 
     GRACE_S = 2
@@ -44,7 +44,7 @@ module Demo
     # From its next entry on it stays inside.
     def stay = @orders.write(STAY)
 
-    # Its next section is its last one, as it would be if the demo were gone and this pipe closed.
+    # Its next section is its last one, as if the demo were gone and this pipe closed.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE
@@ -56,9 +56,9 @@ module Demo
       wait
     end
 
-    # It gives back what it holds and takes back what it asked for, so that nothing of it is still
-    # on its way to the server when it has ended. One that takes too long is killed. It is told to
-    # stop, too: it may have been too young for the signal.
+    # It releases and takes back all that it asked for, so that no request of it reaches the server
+    # after its end. A worker that takes too long is killed. It also gets the order to stop: it may
+    # have been too young for the signal.
     def interrupt
       return if @status
 

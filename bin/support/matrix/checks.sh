@@ -6,16 +6,17 @@ cd /plock
 servers=$1
 shift
 
-# A folder that comes first in PATH, in which Valkey answers to the name that the suite starts its servers by.
+# A folder first in PATH, in which Valkey has the name by which the suite starts its servers.
 STAND_IN=/opt/plock-valkey
-# What there is to learn from a second server.
+# The checks that use a server.
 MEET_A_SERVER="spec torture"
 
 say() { echo "bin/matrix: $*" >&2; }
 
 versions() {
   ruby --version
-  echo "hiredis $(pkg-config --modversion hiredis), OpenSSL $(pkg-config --modversion openssl), $(redis-server --version)"
+  echo "hiredis $(pkg-config --modversion hiredis), OpenSSL $(pkg-config --modversion openssl)," \
+    "$(redis-server --version)"
 }
 
 install_valkey() {

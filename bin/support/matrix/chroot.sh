@@ -1,6 +1,7 @@
-# In namespaces of its own: makes the chroot, or takes the one that is there, and runs the checks in it. From bin/matrix.
+# In its own namespaces: makes the chroot, or uses the present one, and runs the checks in it.
+# Called by bin/matrix, in the checkout. MARK is a file that one run at a time may lock.
 #
-#   chroot.sh FOLDER MARK SUITE MIRROR SERVERS [CHECK…]     in the checkout; MARK is a file that one run at a time may lock
+#   chroot.sh FOLDER MARK SUITE MIRROR SERVERS [CHECK…]
 set -eu
 folder=$1
 mark=$2
@@ -16,29 +17,31 @@ DEVICES="null zero full random urandom"
 
 say() { echo "bin/matrix: $*" >&2; }
 
-# Under another name until it is complete, so that half a chroot is never taken for one.
+# Under another name until it is complete, so that half a chroot is never used.
 make_chroot() {
   say "making a chroot of Debian $suite"
   rm -rf --one-file-system "$folder/partial"
-  if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder/partial" "$mirror" >"$folder/debootstrap.log" 2>&1; then
+  if ! debootstrap --variant=minbase --include=ca-certificates "$suite" \
+    "$folder/partial" "$mirror" >"$folder/debootstrap.log" 2>&1; then
     tail -n 5 "$folder/debootstrap.log" >&2
     say "no chroot can be made here: debootstrap failed, as said above"
     exit "$UNAVAILABLE"
   fi
-  # A server is not to start because its package is installed.
+  # A server must not start when its package is installed.
   printf '#!/bin/sh\nexit 101\n' >"$folder/partial/usr/sbin/policy-rc.d"
   chmod 755 "$folder/partial/usr/sbin/policy-rc.d"
   umount -R "$folder/partial/proc" 2>/dev/null || :
   mv "$folder/partial" "$root"
 }
 
-# What this machine needs to reach a mirror and the gems, the chroot needs too.
+# The chroot needs the network settings and certificates of this machine, too.
 lend_network() {
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   if [ -d "$CERTIFICATES" ]; then
     mkdir -p "$root$CERTIFICATES"
     find "$CERTIFICATES" -name '*.crt' -exec cp {} "$root$CERTIFICATES/" \;
-    TMPDIR=/tmp chroot "$root" update-ca-certificates >/dev/null # there need be no other in there
+    # the chroot may have no other certificates
+    TMPDIR=/tmp chroot "$root" update-ca-certificates >/dev/null
   fi
 }
 
@@ -54,10 +57,12 @@ mount_all() {
   mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
   ln -s pts/ptmx "$root/dev/ptmx"
   ln -s /proc/self/fd "$root/dev/fd"
-  for number in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${number%%:*}" "$root/dev/${number#*:}"; done
+  for number in 0:stdin 1:stdout 2:stderr; do
+    ln -s "/proc/self/fd/${number%%:*}" "$root/dev/${number#*:}"
+  done
 }
 
-# The files as they are now, whether committed or not.
+# The present files, whether committed or not.
 copy_checkout() {
   rm -rf --one-file-system "$root/plock"
   mkdir "$root/plock"
@@ -65,7 +70,7 @@ copy_checkout() {
     tar -c --null --files-from=- --ignore-failed-read | tar -x --no-same-owner -C "$root/plock"
 }
 
-# The first process of a namespace hears no signal that it has not asked for.
+# The first process of a namespace receives only signals that it traps.
 trap 'exit 1' HUP INT TERM
 exec 9>"$mark"
 if ! flock --nonblock 9; then
@@ -76,6 +81,8 @@ fi
 lend_network
 mount_all
 copy_checkout
-chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-  LANG=C.UTF-8 TERM="${TERM:-dumb}" ${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
+chroot "$root" /usr/bin/env -i HOME=/root \
+  PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+  LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+  ${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
   ${no_proxy:+"no_proxy=$no_proxy"} sh /plock/bin/support/matrix/checks.sh "$servers" "$@"
