@@ -202,8 +202,8 @@ module DatabaseBench
   }.freeze
 
   # Transactions per second of the bare SQL and of with_transactional_lock; the median round of
-  # each. Also the median of how much longer a round of ours took than the adjacent one of the bare
-  # SQL, so that other load on the machine affects both.
+  # each. A round of ours is also compared with the adjacent one of the bare SQL, so that other load
+  # on the machine affects both; the result is the median.
   def transactional(name)
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
