@@ -352,9 +352,9 @@ void binding_init_local(void) {
     rb_define_private_method(class, "ask_next_key", store_ask_next_key, 1);
     rb_define_private_method(class, "break_hold", store_break, 2);
     rb_define_private_method(class, "host_name", store_host_name, 0);
-    rb_define_private_method(rb_singleton_class(binding_plock), "host_name", store_host_name, 0);
+    rb_define_singleton_method(binding_plock, "host_name", store_host_name, 0);
     rb_define_private_method(class, "remade", store_remade, 0);
-    rb_define_private_method(class, "liveness", store_liveness, 0);
+    rb_define_method(class, "liveness", store_liveness, 0);
     rb_define_method(class, "path", store_path, 0);
     rb_define_method(class, "close", store_close, 0);
     rb_define_method(class, "closed?", store_closed, 0);

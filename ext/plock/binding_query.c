@@ -162,5 +162,5 @@ void binding_init_query(VALUE store_class) {
     rb_undef_method(rb_singleton_class(admin_session_class), "new");
     rb_define_method(admin_session_class, "ask", admin_session_ask, 1);
     rb_define_method(admin_session_class, "close", admin_session_close, 0);
-    rb_define_private_method(store_class, "converse", store_converse, 0);
+    rb_define_method(store_class, "converse", store_converse, 0);
 }

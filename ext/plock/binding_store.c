@@ -368,8 +368,8 @@ void binding_init_store(void) {
     rb_define_private_method(class, "take", store_take, 9);
     rb_define_private_method(class, "adopt_owner", store_adopt, 8);
     rb_define_private_method(class, "take_all", store_take_all, 8);
-    rb_define_private_method(class, "release_all", store_release_all, 3);
-    rb_define_private_method(class, "lock_release_with", store_lock_release_with, 3);
+    rb_define_method(class, "release_all", store_release_all, 3);
+    rb_define_method(class, "lock_release_with", store_lock_release_with, 3);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_url, 0);

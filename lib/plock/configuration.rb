@@ -153,7 +153,7 @@ module Plock
       unless Locking === store
         misconfigured("the callable store must return an opened store (got #{store.class})")
       end
-      refuse_contradictions(store.__send__(:profile))
+      refuse_contradictions(store.profile)
       store
     end
 

@@ -288,9 +288,6 @@ module Plock
 
     private
 
-    # @return [Locking::StoreConfig]
-    attr_reader :profile
-
     def locate(key)
       return [key.key, key.store_key] if key.is_a?(Status)
 
@@ -310,31 +307,6 @@ module Plock
 
     def look_at(key, store_key)
       Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
-    end
-
-    # Hands a lease over for a while under the token that another dump of it names: from now on this
-    # other dump is good for an adoption. Only for those who see to it that no two use it at once.
-    #
-    # @param dump [String] that is good at the moment
-    # @param other [String] that is to be good, and may be the same
-    # @param span [Float] seconds
-    # @return [void]
-    # @raise [LeaseLost]
-    # @raise [Error]
-    def hand_back(dump, other, span)
-      key, _keep, rest = Lease.read(dump)
-      Thread.handle_interrupt(Object => :never) do
-        hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
-          raise lost_before_adoption(key)
-        hold.dump
-      end
-      nil
-    end
-
-    def lost_before_adoption(key)
-      LeaseLost.new(
-        "the lease on #{key.inspect} was lost, or adopted, before this adoption", code: :not_owner
-      )
     end
 
     # @return [Object] the block's value

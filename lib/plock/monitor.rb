@@ -168,7 +168,7 @@ module Plock
     # @return [Boolean]
     def begin_tenure(way, **options)
       store = self.store
-      profile = store.__send__(:profile)
+      profile = store.profile
       terms = Locking::AcquireOptions.new(profile, nil).with(**@options, **options)
       lease = Lease.new(@key, terms)
       entered = ->(_lease) do
@@ -176,7 +176,7 @@ module Plock
         Locking::OwnHolds.here.add(store, lease)
       end
       !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
-        store.__send__(way, @key, profile.store_key(@key), terms, nil, lease: lease)
+        store.public_send(way, @key, profile.store_key(@key), terms, nil, lease: lease)
       end.nil?
     end
 

@@ -196,7 +196,7 @@ module Plock
           settings = address.options.merge(settings)
         end
         store = connect(source, settings)
-        store.instance_variable_set(:@profile, profile)
+        store.profile = profile
         warn_once_of(store) if store.unverified?
         store
       end
@@ -307,8 +307,7 @@ module Plock
       end
     end
 
-    private
-
+    # @api private
     # @param dump [String] of {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as it was granted for
     # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token

@@ -7,7 +7,7 @@ RSpec.describe "Plock::Store::Conversation", :no_leaks, needs: "redis-server" do
   let(:store) { open_store }
   let(:conversation) { converse(store) }
 
-  def converse(store) = discard(store.__send__(:converse), :close)
+  def converse(store) = discard(store.converse, :close)
 
   def ask(*words) = conversation.ask(words)
 

@@ -124,7 +124,7 @@ RSpec.describe Plock do
         configuration.options = { ttl: 44, wait: 7 }
       end
       described_class.acquire("k") { |lease| expect(lease.ttl).to eq 44 }
-      expect(described_class.store.send(:profile).wait).to eq 0.5
+      expect(described_class.store.profile.wait).to eq 0.5
     end
 
     it "hashes keys with the secret, of the configuration or of the environment" do
@@ -251,7 +251,7 @@ RSpec.describe Plock do
         expect(c.inspect).not_to match(/sesame/)
       end
       expect(
-        [described_class.store.inspect, described_class.store.send(:profile).inspect].join
+        [described_class.store.inspect, described_class.store.profile.inspect].join
       ).not_to match(/sesame/)
     end
   end

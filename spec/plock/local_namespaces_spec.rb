@@ -55,7 +55,7 @@ RSpec.describe "A local store in several namespaces" do
 
   it "does not look again and again whether they live" do
     skip "/proc shows it" unless Support::Inventory.available?
-    skip "here nothing tells of a death in another namespace" unless store.__send__(:liveness)
+    skip "here nothing tells of a death in another namespace" unless store.liveness
     input, =
       inside(
         namespaces("--pid", "--fork", "--kill-child"),

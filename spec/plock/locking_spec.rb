@@ -14,7 +14,6 @@ RSpec.describe Plock::Locking do
         define_method(name) do |*arguments, &block|
           failing[name] ? raise(failing[name]) : super(*arguments, &block)
         end
-        private name
       end
     end.new
   end

@@ -93,7 +93,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
         leases = store.acquire_all(Array.new(3) { unique_key }, ttl: 30)
         keys = leases.map(&:store_key)
         line_up(1)
-        expect(store.__send__(:release_all, leases.map(&:hold), 0.0, nil)).to eq([true] * 3)
+        expect(store.release_all(leases.map(&:hold), 0.0, nil)).to eq([true] * 3)
         gate.clear
         eventually { keys.none? { |key| held?(key) } }
       end

@@ -14,7 +14,7 @@ RSpec.describe Plock::Store do
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|
         seen = [url, settings]
-        instance_double(described_class, unverified?: false)
+        instance_double(described_class, unverified?: false, "profile=": nil)
       end
       described_class.open(source, **options)
       seen

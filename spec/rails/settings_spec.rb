@@ -42,7 +42,7 @@ RSpec.describe "Settings of an application of Rails" do
       )
     ).to eq("redis://localhost:7001/1\nfalse\n")
     expect(told(<<~RUBY, env: { "LOCKS" => "rediss://localhost:7002" })).to match(%r{^rediss://localhost:7002\ntrue\nplock:v1:billing:})
-      puts Plock.store.url, Plock.store.unverified?, Plock.store.send(:profile).store_key("k")
+      puts Plock.store.url, Plock.store.unverified?, Plock.store.profile.store_key("k")
     RUBY
   end
 

@@ -87,7 +87,7 @@ module Plock
 
       def examine_elsewhere
         # is it there at all?
-        store.__send__(:examine, store.__send__(:profile).store_key(PROBE), false)
+        store.examine(store.profile.store_key(PROBE), false)
         run_checks(CHECKS_ELSEWHERE, Doctor::Elsewhere.new(store))
       end
 
@@ -118,7 +118,7 @@ module Plock
       #
       # @return [Hash{Symbol => Hash}]
       def origins
-        profile = store.__send__(:profile)
+        profile = store.profile
         told = settings_origins
         {
           store: {

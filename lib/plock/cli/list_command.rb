@@ -73,7 +73,7 @@ module Plock
       def names
         return [] if @pattern.nil? || @pattern.empty?
 
-        Locking::Kind::ALL.map { |kind| store.__send__(:profile).store_key(@pattern, kind) }
+        Locking::Kind::ALL.map { |kind| store.profile.store_key(@pattern, kind) }
       end
 
       def match?(status)

@@ -27,7 +27,7 @@ module Plock
           end
         return Plock::Status.new(nil, @key, nil) if @key.match?(STORE_KEY)
 
-        Plock::Status.new(@key, store.__send__(:profile).store_key(@key, kind), nil)
+        Plock::Status.new(@key, store.profile.store_key(@key, kind), nil)
       end
     end
   end

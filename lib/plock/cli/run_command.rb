@@ -123,7 +123,7 @@ module Plock
       # hold on to: the key is nobody else's before the last one of the command's group is gone.
       # nil: the store knows no such thing.
       def liveness
-        store.__send__(:liveness) if store.is_a?(LocalStore)
+        store.liveness if store.is_a?(LocalStore)
       end
 
       # It may have been broken in the last moment, before anybody could be told.

@@ -42,15 +42,15 @@ module Plock
           )
         end
 
-        kept = store.__send__(:kept_fingerprint)
+        kept = store.kept_fingerprint
         replaced = @replace && agreed?(kept) && replace
-        kept = store.__send__(:kept_fingerprint) if replaced
+        kept = store.kept_fingerprint if replaced
         same = profile.agrees?(kept)
         @json ? print_json(kept, same) : print_text(kept)
         same && (!@replace || replaced) ? ExitStatus::OK : ExitStatus::DIFFERENT
       end
 
-      def profile = store.__send__(:profile)
+      def profile = store.profile
 
       def agreed?(kept)
         return true if @yes || profile.agrees?(kept)

@@ -76,7 +76,7 @@ class Locker
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
-      allocate.tap { |locker| locker.__send__(:prepare, key, options) }
+      allocate.tap { |locker| locker.prepare(key, options) }
     end
   end
 
@@ -170,8 +170,7 @@ class Locker
   # @return [Integer, nil] the sequence of the last take; nil: not taken yet
   attr_reader :sequence
 
-  private
-
+  # @api private
   def prepare(key, options)
     unknown = options.keys - OPTIONS
     raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
@@ -186,6 +185,8 @@ class Locker
     @sequence = nil
     check_spans
   end
+
+  private
 
   def identify
     @pid = Process.pid

@@ -37,11 +37,10 @@ module Plock
       #   the background
       def go_on(store, handed)
         @since ||= @hold.acquired_at
-        has =
-          handed &&
-          store.__send__(
-            :adopt_hold, handed, @terms.renew, left_to_renew, @terms.watch?
-          ) { |hold| @hold = hold }
+        has = handed &&
+              store.adopt_hold(handed, @terms.renew, left_to_renew, @terms.watch?) do |hold|
+                @hold = hold
+              end
         @given_away = false
         @releaser = nil # another thread of the parent
         has ? (watch if @terms.watch?) : lose_on_the_way
@@ -64,7 +63,7 @@ module Plock
         Background.launch("plock release") do
           until Clock.now >= over
             begin
-              break store.__send__(:adopt_hold, handed, false, nil, false)&.release(left_to_keep)
+              break store.adopt_hold(handed, false, nil, false)&.release(left_to_keep)
             rescue *Locking::Acquisition::STORE_FAILURES
               raise if Background.killed?
 

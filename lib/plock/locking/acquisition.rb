@@ -37,8 +37,7 @@ module Plock
         Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
       end
 
-      private
-
+      # @api private
       # @param store_key [String]
       # @param lease [Lease] that is to be given its hold
       # @raise [TimeoutError]
@@ -50,6 +49,39 @@ module Plock
         asking(key, store_key, terms, block, lease) do |own|
           raise_timeout(key.inspect, key, store_key, terms.wait, own)
         end
+      end
+
+      # @api private
+      # @return [Object, Lease, nil] nil: others held it until patience ended
+      def trying(key, store_key, terms, block, lease: nil)
+        asking(key, store_key, terms, block, lease) { nil }
+      end
+
+      # @api private
+      # Hands a lease over for some time under the token of another dump of it: only that dump can
+      # then be adopted. The caller must make sure that no two processes use it at once.
+      #
+      # @param dump [String] can be adopted at the moment
+      # @param other [String] can be adopted from then on; may be the same dump
+      # @param span [Float] seconds
+      # @raise [LeaseLost]
+      # @raise [Error]
+      def hand_back(dump, other, span)
+        key, _keep, rest = Lease.read(dump)
+        Thread.handle_interrupt(Object => :never) do
+          hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
+            raise lost_before_adoption(key)
+          hold.dump
+        end
+        nil
+      end
+
+      private
+
+      def lost_before_adoption(key)
+        LeaseLost.new(
+          "the lease on #{key.inspect} was lost, or adopted, before this adoption", code: :not_owner
+        )
       end
 
       # @raise [UnsupportedError]
@@ -68,11 +100,6 @@ module Plock
           "this fiber holds #{held} already, and would wait for itself: #{advice}",
                 code: :unsupported
         )
-      end
-
-      # @return [Object, Lease, nil] nil: others held it until patience ended
-      def trying(key, store_key, terms, block, lease: nil)
-        asking(key, store_key, terms, block, lease) { nil }
       end
 
       # @yieldparam token [String, nil] that it waited with, where others held it until patience

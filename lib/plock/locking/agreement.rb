@@ -43,6 +43,13 @@ module Plock
         before.nil? || before.value != profile.fingerprint
       end
 
+      # @api private
+      # @return [Fingerprint, nil] what the store keeps; nil: nothing, or nothing that can be read
+      def kept_fingerprint
+        note = keep_note(note_name, LOOK, false)
+        note && Fingerprint.read(note)
+      end
+
       private
 
       # Costs one request, the first time.
@@ -60,12 +67,6 @@ module Plock
         raise other_secret(kept) unless kept&.value == profile.fingerprint
 
         @agreed = true
-      end
-
-      # @return [Fingerprint, nil] what the store keeps; nil: nothing, or nothing that can be read
-      def kept_fingerprint
-        note = keep_note(note_name, LOOK, false)
-        note && Fingerprint.read(note)
       end
 
       def note_name

@@ -29,7 +29,7 @@ module Plock
       # @param value [String] as {of} returns it
       # @return [String] the note of this process, to be kept in a store
       def self.note(value)
-        host = Plock.__send__(:host_name).scrub("?").gsub(/\s/, "?")[0, HOST_MAX]
+        host = Plock.host_name.scrub("?").gsub(/\s/, "?")[0, HOST_MAX]
         [
           VERSION, value, Process.clock_gettime(Process::CLOCK_REALTIME, :second),
           host.empty? ? "?" : host, Process.pid

@@ -4,6 +4,10 @@ module Plock
   module Locking
     # What a store says about itself.
     module Identity
+      # @api private
+      # @return [StoreConfig]
+      attr_accessor :profile
+
       # @return [Boolean] is what answers trusted without having been verified, as TLS with
       #   `verify: :none` does?
       def unverified?

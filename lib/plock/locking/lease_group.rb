@@ -148,7 +148,7 @@ module Plock
 
       # @return [Array<Boolean>] was it still ours? For each.
       def give_up(leases, keep, budget)
-        @store.__send__(:release_all, leases.map(&:hold), keep, budget)
+        @store.release_all(leases.map(&:hold), keep, budget)
       end
 
       def release

@@ -40,12 +40,12 @@ module Plock
       end
 
       def terms(share, block, options)
-        @store.__send__(:terms, block, share, **options)
+        AcquireOptions.new(@store.profile, block, share).with(**options)
       end
 
       # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
       def ask(way, terms, block)
-        @store.__send__(way, @key, @store_key, terms, block)
+        @store.public_send(way, @key, @store_key, terms, block)
       end
     end
   end

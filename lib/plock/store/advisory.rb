@@ -170,6 +170,25 @@ module Plock
         @locks.downgrade(grant.connection, grant.key, soon)
       end
 
+      # @api private
+      def adopt_hold(*)
+        raise UnsupportedError, LeaseState::BOUND
+      end
+
+      # @api private
+      def examine(key, shared, budget = nil)
+        deadline = Clock.now + (budget || @release_timeout)
+        holders, waiters =
+          @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
+        return if holders.empty? && waiters.empty?
+
+        here = known
+        [
+          holders.map { |id, host, mode| holder(here[id], host, mode) },
+          waiters.map { |id, host, mode| waiter(here[id], host, mode) }
+        ]
+      end
+
       private
 
       def unlock_later(grant, delay = 0.0)
@@ -225,25 +244,8 @@ module Plock
         super
       end
 
-      def adopt_hold(*)
-        raise UnsupportedError, LeaseState::BOUND
-      end
-
       def each_key(_prefix)
         raise UnsupportedError, "advisory locks cannot be listed: the database knows numbers only"
-      end
-
-      def examine(key, shared, budget = nil)
-        deadline = Clock.now + (budget || @release_timeout)
-        holders, waiters =
-          @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
-        return if holders.empty? && waiters.empty?
-
-        here = known
-        [
-          holders.map { |id, host, mode| holder(here[id], host, mode) },
-          waiters.map { |id, host, mode| waiter(here[id], host, mode) }
-        ]
       end
 
       def holder(grant, host, mode)

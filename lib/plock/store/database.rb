@@ -203,6 +203,18 @@ module Plock
         held == 1
       end
 
+      # @api private
+      def examine(key, _shared, budget = nil)
+        rows = @site.ask(:examine, key, by: Clock.now + (budget || @site.release_timeout))
+        return if rows.empty?
+
+        holders, waiting = rows.partition(&:first)
+        holders.map! do |fence, left, *told|
+          Status.holder(remaining: seconds(left), fence: fence, **facts(*told))
+        end
+        [holders, waiting.map { |_fence, _left, *told| Status.waiter(**facts(*told)) }]
+      end
+
       private
 
       def disconnect = @site.close
@@ -346,17 +358,6 @@ module Plock
                                          ttl && micros(ttl), holder, shared, deadline)
           [fence, seconds(left)] if fence
         end
-      end
-
-      def examine(key, _shared, budget = nil)
-        rows = @site.ask(:examine, key, by: Clock.now + (budget || @site.release_timeout))
-        return if rows.empty?
-
-        holders, waiting = rows.partition(&:first)
-        holders.map! do |fence, left, *told|
-          Status.holder(remaining: seconds(left), fence: fence, **facts(*told))
-        end
-        [holders, waiting.map { |_fence, _left, *told| Status.waiter(**facts(*told)) }]
       end
 
       def facts(since, record, mode, _place)

@@ -68,7 +68,7 @@ module Plock
       def open(url, keys, profile)
         path, query = url.delete_prefix(SCHEME).split("?", 2)
         store = attach(path_in(path.to_s), number(keys || keys_in(query)))
-        store.__send__(:introduce, profile)
+        store.introduce(profile)
       end
 
       private
@@ -110,8 +110,7 @@ module Plock
       "#{SCHEME}#{path}"
     end
 
-    private
-
+    # @api private
     def introduce(profile)
       @profile = profile
       why = remade
@@ -123,6 +122,38 @@ module Plock
       end
       self
     end
+
+    # @api private
+    # Nothing here takes so long that a budget would matter.
+    def release_all(holds, keep, _budget)
+      holds.map { |hold| hold.release(keep) }
+    end
+
+    # @api private
+    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a
+    #   fresh one
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
+      key, token = LocalHold.read(dump)
+      adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
+    end
+
+    # @api private
+    def examine(key, _shared, _budget = nil)
+      people = ask_people(key)
+      return if people.empty?
+
+      host = host_name
+      waiters, holders = people.partition(&:first).map do |some|
+        some.map do |waits, left, fence, since, pid, thread, label, mode|
+          facts = { host: host, pid: pid, thread: thread, label: label,
+                    since: since / MICROSECONDS, mode: mode }
+          waits ? Status.waiter(**facts) : Status.holder(remaining: left, fence: fence, **facts)
+        end
+      end
+      [holders.sort_by(&:fence), waiters]
+    end
+
+    private
 
     # A key that is to stay taken does so even if this process dies, and so has to be marked when it
     # is taken.
@@ -143,33 +174,6 @@ module Plock
           names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least
         ) { |holds| bunch.granted = holds }
       )
-    end
-
-    # Nothing here takes so long that a budget would matter.
-    def release_all(holds, keep, _budget)
-      holds.map { |hold| hold.release(keep) }
-    end
-
-    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a
-    #   fresh one
-    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
-      key, token = LocalHold.read(dump)
-      adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
-    end
-
-    def examine(key, _shared, _budget = nil)
-      people = ask_people(key)
-      return if people.empty?
-
-      host = host_name
-      waiters, holders = people.partition(&:first).map do |some|
-        some.map do |waits, left, fence, since, pid, thread, label, mode|
-          facts = { host: host, pid: pid, thread: thread, label: label,
-                    since: since / MICROSECONDS, mode: mode }
-          waits ? Status.waiter(**facts) : Status.holder(remaining: left, fence: fence, **facts)
-        end
-      end
-      [holders.sort_by(&:fence), waiters]
     end
 
     # Beside the file, as `locks.secret` and `locks.secret.NAMESPACE`.

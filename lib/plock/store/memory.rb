@@ -88,6 +88,46 @@ module Plock
         nil
       end
 
+      # @api private
+      def release_all(holds, keep, _budget)
+        Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
+      end
+
+      # @api private
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil)
+        key, token = MemoryHold.read(dump)
+        next_token = heir ? MemoryHold.read(heir).last : Plock.token
+        Dispatcher.start
+        @world.with(key) do |lock, now|
+          given = lock.held_by(token)
+          next if given.nil? || given.ended == :released
+
+          given.ended = :given
+          grant =
+            LeaseState.new(
+              Owner.new(given.owner.label), next_token, @world.next_fence(now), ttl || given.ttl,
+              now, share: given.share, renew: renew, max_hold: max_hold, watch: watch,
+              expires_at: ttl ? now + ttl : given.expires_at
+            )
+          lock.replace(given, grant)
+          MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
+        end
+      end
+
+      # @api private
+      # Nothing here takes so long that a budget would matter.
+      def examine(key, _shared, _budget = nil)
+        @world.with(key) do |lock, now|
+          next if lock.idle?
+
+          holders = lock.holders.map do |grant|
+            Status.holder(remaining: grant.expires_at - now, fence: grant.fence,
+                          **facts(grant, grant.acquired_at))
+          end
+          [holders, lock.waiters.map { |claim| Status.waiter(**facts(claim, claim.since)) }]
+        end
+      end
+
       private
 
       # Others' patience is measured by the clock that tests can move, and so is this.
@@ -134,47 +174,10 @@ module Plock
         holds || refused
       end
 
-      def release_all(holds, keep, _budget)
-        Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
-      end
-
       # Whoever leaves while waiting, or with what nobody has seen yet, must not keep the turn.
       def give_back(claim)
         @world.with(claim.key) do |lock, now|
           claim.grant ? lock.release(claim.grant, now) : lock.leave(claim, now)
-        end
-      end
-
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil)
-        key, token = MemoryHold.read(dump)
-        next_token = heir ? MemoryHold.read(heir).last : Plock.token
-        Dispatcher.start
-        @world.with(key) do |lock, now|
-          given = lock.held_by(token)
-          next if given.nil? || given.ended == :released
-
-          given.ended = :given
-          grant =
-            LeaseState.new(
-              Owner.new(given.owner.label), next_token, @world.next_fence(now), ttl || given.ttl,
-              now, share: given.share, renew: renew, max_hold: max_hold, watch: watch,
-              expires_at: ttl ? now + ttl : given.expires_at
-            )
-          lock.replace(given, grant)
-          MemoryHold.new(@world, key, grant, 0.0, false).tap { |hold| yield hold if block_given? }
-        end
-      end
-
-      # Nothing here takes so long that a budget would matter.
-      def examine(key, _shared, _budget = nil)
-        @world.with(key) do |lock, now|
-          next if lock.idle?
-
-          holders = lock.holders.map do |grant|
-            Status.holder(remaining: grant.expires_at - now, fence: grant.fence,
-                          **facts(grant, grant.acquired_at))
-          end
-          [holders, lock.waiters.map { |claim| Status.waiter(**facts(claim, claim.since)) }]
         end
       end
 

@@ -47,7 +47,7 @@ RSpec.describe "plock without a server" do
   end
 
   it "has the key free again only when all of a killed command is gone, and then at once" do
-    skip "here a lock belongs to its process" unless store.__send__(:liveness)
+    skip "here a lock belongs to its process" unless store.liveness
     job =
       start_plock(
         "run", "--ttl", "3600", key, "--", *shell("sleep 60 & echo $! >&3; echo $$ >&3; wait")
@@ -73,7 +73,7 @@ RSpec.describe "plock without a server" do
   end
 
   it "keeps the key as long as the watchdog has not seen the last one go" do
-    skip "here a lock belongs to its process" unless store.__send__(:liveness)
+    skip "here a lock belongs to its process" unless store.liveness
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     job.line
     dog = Dir.glob("/proc/[0-9]*/comm").find { |file| watchdog?(file, job.pid) }[/\d+/].to_i
@@ -220,7 +220,7 @@ RSpec.describe "plock without a server" do
     expect(File.read(precious)).to eq "nobody else has this\n"
     left = Dir.children(folder)
     # where locks end with the process, it is locked before a look
-    beside = store.__send__(:liveness) ? [] : %w[precious.lock]
+    beside = store.liveness ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end
 

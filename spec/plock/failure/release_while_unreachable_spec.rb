@@ -155,7 +155,7 @@ RSpec.describe "A release while the server is out of reach" do
     keys = groups.flatten.map(&:store_key)
     expect(server.call("EXISTS", *keys)).to eq(5_120)
     go_dark
-    groups.each { |leases| failing { own.__send__(:release_all, leases.map(&:hold), 0.0, nil) } }
+    groups.each { |leases| failing { own.release_all(leases.map(&:hold), 0.0, nil) } }
     stay_dark
     light_up
     eventually(10, "keys stay on the server") { server.call("EXISTS", *keys).zero? }

@@ -105,7 +105,7 @@ RSpec.shared_examples "a store that compares secrets" do
   it "shows the secret of neither, and the note in no list" do
     mine = opened(first)
     lease = kept(mine.acquire(key))
-    expect(mine.inspect + mine.__send__(:kept_fingerprint).to_s).not_to include(first)
+    expect(mine.inspect + mine.kept_fingerprint.to_s).not_to include(first)
     expect(mine.each_lock.map(&:fence)).to eq([lease.fence]) if store.can?(:list)
   end
 end

@@ -39,13 +39,13 @@ module Plock
 
         def store = server.store
 
-        def profile = store.__send__(:profile)
+        def profile = store.profile
 
         # @return [Locking::Fingerprint, nil]
         def other
           return unless store.can?(:compares_secrets)
 
-          kept = store.__send__(:kept_fingerprint)
+          kept = store.kept_fingerprint
           kept unless profile.agrees?(kept)
         end
 

@@ -14,7 +14,7 @@ module Plock
         # @param store [Store]
         def initialize(store)
           @store = store
-          @conversation = store.__send__(:converse)
+          @conversation = store.converse
           @info = {}
         end
 

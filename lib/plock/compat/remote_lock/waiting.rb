@@ -43,7 +43,7 @@ class RemoteLock
     #   released
     # @yieldreturn [Boolean] whether the lock is ours
     def leased(store, key, seconds, wait, undo = nil)
-      profile = store.__send__(:profile)
+      profile = store.profile
       name = "remote_lock:#{Plock.digest(key)}"
       label = Plock::Locking::Arguments.shortened_label(key)
       terms = Plock::Locking::AcquireOptions.new(profile, nil)
@@ -51,7 +51,7 @@ class RemoteLock
       lease = Plock::Lease.new(name, terms)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Acquisition.handing_out(keep, -> { give_up(lease, undo) }) do
-        store.__send__(:trying, name, profile.store_key(name), terms, nil, lease: lease) &&
+        store.trying(name, profile.store_key(name), terms, nil, lease: lease) &&
           yield(lease)
       end || false
     end

@@ -26,7 +26,7 @@ module Plock
       def self.included(job_class)
         super
         job_class.set_callback(:perform, :around, prepend: true) do |job, inner|
-          job.__send__(:plock_run, inner)
+          job.plock_run(inner)
         end
       end
 
@@ -57,11 +57,12 @@ module Plock
         plock_close(ended)
       end
 
-      private
-
+      # @api private
       def plock_run(inner)
         Guard::Run.new(Work.new(self, rescheduler: method(:plock_reschedule))).call { inner.call }
       end
+
+      private
 
       def raw_enqueue
         guard = self.class.plock_guard

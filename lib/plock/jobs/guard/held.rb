@@ -34,7 +34,7 @@ module Plock
 
         # @return [String] the key in the store
         def store_key(store, key, limit)
-          opened(store).__send__(:profile).store_key(
+          opened(store).profile.store_key(
             key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
           )
         end
@@ -68,7 +68,7 @@ module Plock
         # @raise [LeaseLost]
         # @raise [Error] the store failed; then the lease ends with its time
         def hand_back(store, lease, ticket, span)
-          opened(store).__send__(:hand_back, lease.dump, ticket.lease, span.clamp(LEAST, MOST))
+          opened(store).hand_back(lease.dump, ticket.lease, span.clamp(LEAST, MOST))
         end
 
         # Ends a lease, or leaves it to its time where its key is to stay taken.
@@ -86,7 +86,7 @@ module Plock
         # @return [void]
         # @raise [Error] the store could not be asked
         def prolong(store, ticket, span)
-          opened(store).__send__(:hand_back, ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
+          opened(store).hand_back(ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
         rescue LeaseLost
           nil # where it starts, that will be found out
         end

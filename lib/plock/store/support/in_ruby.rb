@@ -86,6 +86,51 @@ module Plock
         end
       end
 
+      # @api private
+      # One that cannot be released keeps none of the others from it. With a budget, it is seen to
+      # later.
+      #
+      # @param budget [Float, nil] seconds for all of them
+      def release_all(holds, keep, budget)
+        deadline = budget && (Clock.now + budget)
+        failure = nil
+        left = holds.map(&:grant)
+        answers = holds.map do
+          left.shift.release(keep, deadline)
+        rescue UnavailableError => e
+          failure = e
+          true
+        end
+        raise failure if failure && budget.nil?
+
+        answers
+      ensure
+        left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
+      end
+
+      # @api private
+      # Takes over what another token had. An adoption that is interrupted, or whose answer is
+      # lost, gives back what it may have got, for nothing else knows the new token.
+      #
+      # @param heir [String, nil] the dump of a lease whose token is used again: others know it
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+        key, token, fence, granted, share = StateHold.read(dump, kind)
+        known = fence && (share.nil? || can?(:semaphores))
+        raise ArgumentError, "not the dump of a lease" unless known
+
+        grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        grant.token = StateHold.read(heir, kind)[1] if heir
+        grant.ttl = ttl || granted
+        undo = method(:take_back_later) unless heir
+        handing_out(given, -> { give_up(grant, undo) }) do
+          asked_at = Clock.now
+          fence, left = take_over(grant, token, ttl, granted)
+          grant.given(fence, asked_at, grant.ttl, left) if fence
+          undo = nil
+          hold_of(grant, 0.0, false) if fence
+        end
+      end
+
       private
 
       def profile_of(options)
@@ -131,49 +176,6 @@ module Plock
 
       def grant_for(key, **options)
         LeaseState.new(self, key, Plock.token, **options)
-      end
-
-      # One that cannot be released keeps none of the others from it. With a budget, it is seen to
-      # later.
-      #
-      # @param budget [Float, nil] seconds for all of them
-      def release_all(holds, keep, budget)
-        deadline = budget && (Clock.now + budget)
-        failure = nil
-        left = holds.map(&:grant)
-        answers = holds.map do
-          left.shift.release(keep, deadline)
-        rescue UnavailableError => e
-          failure = e
-          true
-        end
-        raise failure if failure && budget.nil?
-
-        answers
-      ensure
-        left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
-      end
-
-      # Takes over what another token had. An adoption that is interrupted, or whose answer is
-      # lost, gives back what it may have got, for nothing else knows the new token.
-      #
-      # @param heir [String, nil] the dump of a lease whose token is used again: others know it
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
-        key, token, fence, granted, share = StateHold.read(dump, kind)
-        known = fence && (share.nil? || can?(:semaphores))
-        raise ArgumentError, "not the dump of a lease" unless known
-
-        grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
-        grant.token = StateHold.read(heir, kind)[1] if heir
-        grant.ttl = ttl || granted
-        undo = method(:take_back_later) unless heir
-        handing_out(given, -> { give_up(grant, undo) }) do
-          asked_at = Clock.now
-          fence, left = take_over(grant, token, ttl, granted)
-          grant.given(fence, asked_at, grant.ttl, left) if fence
-          undo = nil
-          hold_of(grant, 0.0, false) if fence
-        end
       end
 
       # @param undo [#call, nil] takes back what may have been granted

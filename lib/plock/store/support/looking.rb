@@ -56,6 +56,13 @@ module Plock
         super
       end
 
+      # @api private
+      def examine(key, _shared, _budget = nil)
+        holders = holders(key)
+        waiters = @lines.waiters(key)
+        [holders, waiters] unless holders.empty? && waiters.empty?
+      end
+
       private
 
       def set_up(*)
@@ -69,12 +76,6 @@ module Plock
 
         raise UnsupportedError,
               "#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks"
-      end
-
-      def examine(key, _shared, _budget = nil)
-        holders = holders(key)
-        waiters = @lines.waiters(key)
-        [holders, waiters] unless holders.empty? && waiters.empty?
       end
     end
   end

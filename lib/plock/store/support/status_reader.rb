@@ -29,14 +29,15 @@ module Plock
         ask_status(key, 0, nil).first == owner
       end
 
-      private
-
+      # @api private
       # @param key [String] as it stands in the store
       # @param shared [Boolean] is it of a kind that can have several holders?
       # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
       #   nil: the key is free
       def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
+
+      private
 
       # @param own [String, nil] the token of one who gave up, and may be in the queue still
       def examine_others(own, key, shared, budget)

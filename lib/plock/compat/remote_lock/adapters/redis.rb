@@ -48,7 +48,7 @@ class RemoteLock
       # request.
       def free_with(key, turn)
         since = turn.releasing
-        ours, its = turns.__send__(:lock_release_with, key, uid, turn.hold)
+        ours, its = turns.lock_release_with(key, uid, turn.hold)
         turn.released(its, since)
         ours
       ensure
