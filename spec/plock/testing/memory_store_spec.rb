@@ -225,10 +225,10 @@ RSpec.describe Plock::Testing::MemoryStore do
   end
 
   it "leaves nothing behind: no lock, and after a while no thread" do
-    world = store.instance_variable_get(:@world)
+    backend = store.instance_variable_get(:@backend)
     others = Thread.list # of stores in which another example has left a lease
     hold("k", ttl: 0.01, on_lost: ->(_) {})
-    eventually { world.instance_variable_get(:@locks).empty? }
+    eventually { backend.instance_variable_get(:@locks).empty? }
     eventually { (Thread.list - others).none? { |thread| thread.name == "plock memory" } }
   end
 end

@@ -3,16 +3,14 @@
 require_relative "../../afresh_in_child"
 require_relative "../../clock"
 require_relative "../../dispatcher"
-require_relative "claim"
-require_relative "lease_state"
+require_relative "lease"
 require_relative "lock"
-require_relative "owner"
 require_relative "timekeeper"
 
 module Plock
   module Testing
-    # The locks of one store in memory, under one mutex and one clock. A forked child has a copy of
-    # its own.
+    # The locks of one store in memory, under one mutex and on one clock, which tests can move. A
+    # forked child has a copy of its own.
     #
     # @api private
     class MemoryBackend
@@ -25,7 +23,7 @@ module Plock
       @naming = Mutex.new
       @knowing = Mutex.new
 
-      # @param name [String] worlds of a name are the same; an empty one names none
+      # @param name [String] the same name gives the same backend; an empty one gives a new backend
       # @return [MemoryBackend]
       def self.named(name)
         return new if name.empty?
@@ -33,20 +31,16 @@ module Plock
         @naming.synchronize { @named[name] ||= new }
       end
 
-      # Empties every world of this process.
-      #
-      # @return [void]
+      # Empties every backend of this process.
       def self.clear_all
         named = @naming.synchronize { @named.values }
         used = @knowing.synchronize { @used.tap { @used = [] } }
         (named | used).each(&:clear)
       end
 
-      # Keeps a world until the next {clear_all}, which has something to empty in it.
-      #
-      # @return [void]
-      def self.know(world)
-        @knowing.synchronize { @used << world }
+      # Remembers a backend that the next {clear_all} must empty.
+      def self.know(backend)
+        @knowing.synchronize { @used << backend }
       end
 
       def initialize
@@ -57,13 +51,11 @@ module Plock
         @fence = 0
         @pid = Process.pid
         @timekeeper = Timekeeper.new(self, @lock)
-        @known = !Events.here? # what is in another Ractor ends with it
+        @known = !Events.here? # a backend in another Ractor ends with it
       end
 
-      # Forgets everything, and that its clock was moved. Leases are lost, of which nobody is told;
-      # those who wait go without.
-      #
-      # @return [void]
+      # Forgets all locks, and that the clock was moved. Leases are lost without a notice; waiters
+      # are refused.
       def clear
         enter do
           @locks.each_value(&:clear)
@@ -75,18 +67,14 @@ module Plock
         @known = false
       end
 
-      # @return [Float] seconds on this world's clock
-      def now
-        Clock.now + @offset
-      end
+      # @return [Float] seconds on this backend's clock
+      def now = Clock.now + @offset
 
-      # @param time [Float] on this world's clock
-      # @return [Float] the moment on {Clock} that lies as far away
-      def real(time)
-        time - @offset
-      end
+      # @param time [Float] on this backend's clock
+      # @return [Float] the same moment on {Clock}
+      def real(time) = time - @offset
 
-      # The world as it is now: under its mutex, in which nobody can be interrupted.
+      # Runs the block under the mutex, with interrupts put off.
       #
       # @yieldparam now [Float]
       # @return [Object] the block's value
@@ -99,8 +87,7 @@ module Plock
         end
       end
 
-      # The same, with one lock that is up to date. It is forgotten when there is nothing to
-      # remember.
+      # The same, with one lock that is up to date.
       #
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
@@ -109,7 +96,7 @@ module Plock
         with_all([key]) { |(lock), now| yield lock, now }
       end
 
-      # The same, with several.
+      # The same, with several. An idle lock is forgotten after the block.
       #
       # @yieldparam locks [Array<MemoryLock>]
       # @yieldparam now [Float]
@@ -124,9 +111,9 @@ module Plock
         end
       end
 
-      # Keeps a note where there is none yet, or instead of the one that there is.
+      # Keeps a note if there is none yet, or if it may replace the one that is there.
       #
-      # @return [String, nil] the one that is kept
+      # @return [String, nil] the note that is kept
       def keep_note(name, note, replace)
         enter do
           @notes[name] = note if !note.empty? && (replace || !@notes.key?(name))
@@ -134,7 +121,7 @@ module Plock
         end
       end
 
-      # @return [Array<String>] the keys that are held
+      # @return [Array<String>]
       def held_keys
         enter do |now|
           catch_up(now)
@@ -145,7 +132,6 @@ module Plock
       # Moves the clock on, from one event to the next.
       #
       # @param seconds [Float]
-      # @return [void]
       def advance(seconds)
         enter do |start|
           while (due = next_event) && due <= start + seconds
@@ -156,9 +142,9 @@ module Plock
         end
       end
 
-      # Only under the mutex.
+      # The caller must hold the mutex.
       #
-      # @return [Float, nil] when somebody is to hear of something, if nobody calls before
+      # @return [Float, nil] when it must be called again at the latest
       def catch_up(now)
         @locks.each_value { |lock| lock.catch_up(now) }
         @locks.delete_if { |_key, lock| lock.idle? }
@@ -171,14 +157,12 @@ module Plock
         @fence = [@fence + 1, (wall * MICROSECONDS).round].max
       end
 
-      # @param time [Float] on this world's clock
-      # @return [Float] seconds since 1970, as somebody would read it who does not know that the
-      #   clock was moved
+      # @param time [Float] on this backend's clock
+      # @return [Float] seconds since 1970, as if the clock had not been moved
       def since_epoch(time)
         Process.clock_gettime(Process::CLOCK_REALTIME) - (now - time)
       end
 
-      # @return [void]
       def notice(notice)
         Dispatcher.start
         Dispatcher.post(notice)
@@ -191,16 +175,12 @@ module Plock
         MemoryBackend.know(self)
       end
 
-      def alarm_at
-        @locks.each_value.filter_map(&:alarm_at).min
-      end
+      def alarm_at = @locks.each_value.filter_map(&:alarm_at).min
 
-      def next_event
-        @locks.each_value.filter_map(&:next_event).min
-      end
+      def next_event = @locks.each_value.filter_map(&:next_event).min
 
-      # Those who waited in the parent are not in the child; what the parent holds, it holds here
-      # too, until its time is over.
+      # The parent's waiters are not in the child. The parent's leases hold their keys here too,
+      # until they expire.
       def start_afresh
         @timekeeper = Timekeeper.new(self, @lock)
         @locks.each_value do |lock|

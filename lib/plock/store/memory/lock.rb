@@ -2,35 +2,32 @@
 
 module Plock
   module Testing
-    # One key: who holds it, and those who wait, in order. Only under its world's mutex.
+    # One key: its holders, and its waiters in order. The caller must hold the backend's mutex.
     #
-    # It is held by one, or by several who share it in the same mode. Nobody is admitted past one
-    # who waits before him.
+    # The key has one holder, or several that share it in the same mode. No request is admitted
+    # before an earlier one.
     #
-    # What time brings is caught up with, event by event, whenever the lock is looked at; whether
-    # anybody looks in time is {#alarm_at}'s to say.
+    # {#catch_up} carries out all that was due, event by event, before each look at the lock.
+    # {#alarm_at} says when it must be called at the latest.
     #
     # @api private
     class MemoryLock
       attr_reader :key, :holders, :waiters
 
-      def initialize(key, world)
+      def initialize(key, backend)
         @key = key
-        @world = world
+        @backend = backend
         @holders = []
         @waiters = []
       end
 
-      # @return [Boolean] is there nothing to remember?
-      def idle?
-        @holders.empty? && @waiters.empty?
-      end
+      def idle? = @holders.empty? && @waiters.empty?
 
-      # @return [Float, nil] when somebody is to hear of something, if nobody calls before
+      # @return [Float, nil] when a thread must be told of something
       def alarm_at
         renewal = @holders.filter_map(&:renew_at).min if Events.renewals
         expiry =
-          @holders.filter_map { |grant| grant.expires_at if grant.watch || @waiters.any? }.min
+          @holders.filter_map { |lease| lease.expires_at if lease.watch || @waiters.any? }.min
         [renewal, expiry, first_deadline].compact.min
       end
 
@@ -41,83 +38,65 @@ module Plock
         ].compact.min
       end
 
-      # Grants the key, refuses it, or lets the claim wait.
-      #
-      # @return [void]
-      def ask(claim, now, wait)
-        return hand_to(claim, now) if @waiters.empty? && room_for?(claim)
-        return claim.answer unless wait.positive?
+      # Grants the key, refuses it, or queues the request.
+      def ask(lease, now, wait)
+        return hand_to(lease, now) if @waiters.empty? && room_for?(lease)
+        return lease.answer unless wait.positive?
 
-        claim.wait_until(now + wait, now)
-        @waiters << claim
+        lease.wait_until(now + wait, now)
+        @waiters << lease
       end
 
-      # Takes a waiter out. Those behind him may have waited for him only.
-      #
-      # @return [void]
-      def leave(claim, now)
-        admit(now) if @waiters.delete(claim)
+      # Takes a request back. Later waiters may have waited for this one only.
+      def leave(lease, now)
+        return admit(now) if @waiters.delete(lease)
+
+        lease.finish(:released)
+        vacate(lease, now)
       end
 
-      # @param token [String]
-      # @return [LeaseState, nil]
+      # @return [MemoryLease, nil]
       def held_by(token)
-        @holders.find { |grant| grant.token == token }
+        @holders.find { |lease| lease.token == token }
       end
 
-      # The same lease, in other hands.
-      #
-      # @return [void]
-      def replace(grant, other)
-        @holders[@holders.index(grant)] = other
+      # The heir takes the place of the lease among the holders.
+      def replace(lease, heir)
+        @holders[@holders.index(lease)] = heir
       end
 
-      # Its holder gives it back.
-      #
-      # @return [void]
-      def release(grant, now)
-        grant.ended ||= :released
-        vacate(grant, now)
+      def vacate(lease, now)
+        admit(now) if @holders.delete(lease)
       end
 
-      # From now on its holder reads.
-      #
-      # @return [void]
-      def downgrade(grant, now)
-        grant.share = Locking::Share::READ
-        admit(now)
+      def admit(now)
+        hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
       end
 
-      # All who hold it have lost it.
-      #
-      # @return [void]
+      # All holders lose the key.
       def break(now)
-        @holders.each { |grant| tell_of_loss(grant) }.clear
+        @holders.each { |lease| lose(lease) }.clear
         admit(now)
       end
 
-      # Nobody holds it, and nobody waits for it any more.
-      #
-      # @return [void]
+      # Forgets holders and waiters. No holder is told of its loss.
       def clear
-        @holders.each do |grant|
-          grant.ended ||= :lost
-          grant.forget
+        @holders.each do |lease|
+          lease.finish(:lost)
+          lease.forget
         end.clear
         @waiters.each(&:answer).clear
       end
 
-      # Everything that was due until now: renewals, the end of a lease, the end of patience. They
-      # happened when they were due, whenever they are seen; only a lease begins when it is given,
-      # for nobody could have used it before.
-      #
-      # @return [void]
+      # Carries out all that was due until now, each event at its own time: renewals, and the ends
+      # of leases and of waits. Only a lease that is granted begins now: it was of no use before.
       def catch_up(now)
         while (due = next_event) && due <= now
-          if (grant = @holders.find { |holder| holder.renew_at == due })
-            renew(grant)
-          elsif (grant = @holders.find { |holder| holder.expires_at == due })
-            expire(grant, now)
+          if (lease = @holders.find { |holder| holder.renew_at == due })
+            renew(lease)
+          elsif (lease = @holders.find { |holder| holder.expires_at == due })
+            lose(lease)
+            vacate(lease, now)
           else
             give_up(due, now)
           end
@@ -126,50 +105,36 @@ module Plock
 
       private
 
-      def first_deadline
-        @waiters.map(&:deadline).min
-      end
+      def first_deadline = @waiters.map(&:deadline).min
 
-      def room_for?(claim)
+      def room_for?(lease)
         return true if @holders.empty?
-        return false unless (share = claim.share)
+        return false unless (share = lease.share)
 
         @holders.first.share.mode == share.mode && (share.limit.nil? || @holders.size < share.limit)
       end
 
-      def admit(now)
-        hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
+      def hand_to(lease, now)
+        lease.grant(@backend.next_fence(now), now)
+        @holders << lease
+        lease.answer
       end
 
-      def hand_to(claim, now)
-        @holders << claim.granted(@world.next_fence(now), now)
-        claim.answer
+      def lose(lease)
+        return if lease.ended
+
+        lease.finish(:lost)
+        @backend.notice([:lost, lease.id]) if lease.watch
       end
 
-      def vacate(grant, now)
-        admit(now) if @holders.delete(grant)
-      end
-
-      def expire(grant, now)
-        tell_of_loss(grant)
-        vacate(grant, now)
-      end
-
-      def tell_of_loss(grant)
-        return if grant.ended
-
-        grant.ended = :lost
-        @world.notice([:lost, grant.id]) if grant.watch
-      end
-
-      def renew(grant)
-        grant.renew_once
-        @world.notice([:renewed, grant.id, 0.0]) if Events.renewals
+      def renew(lease)
+        lease.renew_once
+        @backend.notice([:renewed, lease.id, 0.0]) if Events.renewals
       end
 
       def give_up(due, now)
-        gone, @waiters = @waiters.partition { |claim| claim.deadline <= due }
-        gone.each(&:answer)
+        late, @waiters = @waiters.partition { |lease| lease.deadline <= due }
+        late.each(&:answer)
         admit(now)
       end
     end
